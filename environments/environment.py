@@ -1,0 +1,116 @@
+"""Environment: the contract between an author and the server, complete and in one place.
+
+Names and semantics are those of `ors.Environment` (0.1.0) and `openreward.environments.Environment` (0.1.167), so that
+changing the import line of a class written for either is enough.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Sequence
+from typing import Any, ClassVar
+
+from environments.wire import Blocks, GroupCandidate, GroupScore, JSONObject, ListToolsOutput, Message, Split
+
+
+class Environment:
+    """Something an agent can play: tasks to choose from, a prompt to read, tools to call, rewards to earn.
+
+    One instance plays one episode. The server constructs it with a task, awaits `setup`, answers the agent's calls with
+    the methods marked `@tool`, and calls `teardown` exactly once at the end, whatever the end was. An episode is over
+    when a tool answers `finished=True`; no tool runs after that.
+
+    Methods may be plain or async. Plain ones run on threads of the server's own and delay nobody else. An instance's
+    calls of one tool never overlap; different tools may, unless marked `exclusive`.
+
+    What tools may raise: `ToolError` (or a type in `recoverable_errors`) for a failure the agent can act on; anything
+    else is a fault of the environment, told to the agent as such and never counted as a reward of 0.
+    """
+
+    toolsets: ClassVar[Sequence[type]] = ()
+    """Classes whose `@tool` methods are offered beside the environment's own."""
+
+    own_thread: ClassVar[bool] = False
+    """True: all plain code of one session runs on one thread (for libraries bound to the thread that made them)."""
+
+    recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
+    """Exceptions that a tool may raise like `ToolError`: the agent gets their text and may go on."""
+
+    default_return: ClassVar[str] = "sum"
+    """The episode's return: "sum", "last" (last non-null), "max" or "mean" of its rewards."""
+
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    """Lowest and highest return of an episode; colours and charts are scaled by it."""
+
+    success_threshold: ClassVar[float] = 0.9
+    """An episode succeeded when its return is above this."""
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        """Keeps the task; secrets are the subclass's business and are never stored by the server."""
+        self.task_spec = task_spec
+
+    def setup(self) -> Awaitable[None] | None:
+        """Prepare what the tools need. Agents' first calls wait for it."""
+        return None
+
+    def teardown(self) -> Awaitable[None] | None:
+        """Release what the constructor and `setup` took."""
+        return None
+
+    def get_prompt(self) -> Blocks | Awaitable[Blocks]:
+        """The task as text and images. Override this or `get_messages`."""
+        raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+
+    def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
+        """The task as a conversation with roles. By default the prompt as one user message."""
+        raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+
+    def list_task_tools(self) -> ListToolsOutput:
+        """The tools of this task beyond the shared ones. By default every tool marked `shared=False`."""
+        raise NotImplementedError
+
+    def score_group(
+        self, candidates: Sequence[GroupCandidate]
+    ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
+        """Rewards for several finished answers to this task, one per candidate and in order. Optional."""
+        raise NotImplementedError
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        """The class's splits. A bare name other than train, validation and test is of type validation."""
+        raise NotImplementedError
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject] | Awaitable[Sequence[JSONObject]]:
+        """Every task of a split, in order. Raise NotImplementedError when num_tasks and get_task are overridden."""
+        raise NotImplementedError
+
+    @classmethod
+    async def num_tasks(cls, split: str) -> int:
+        """How many tasks the split has."""
+        return len(await _listed(cls, split))
+
+    @classmethod
+    async def get_task(cls, split: str, index: int) -> JSONObject:
+        """The task at `index`; negative ones count from the end. Raises: IndexError beyond either end."""
+        return (await _listed(cls, split))[index]
+
+    @classmethod
+    async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
+        """Tasks from `start` to before `stop`, both clamped like a slice's."""
+        indexes = range(await _settled(cls.num_tasks(split)))[start:stop]
+        return [await _settled(cls.get_task(split, index)) for index in indexes]
+
+    @classmethod
+    def name(cls) -> str:
+        """The name under which the class is served, before lower-casing."""
+        return cls.__name__
+
+
+async def _listed(cls: type[Environment], split: str) -> Sequence[JSONObject]:
+    tasks: Sequence[JSONObject] = await _settled(cls.list_tasks(split))
+    return tasks
+
+
+async def _settled(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value

@@ -1,0 +1,124 @@
+"""Every way a request or an environment can go wrong, without a word of HTTP.
+
+Raised by the registry, the catalogue and the runtime; mapped to statuses once, in `protocol/errors.py`. Messages carry
+the value that was refused and the values that are allowed, never a secret and never a task's content.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class OrsError(Exception):
+    """Base of everything this server refuses or reports on purpose."""
+
+
+class Unhostable(OrsError):
+    """An environment class cannot be served; the message is one sentence that says what to change."""
+
+
+class ToolError(OrsError):
+    """Raised by an author's tool for a failure the agent may recover from: answered as `{"ok": false, "error": text}`."""
+
+
+# --- discovery -------------------------------------------------------------------------------------------------------
+
+
+class UnknownEnvironment(OrsError):
+    def __init__(self, name: str, hosted: Iterable[str]) -> None:
+        names = list(hosted)
+        near = difflib.get_close_matches(name.lower(), names, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"unknown environment {name!r}; this server hosts {_listing(names)}{hint}")
+
+
+class InvalidSplit(OrsError):
+    def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
+        super().__init__(f"Invalid split {split!r}: {environment!r} has {_listing(list(splits))}")
+
+
+class InvalidIndex(OrsError):
+    def __init__(self, index: int, split: str, count: int | None = None) -> None:
+        legal = "" if count is None else f": split {split!r} has {count} tasks, so {-count} to {count - 1} are valid"
+        legal = f": split {split!r} has no tasks" if count == 0 else legal
+        super().__init__(f"Invalid index {shorten(str(index), 40)}{legal}")
+
+
+class InvalidIndexRange(OrsError):
+    def __init__(self, start: int | None, stop: int | None, split: str) -> None:
+        super().__init__(f"Invalid index range {start} to {stop} in split {split!r}")
+
+
+class ListingUnsupported(OrsError):
+    def __init__(self) -> None:
+        super().__init__(
+            "list_tasks is not supported for this environment. Use the index-based API (num_tasks + get_task) instead."
+        )
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+class InvalidRequest(OrsError):
+    """A header or a combination of fields that no session could satisfy."""
+
+
+class SessionNotFound(OrsError):
+    def __init__(self) -> None:
+        super().__init__("Active environment not found")
+
+
+class SessionExists(OrsError):
+    def __init__(self) -> None:
+        super().__init__("Session already exists")
+
+
+class SessionDeleted(OrsError):
+    def __init__(self) -> None:
+        super().__init__("Session deleted")
+
+
+class SessionStarting(OrsError):
+    def __init__(self) -> None:
+        super().__init__("Environment still starting.")
+
+
+class TooManySessions(OrsError):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or try again")
+
+
+class OtherEnvironment(OrsError):
+    def __init__(self, asked: str, bound: str) -> None:
+        super().__init__(f"This session plays {bound!r}, but the path names {asked!r}; use /{bound}/ or a bare path")
+
+
+class Unsupported(OrsError):
+    """The environment class does not offer what was asked for (score_group)."""
+
+
+class Draining(OrsError):
+    def __init__(self) -> None:
+        super().__init__("The server is shutting down.")
+
+
+class EnvironmentFault(OrsError):
+    """The author's code raised. Holds text only, so that a stored fault grows no traceback when it is told again.
+
+    `kind` is the exception's type name, `text` its message, `trace` the formatted traceback.
+    """
+
+    def __init__(self, kind: str, text: str, trace: str = "") -> None:
+        super().__init__(f"{kind}: {text}" if text else kind)
+        self.kind, self.text, self.trace = kind, text, trace
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text`, cut to `limit` characters with a mark where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _listing(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:20])
+    return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "nothing"

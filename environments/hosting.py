@@ -1,0 +1,176 @@
+"""Hosted: one environment class as this server serves it, whichever SDK it was written for.
+
+Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ in their base classes and
+message types only; what a session needs to know of a class is gathered here once, when the server starts. Nothing in
+this module runs an author's instance: that is the runtime's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from environments import environment, wire  # noqa: F401  (sdk_of finds the base class among the loaded modules)
+from environments.errors import Unhostable
+from environments.reserved import RESERVED_NAMES
+from environments.tools import ToolTable, find_tools
+from environments.wire import ListToolsOutput, Split, ToolSpec
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """The types that one SDK's environments use; `types` is the module with its messages."""
+
+    name: str
+    base: type
+    types: Any
+    runs_on_one_thread: bool = False
+
+    @property
+    def tool_output(self) -> type[BaseModel]:
+        output: type[BaseModel] = self.types.ToolOutput
+        return output
+
+
+# module of the SDK's base class, module of its types, whether its own server runs all plain code on one thread
+_SDKS = {
+    "environments": ("environments.environment", "environments.wire", False),
+    "ors": ("ors.environment", "ors.types", True),
+    "openreward": ("openreward.environments.environment", "openreward.environments.types", False),
+}
+
+
+def sdk_of(cls: type) -> Sdk | None:
+    """The SDK whose Environment `cls` derives from. An SDK nobody imported cannot have subclasses, so none is imported."""
+    for name, (base_module, types_module, one_thread) in _SDKS.items():
+        module: ModuleType | None = sys.modules.get(base_module)
+        if module is not None and issubclass(cls, module.Environment):
+            return Sdk(name, module.Environment, sys.modules[types_module], one_thread)
+    return None
+
+
+class Hosted:
+    """One environment class under the name it is served by.
+
+    `tools` is its table of tools, `splits` what `list_splits` declared, `is_default` follows from the registry's order.
+    """
+
+    def __init__(self, cls: type, alias: str | None = None) -> None:
+        """Raises: Unhostable with one sentence that says what to change."""
+        sdk = sdk_of(cls) if isinstance(cls, type) else None
+        if sdk is None:
+            raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
+        self.cls, self.sdk = cls, sdk
+        self.name = _served_name(cls, alias)
+        self.toolsets: tuple[type, ...] = tuple(getattr(cls, "toolsets", None) or ())
+        self.tools: ToolTable = _tools_of(cls, self.toolsets, sdk)
+        self.splits: list[Split] = _splits_of(cls)
+        self._check()
+
+    def _check(self) -> None:
+        label = self.cls.__name__
+        if self.tools.collisions:
+            [tool, toolset] = next(iter(self.tools.collisions.items()))
+            raise Unhostable(f"Tool name collision: {tool!r} is in both {label} and toolset {toolset!r}; rename one.")
+        if not self.tools.by_name and not self.overrides("_call_tool"):
+            raise Unhostable(f"{label} has no tools; mark at least one method that returns ToolOutput with @tool.")
+        if not self.splits:
+            raise Unhostable(f"{label} has no splits; let list_splits() return at least one, such as ['train'].")
+        if not self.overrides("get_prompt") and not self.overrides("get_messages"):
+            raise Unhostable(f"{label} has no prompt; implement get_prompt() or get_messages().")
+        missing = getattr(self.cls, "__abstractmethods__", None)
+        if missing:
+            raise Unhostable(f"{label} cannot be constructed; implement {', '.join(sorted(missing))}.")
+
+    def overrides(self, method: str) -> bool:
+        """Whether the class, and not its SDK's base class, defines `method`."""
+        theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
+        return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
+
+    @cached_property
+    def own_thread(self) -> bool:
+        return bool(getattr(self.cls, "own_thread", self.sdk.runs_on_one_thread))
+
+    @cached_property
+    def recoverable_errors(self) -> tuple[type[Exception], ...]:
+        return tuple(getattr(self.cls, "recoverable_errors", ()))
+
+    @cached_property
+    def runs_constructor(self) -> bool:
+        """Whether constructing runs the author's code; the bases' own constructors only assign."""
+        return self.cls.__init__ is not self.sdk.base.__init__ or self.cls.__new__ is not object.__new__
+
+    @cached_property
+    def supports_score_group(self) -> bool:
+        return hasattr(self.cls, "score_group") and self.overrides("score_group")
+
+    @cached_property
+    def class_tools(self) -> ListToolsOutput:
+        """Answer of GET /{env}/tools."""
+        listed = self.tools.shared
+        if self.overrides("list_tools") and hasattr(self.sdk.base, "list_tools"):
+            listed = plain_specs(self.cls.list_tools())  # type: ignore[attr-defined]
+        return self._listing(listed)
+
+    def session_tools(self, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
+        """Answer of GET /{env}/task_tools; `task_tools` None: the class does not override list_task_tools."""
+        shared = self.class_tools.tools
+        more = self.tools.task_specific if task_tools is None else task_tools
+        hidden = {spec.name for spec in shared} | ({self.tools.terminal.name} if self.tools.terminal else set())
+        return self._listing([*shared, *(spec for spec in more if spec.name not in hidden)])
+
+    def _listing(self, specs: Sequence[ToolSpec]) -> ListToolsOutput:
+        return ListToolsOutput(
+            tools=list(specs),
+            terminal_tool=self.tools.terminal,
+            supports_score_group=self.supports_score_group,
+            message_block_types=wire.MESSAGE_BLOCK_TYPES,
+        )
+
+    def candidates(self, group: Sequence[wire.GroupCandidate]) -> list[Any]:
+        """`group` in the types of the class's own SDK."""
+        theirs = getattr(self.sdk.types, "GroupCandidate", wire.GroupCandidate)
+        return [theirs.model_validate(candidate.model_dump()) for candidate in group]
+
+
+def plain_specs(listing: Any) -> list[ToolSpec]:
+    """The tools of any SDK's ListToolsOutput as this server's ToolSpecs."""
+    return [ToolSpec.model_validate(spec.model_dump()) for spec in listing.tools]
+
+
+def _served_name(cls: type, alias: str | None) -> str:
+    name = str(alias if alias is not None else cls.name()).lower()  # type: ignore[attr-defined]
+    if not name or not all(char.isalnum() or char in "-_.~" for char in name):
+        raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
+    if name in RESERVED_NAMES:
+        raise Unhostable(f"Environment name {name!r} is reserved by the server; serve it as other_name=module:Class.")
+    return name
+
+
+def _tools_of(cls: type, toolsets: tuple[type, ...], sdk: Sdk) -> ToolTable:
+    try:
+        return find_tools(cls, toolsets, sdk.tool_output)
+    except NameError as error:
+        raise Unhostable(f"{cls.__name__} has a tool whose annotations cannot be resolved ({error}).") from error
+
+
+def _splits_of(cls: type) -> list[Split]:
+    try:
+        declared = list(cls.list_splits())  # type: ignore[attr-defined]
+    except NotImplementedError:
+        declared = []
+    except Exception as error:  # the author's code
+        raise Unhostable(f"{cls.__name__}.list_splits() raised {type(error).__name__}: {error}.") from error
+    return [_split(item) for item in declared]
+
+
+def _split(item: Any) -> Split:
+    if isinstance(item, str):
+        return Split(name=item, type=item if item in get_args(wire.SplitType) else "validation")  # type: ignore[arg-type]
+    return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)

@@ -1,0 +1,76 @@
+"""Registry: the environment classes this server hosts, by name; the first is the default.
+
+Specifications are `module:Class` or `alias=module:Class`; modules are also found in the current directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from environments.errors import Unhostable, UnknownEnvironment
+from environments.hosting import Hosted
+
+
+class Registry:
+    """Hosted classes in the order they were named."""
+
+    def __init__(self, hosted: Iterable[Hosted]) -> None:
+        """Raises: Unhostable when nothing is hosted or two classes share a name."""
+        self._by_name: dict[str, Hosted] = {}
+        for one in hosted:
+            if one.name in self._by_name:
+                raise Unhostable(f"Two environments are named {one.name!r}; serve one as other_name=module:Class.")
+            self._by_name[one.name] = one
+        if not self._by_name:
+            raise Unhostable("No environment to serve; name at least one as module:Class.")
+
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def names(self) -> list[str]:
+        """Names, the default first."""
+        return list(self._by_name)
+
+    @property
+    def default(self) -> Hosted:
+        return next(iter(self._by_name.values()))
+
+    def find(self, name: str) -> Hosted | None:
+        """The class served as `name`, in any case."""
+        return self._by_name.get(name) or self._by_name.get(name.lower())
+
+    def get(self, name: str) -> Hosted:
+        """As `find`. Raises: UnknownEnvironment naming those hosted and the nearest."""
+        hosted = self.find(name)
+        if hosted is None:
+            raise UnknownEnvironment(name, self.names)
+        return hosted
+
+
+def load(specifications: Iterable[str]) -> Registry:
+    """The registry of `specifications`. Raises: Unhostable with one sentence that says what to change."""
+    return Registry([_load_one(specification.strip()) for specification in specifications])
+
+
+def _load_one(specification: str) -> Hosted:
+    alias, _, target = specification.rpartition("=")
+    module_name, colon, class_name = target.partition(":")
+    if not (module_name and colon and class_name):
+        raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # importing runs the author's module
+        raise Unhostable(f"{specification!r} cannot be imported: {type(error).__name__}: {error}.") from error
+    cls = getattr(module, class_name, None)
+    if cls is None:
+        raise Unhostable(f"Module {module_name!r} has no class {class_name!r}; check the name after the colon.")
+    return Hosted(cls, alias or None)

@@ -1,0 +1,179 @@
+"""Tools: how an author marks them, how a class is searched for them, how their input is checked.
+
+The marks are the attributes that both SDKs use, so one search serves classes of all three. Tools are found on the class
+without touching instances: a property that happens to bear a tool's name is never executed.
+Sources: `ors/environment.py` 0.1.0, `openreward/environments/environment.py` 0.1.167.
+
+Divergence from the references: tools marked `shared=False` are listed among a session's tools when the class does not
+override `list_task_tools`, as the specification says.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, get_type_hints, overload
+
+from pydantic import BaseModel
+
+from environments.errors import Unhostable
+from environments.wire import TerminalToolSpec, ToolOutput, ToolSpec
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+@overload
+def tool(fn: Fn) -> Fn: ...
+@overload
+def tool(*, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Callable[[Fn], Fn]: ...
+def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Any:
+    """Mark a method as a tool: no parameter or one annotated with a pydantic model, returning `ToolOutput`.
+
+    The docstring is the description, the model's JSON Schema the input schema. Calls of one tool run one at a time per
+    session. `shared=False`: offered in sessions only, not for the class. `concurrent=True`: calls may overlap (never for
+    a tool that rewards). `exclusive=True`: waits for every running call of the session and holds back new ones.
+    """
+
+    def mark(function: Fn) -> Fn:
+        for name, value in (("", True), ("_shared", shared), ("_concurrent", concurrent), ("_exclusive", exclusive)):
+            setattr(function, f"_env_tool{name}", value)
+        return function
+
+    return mark if fn is None else mark(fn)
+
+
+def terminal(fn: Fn) -> Fn:
+    """Mark a tool as the one that receives the assistant's final plain message; hidden from the tool list."""
+    fn._env_tool_terminal = True  # type: ignore[attr-defined]
+    return fn
+
+
+class Toolset:
+    """Tools that several environments share. Built once per session, lazily, with the environment as its argument."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One callable tool of a class.
+
+    `toolset` is the class that defines it, or None for the environment's own; `input_model` None: no parameters;
+    `runs_alone` is true for exclusive and terminal tools.
+    """
+
+    name: str
+    spec: ToolSpec
+    input_model: type[BaseModel] | None
+    toolset: type | None
+    shared: bool
+    concurrent: bool
+    runs_alone: bool
+    is_async: bool
+
+
+@dataclass(frozen=True)
+class ToolTable:
+    """All tools of one class: by name for calls, in listing order for `/tools` and `/task_tools`."""
+
+    by_name: dict[str, Tool]
+    shared: list[ToolSpec]
+    task_specific: list[ToolSpec]
+    terminal: TerminalToolSpec | None
+    collisions: dict[str, str] = field(default_factory=dict)
+    """Tool name -> name of the toolset that also defines it."""
+
+
+def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:
+    """Every tool of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK the class was written for.
+
+    Raises: Unhostable for a malformed terminal tool or a name that both the class and a toolset use.
+    """
+    own = [found for name in dir(cls) if (found := _inspect(cls, name, None, output_type))]
+    by_name = {found.name: found for found in own}
+    collisions: dict[str, str] = {}
+    for toolset in toolsets:
+        for name in dir(toolset):
+            found = _inspect(toolset, name, toolset, output_type)
+            if found is None:
+                continue
+            if name in by_name and by_name[name].toolset is None:
+                collisions[name] = toolset.__name__
+            by_name.setdefault(name, found)
+    ending = _terminal_of([cls, *toolsets], by_name)
+    listed = [found for found in by_name.values() if ending is None or found.name != ending.name]
+    return ToolTable(
+        by_name,
+        shared=[found.spec for found in listed if found.shared],
+        task_specific=[found.spec for found in listed if not found.shared],
+        terminal=ending,
+        collisions=collisions,
+    )
+
+
+def _inspect(owner: type, name: str, toolset: type | None, output_type: type) -> Tool | None:
+    raw = inspect.getattr_static(owner, name, None)
+    function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
+    if not callable(function) or not getattr(function, "_env_tool", False):
+        return None
+    real = inspect.unwrap(function)
+    hints = get_type_hints(real, include_extras=True)
+    parameters = [p for p in inspect.signature(real).parameters.values() if p.name not in ("self", "cls")]
+    if hints.get("return") not in (output_type, ToolOutput) or len(parameters) > 1:
+        return None
+    model = hints.get(parameters[0].name) if parameters else None
+    if parameters and not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        return None
+    ends = bool(getattr(function, "_env_tool_terminal", False))
+    runs_alone = ends or bool(getattr(function, "_env_tool_exclusive", False))
+    return Tool(
+        name=name,
+        spec=ToolSpec(
+            name=name,
+            description=(function.__doc__ or "").strip(),
+            input_schema=model.model_json_schema() if model else None,
+        ),
+        input_model=model,
+        toolset=toolset,
+        shared=bool(getattr(function, "_env_tool_shared", True)),
+        concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
+        runs_alone=runs_alone,
+        is_async=inspect.iscoroutinefunction(function),
+    )
+
+
+def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSpec | None:
+    marked: dict[str, Any] = {}
+    for owner in owners:
+        for name in dir(owner):
+            function = inspect.getattr_static(owner, name, None)
+            if getattr(function, "_env_tool_terminal", False):
+                if name in marked and marked[name] is not function:
+                    raise Unhostable(f"{owner.__name__}.{name}: a second @terminal tool of that name; keep one.")
+                marked[name] = function
+    if not marked:
+        return None
+    if len(marked) > 1:
+        raise Unhostable(f"{owners[0].__name__} has several @terminal tools ({', '.join(marked)}); keep at most one.")
+    [(name, function)] = marked.items()
+    if name not in by_name:
+        raise Unhostable(
+            f"@terminal tool {owners[0].__name__}.{name} is no tool: add @tool, take one pydantic model or nothing, "
+            f"and annotate the return value as ToolOutput."
+        )
+    if getattr(function, "_env_tool_concurrent", False):
+        raise Unhostable(f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it grades the episode.")
+    model = by_name[name].input_model
+    fields = list(model.model_fields) if model else []
+    if len(fields) > 1:
+        raise Unhostable(
+            f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input model may have one "
+            f"field, not {len(fields)} ({', '.join(fields)})."
+        )
+    return TerminalToolSpec(name=name, arg=fields[0] if fields else None, description=by_name[name].spec.description)

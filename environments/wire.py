@@ -1,0 +1,250 @@
+"""The protocol's JSON as pydantic types, one per message, and the one way such a message becomes text.
+
+Sources: type reference of the Open Reward Standard ("Types"), `ors/types.py` of ors-sdk 0.1.0 and
+`openreward/environments/types.py` of openreward 0.1.167. The spelling of the specification (`mimeType`) lives only here.
+
+Divergence from the references: text leaves this server as ASCII JSON (`\\uXXXX`), because their own clients drop exotic
+blanks and line separators at the edges of a streamed piece.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
+from pydantic_core import PydanticSerializationError
+
+JSONObject = Mapping[str, Any]
+SplitType = Literal["train", "validation", "test"]
+Role = Literal["system", "user", "assistant"]
+
+
+class WireModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+# --- content ---------------------------------------------------------------------------------------------------------
+
+
+class TextBlock(WireModel):
+    text: str
+    detail: JSONObject | None = None
+    type: Literal["text"] = "text"
+
+
+class ImageBlock(WireModel):
+    data: str
+    mimeType: str
+    detail: JSONObject | None = None
+    type: Literal["image"] = "image"
+
+
+Blocks = Sequence[TextBlock | ImageBlock]
+
+
+class ReasoningBlock(WireModel):
+    text: str
+    signature: str | None = None
+    detail: JSONObject | None = None
+    type: Literal["reasoning"] = "reasoning"
+
+
+class ToolCallBlock(WireModel):
+    id: str
+    name: str
+    input: JSONObject
+    detail: JSONObject | None = None
+    type: Literal["tool_call"] = "tool_call"
+
+
+class ToolResultBlock(WireModel):
+    tool_call_id: str
+    blocks: Blocks
+    is_error: bool = False
+    detail: JSONObject | None = None
+    type: Literal["tool_result"] = "tool_result"
+
+
+MESSAGE_BLOCK_TYPES = ["text", "image", "reasoning", "tool_call", "tool_result"]
+_BLOCKS_OF_ROLE = {
+    "system": {"text", "image"},
+    "user": {"text", "image", "tool_result"},
+    "assistant": {"text", "image", "reasoning", "tool_call"},
+}
+
+
+class Message(WireModel):
+    """One turn of a conversation; reasoning and tool calls belong to the assistant, tool results to the user."""
+
+    role: Role
+    blocks: Sequence[TextBlock | ImageBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock]
+    detail: JSONObject | None = None
+
+    @model_validator(mode="after")
+    def check_placement(self) -> Message:
+        for block in self.blocks:
+            if block.type not in _BLOCKS_OF_ROLE[self.role]:
+                allowed = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
+                raise ValueError(f"a {block.type!r} block cannot stand in a {self.role!r} message; allowed: {allowed}")
+        return self
+
+
+# --- what environments declare and answer ----------------------------------------------------------------------------
+
+
+class Split(WireModel):
+    name: str
+    type: SplitType
+
+
+class ToolSpec(WireModel):
+    """Exactly these keys: both SDK clients build theirs from the object's keys. `input_schema` null: no parameters."""
+
+    name: str
+    description: str
+    input_schema: JSONObject | None
+
+
+class TerminalToolSpec(WireModel):
+    name: str
+    arg: str | None = None
+    description: str = ""
+
+
+class ListToolsOutput(WireModel):
+    tools: list[ToolSpec]
+    terminal_tool: TerminalToolSpec | None = None
+    supports_score_group: bool | None = None
+    message_block_types: list[str] | None = None
+
+
+class ToolOutput(WireModel):
+    """What a tool answers: content, a reward (or null), and whether the episode is over."""
+
+    blocks: Blocks
+    metadata: JSONObject | None = None
+    reward: float | None = None
+    finished: bool = False
+
+
+class GroupCandidate(WireModel):
+    messages: list[Message]
+    metadata: JSONObject | None = None
+
+
+class GroupScore(WireModel):
+    reward: float
+    metadata: JSONObject | None = None
+
+
+# --- what clients send -----------------------------------------------------------------------------------------------
+
+
+class ListTasks(WireModel):
+    split: str
+
+
+class NumTasks(WireModel):
+    split: str
+
+
+class GetTask(WireModel):
+    split: str
+    index: int
+
+
+class GetTaskRange(WireModel):
+    """`start` is inclusive, `stop` exclusive; null means the end on that side."""
+
+    split: str
+    start: int | None = None
+    stop: int | None = None
+
+
+class CreateSession(WireModel):
+    """Body of POST /create: exactly one of `task_spec` or `split` with `index`."""
+
+    env_name: str | None = None
+    task_spec: JSONObject | None = None
+    split: str | None = None
+    index: int | None = None
+    secrets: Mapping[str, str] | None = None
+    toolset_name: str | None = None
+
+    @model_validator(mode="after")
+    def check_task_source(self) -> CreateSession:
+        if (self.task_spec is not None) == (self.split is not None and self.index is not None):
+            raise ValueError("Provide either task_spec or both split and index, not both/neither")
+        if (self.split is None) != (self.index is None):
+            raise ValueError("split and index must both be provided together")
+        return self
+
+
+class ToolCall(WireModel):
+    name: str
+    input: JSONObject
+    task_id: str | None = None
+
+
+class ScoreGroup(WireModel):
+    candidates: list[GroupCandidate]
+    task_id: str | None = None
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+BLOCKS: TypeAdapter[list[TextBlock | ImageBlock]] = TypeAdapter(list[TextBlock | ImageBlock])
+MESSAGES: TypeAdapter[list[Message]] = TypeAdapter(list[Message])
+
+
+def model_json(model: BaseModel) -> str:
+    """Compact ASCII JSON of any pydantic model; NaN and infinities become null, lone surrogates stay escaped."""
+    try:
+        return model.__pydantic_serializer__.to_json(model, ensure_ascii=True).decode("ascii")
+    except PydanticSerializationError:
+        return value_json(model.model_dump(mode="python"))
+
+
+def value_json(value: Any) -> str:
+    """Compact ASCII JSON of plain data; NaN and infinities become null.
+
+    Raises: TypeError when something in it has no JSON form.
+    """
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(",", ":"), default=_plain)
+
+
+def plain_blocks(blocks: Any) -> Any:
+    """Blocks or messages of any SDK as plain data, ready for validation by the types above."""
+    if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Sequence):
+        raise TypeError(f"expected a list of blocks, got {type(blocks).__name__}")
+    return [block.model_dump() if isinstance(block, BaseModel) else block for block in blocks]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence | set | frozenset):
+        return list(value)
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, BaseModel):
+        return _finite(value.model_dump())
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,158 @@
+"""What was played, as rows: Run, Episode, Step, Blob. Written by `recorder.py` alone; read by every page."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any, ClassVar
+
+from django.db import models
+
+from environments.models import Environment, Split, Task
+
+
+class Blob(models.Model):
+    """Content of any size, stored once: specs' prompts, tool lists, large inputs and outputs."""
+
+    digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
+    is_compressed = models.BooleanField(default=False)
+    size_bytes = models.PositiveBigIntegerField(help_text="Before compression")
+    data = models.BinaryField()
+
+    def __str__(self) -> str:
+        return self.digest
+
+    @property
+    def text(self) -> str:
+        data = bytes(self.data)
+        return (zlib.decompress(data) if self.is_compressed else data).decode("utf-8")
+
+
+class Run(models.Model):
+    """A training or evaluation run, named by the client (header X-Run or secret `orsweb_run`)."""
+
+    name = models.CharField(max_length=200, unique=True)
+    model = models.CharField(max_length=200, blank=True, help_text="First model named by one of its episodes")
+    created = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Episode(models.Model):
+    """One session's play of one task, from the start of construction to its end."""
+
+    STATUSES: ClassVar = [("running", "running"), ("ended", "ended")]
+    CAUSES: ClassVar = [
+        ("finished", "finished"),
+        ("abandoned", "abandoned"),
+        ("expired", "expired"),
+        ("setup_failed", "setup failed"),
+        ("env_error", "environment error"),
+        ("interrupted", "interrupted"),
+    ]
+    PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
+
+    id = models.BigAutoField(primary_key=True)
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="episodes", db_index=False)
+    split = models.ForeignKey(Split, on_delete=models.SET_NULL, null=True, blank=True, related_name="episodes", db_index=False)
+    task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes")
+    session_id = models.CharField(max_length=512)
+    user_agent = models.CharField(max_length=300, blank=True)
+    key_label = models.CharField(max_length=200, blank=True)
+    player = models.CharField(max_length=6, choices=PLAYERS, default="agent")
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, null=True, blank=True, related_name="episodes", db_index=False)
+    run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
+    model = models.CharField(max_length=200, blank=True)
+    labels = models.TextField(blank=True, help_text="Further orsweb_ values, a JSON object")
+    prompt = models.ForeignKey(
+        Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got it"
+    )
+    tools = models.ForeignKey(
+        Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got them"
+    )
+    status = models.CharField(max_length=8, choices=STATUSES, default="running")
+    cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
+    detail = models.TextField(blank=True, help_text="Why it ended, in words")
+    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call; stays out of statistics")
+    steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
+    refused_count = models.PositiveIntegerField(default=0)
+    return_sum = models.FloatField(default=0.0)
+    return_last = models.FloatField(null=True, blank=True, help_text="Last non-null reward")
+    return_max = models.FloatField(null=True, blank=True)
+    return_mean = models.FloatField(null=True, blank=True)
+    created = models.DateTimeField()
+    ready = models.DateTimeField(null=True, blank=True)
+    first_acted = models.DateTimeField(null=True, blank=True)
+    last_acted = models.DateTimeField(null=True, blank=True)
+    ended = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
+            models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's episodes, newest first
+            models.Index(fields=["run", "id"], name="episode_run"),  # a run's episodes in order
+            models.Index(  # those that a dead server left open
+                fields=["id"], name="episode_running", condition=models.Q(status="running")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"episode {self.pk}"
+
+    @property
+    def labels_object(self) -> dict[str, Any]:
+        return dict(json.loads(self.labels)) if self.labels else {}
+
+
+class Step(models.Model):
+    """One tool call of an episode. Refused ones are kept, but not counted."""
+
+    STATUSES: ClassVar = [("ok", "ok"), ("refused", "refused"), ("failed", "failed")]
+
+    id = models.BigAutoField(primary_key=True)
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    index = models.PositiveIntegerField(help_text="0-based, in order of completion")
+    tool = models.CharField(max_length=200)
+    input = models.TextField(blank=True, help_text="Exact JSON text; empty when it stands in input_blob")
+    input_blob = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
+    output = models.TextField(blank=True, help_text="The whole ToolOutput as JSON text; empty when refused, failed or in output_blob")
+    output_blob = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
+    reward = models.FloatField(null=True, blank=True)
+    finished = models.BooleanField(default=False)
+    status = models.CharField(max_length=8, choices=STATUSES)
+    error = models.TextField(blank=True)
+    reason = models.CharField(max_length=40, blank=True)
+    task_id = models.CharField(max_length=300, help_text="Id under which the client can fetch the result again")
+    started = models.DateTimeField()
+    duration_ms = models.FloatField()
+    waited_ms = models.FloatField(default=0.0, help_text="Queued behind other calls of the session")
+
+    class Meta:
+        ordering: ClassVar = ["episode", "index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["episode", "index"], name="step_index_unique"),  # a transcript in order
+            models.UniqueConstraint(fields=["episode", "task_id"], name="step_task_id_unique"),  # recall; never twice
+        ]
+
+    def __str__(self) -> str:
+        return f"step {self.index}"
+
+    @property
+    def input_json(self) -> str:
+        return self.input_blob.text if self.input_blob else self.input
+
+    @property
+    def output_json(self) -> str:
+        """The ToolOutput's exact text; empty unless status is ok."""
+        return self.output_blob.text if self.output_blob else self.output
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.output_json)["blocks"]) if self.output_json else []
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        return json.loads(self.output_json)["metadata"] if self.output_json else None

@@ -1,0 +1,89 @@
+"""Environment variables, read by type. A wrong value is refused with the variable's name and what it takes.
+
+Read by `settings.py` only. A secret may stand in a file instead, named by the variable with `_FILE` appended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
+
+
+def env_str(name: str, default: str = "") -> str:
+    """The variable's text without surrounding blanks; `default` when unset or empty."""
+    return os.environ.get(name, "").strip() or default
+
+
+def env_bool(name: str, *, default: bool = False) -> bool:
+    text = env_str(name).lower()
+    if text and text not in _TRUE | _FALSE:
+        raise ImproperlyConfigured(f"{name}={text!r} is neither true nor false; use one of 1, 0, true, false.")
+    return text in _TRUE if text else default
+
+
+def env_int(name: str, default: int, *, minimum: int = 0) -> int:
+    text = env_str(name)
+    try:
+        value = int(text) if text else default
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a whole number.") from error
+    if value < minimum:
+        raise ImproperlyConfigured(f"{name}={value} is too small; the least is {minimum}.")
+    return value
+
+
+def env_seconds(name: str, default: float | None) -> float | None:
+    """Positive seconds; "none" means no limit where `default` is None."""
+    text = env_str(name)
+    if not text or (text.lower() == "none" and default is None):
+        return default
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a number of seconds.") from error
+    if not 0 < value < float("inf"):
+        raise ImproperlyConfigured(f"{name}={text} must be more than 0 seconds.")
+    return value
+
+
+def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
+    text = env_str(name, default)
+    if text not in choices:
+        raise ImproperlyConfigured(f"{name}={text!r} is unknown; use one of {', '.join(choices)}.")
+    return text
+
+
+def env_list(name: str) -> list[str]:
+    """Comma-separated entries without blanks around them; empty ones are dropped."""
+    return [entry.strip() for entry in env_str(name).split(",") if entry.strip()]
+
+
+def env_secret(name: str, default: str = "") -> str:
+    """The variable, or the content of the file that NAME_FILE names."""
+    path = env_str(f"{name}_FILE")
+    if not path:
+        return env_str(name, default)
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE={path!r} cannot be read: {error.strerror}.") from error
+
+
+def env_keys(name: str) -> dict[str, str]:
+    """Label -> key, from `label:key,label:key`. Raises: ImproperlyConfigured, never showing a key."""
+    keys: dict[str, str] = {}
+    for number, entry in enumerate(filter(None, (e.strip() for e in env_secret(name).split(","))), start=1):
+        label, colon, key = (part.strip() for part in entry.partition(":"))
+        if not (colon and label and key):
+            raise ImproperlyConfigured(f"{name}: entry {number} is not label:key.")
+        if len(key) < 8:
+            raise ImproperlyConfigured(f"{name}: the key of {label!r} is shorter than 8 characters.")
+        if label in keys or key in keys.values():
+            raise ImproperlyConfigured(f"{name}: entry {number} repeats a label or a key.")
+        keys[label] = key
+    return keys

@@ -1,0 +1,52 @@
+"""Structured logs: structlog for this project's events, the same rendering for what libraries log.
+
+Called by Django with settings.LOGGING. Events carry `session` and `episode`, never a header, a body or a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.config
+from typing import Any
+
+import structlog
+
+
+def configure(options: dict[str, Any]) -> None:
+    """`options`: {"level": name, "format": "console" | "json"}."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if options["format"] == "json"
+        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {
+                "structured": {
+                    "()": structlog.stdlib.ProcessorFormatter,
+                    "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+                    "foreign_pre_chain": shared,
+                }
+            },
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+            "root": {"handlers": ["stderr"], "level": options["level"]},
+            "loggers": {
+                "uvicorn.access": {"level": "WARNING"},
+                "django.server": {"handlers": ["stderr"], "propagate": False},
+            },
+        }
+    )

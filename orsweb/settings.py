@@ -1,0 +1,151 @@
+"""Every setting, in sections. Starts with an empty environment: SQLite in `var/`, loopback only, no accounts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+
+from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_secret, env_seconds, env_str
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+# --- where data lives ------------------------------------------------------------------------------------------------
+
+
+def _data_dir() -> Path:
+    path = Path(env_str("ORSWEB_DATA_DIR", str(BASE_DIR / "var"))).resolve()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+def _secret_key() -> str:
+    """From the environment, else generated once into the data directory, readable by its owner only."""
+    if given := env_secret("ORSWEB_SECRET_KEY"):
+        return given
+    path = DATA_DIR / "secret_key"
+    try:
+        with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(secrets.token_urlsafe(50))
+    except FileExistsError:
+        pass
+    return path.read_text().strip()
+
+
+DATA_DIR = _data_dir()
+SECRET_KEY = _secret_key()
+
+# --- who may reach it ------------------------------------------------------------------------------------------------
+
+ORSWEB_API_KEYS = env_keys("ORSWEB_API_KEYS")
+ORSWEB_ALLOWED_HOSTS = env_list("ORSWEB_ALLOWED_HOSTS")
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
+DEBUG = env_bool("ORSWEB_DEBUG")
+
+# --- live play -------------------------------------------------------------------------------------------------------
+
+ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
+ORSWEB_BUNDLED_ENVIRONMENTS = ["environments.builtin.math:Math", "environments.builtin.guess:Guess"]
+ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
+ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
+ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)
+ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
+ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
+ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
+ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
+ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
+ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
+ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
+ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
+ORSWEB_RECORD = "episodes.recorder.Recorder"
+
+# --- database --------------------------------------------------------------------------------------------------------
+
+
+def _database() -> dict[str, Any]:
+    if url := env_secret("DATABASE_URL"):
+        config: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))
+    else:
+        config = {"ENGINE": "django.db.backends.sqlite3", "NAME": DATA_DIR / "orsweb.sqlite3", "CONN_MAX_AGE": None}
+    if config["ENGINE"].endswith("sqlite3"):
+        config["OPTIONS"] = {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+        }
+    return config
+
+
+DATABASES = {"default": _database()}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- applications ----------------------------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "servestatic.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_eventstream",
+    "channels",
+    "environments",
+    "episodes",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "orsweb.access.LocalOperatorMiddleware",
+    "orsweb.access.PagesNeedLoginMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "orsweb.urls"
+ASGI_APPLICATION = "orsweb.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+APPEND_SLASH = True
+LOGIN_URL = "admin:login"
+
+# --- static files ----------------------------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+SERVESTATIC_USE_FINDERS = True
+
+# --- logs ------------------------------------------------------------------------------------------------------------
+
+ORSWEB_LOG_LEVEL = env_choice("ORSWEB_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR"])
+ORSWEB_LOG_FORMAT = env_choice("ORSWEB_LOG_FORMAT", "console", ["console", "json"])
+LOGGING_CONFIG = "orsweb.logs.configure"
+LOGGING = {"level": ORSWEB_LOG_LEVEL, "format": ORSWEB_LOG_FORMAT}

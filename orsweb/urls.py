@@ -1,0 +1,10 @@
+"""Pages. Everything that is not a page's is the protocol's and never comes here (see asgi.py)."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+]
