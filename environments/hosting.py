@@ -7,6 +7,7 @@ this module runs an author's instance: that is the runtime's.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +15,13 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from environments import environment, wire  # noqa: F401  (sdk_of finds the base class among the loaded modules)
-from environments.errors import Unhostable
+from environments.errors import InvalidRequest, Unhostable
 from environments.reserved import RESERVED_NAMES
 from environments.tools import ToolTable, find_tools
-from environments.wire import ListToolsOutput, Split, ToolSpec
+from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ _SDKS = {
 
 
 def sdk_of(cls: type) -> Sdk | None:
-    """The SDK whose Environment `cls` derives from. An SDK nobody imported cannot have subclasses, so none is imported."""
+    """The SDK whose Environment `cls` derives from. None is imported: one that nobody imported has no subclasses."""
     for name, (base_module, types_module, one_thread) in _SDKS.items():
         module: ModuleType | None = sys.modules.get(base_module)
         if module is not None and issubclass(cls, module.Environment):
@@ -66,6 +67,7 @@ class Hosted:
         sdk = sdk_of(cls) if isinstance(cls, type) else None
         if sdk is None:
             raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
+        _unmark_bases(cls)
         self.cls, self.sdk = cls, sdk
         self.name = _served_name(cls, alias)
         self.toolsets: tuple[type, ...] = tuple(getattr(cls, "toolsets", None) or ())
@@ -78,7 +80,7 @@ class Hosted:
         if self.tools.collisions:
             [tool, toolset] = next(iter(self.tools.collisions.items()))
             raise Unhostable(f"Tool name collision: {tool!r} is in both {label} and toolset {toolset!r}; rename one.")
-        if not self.tools.by_name and not self.overrides("_call_tool"):
+        if not self.tools.by_name and not self.dispatches_itself:
             raise Unhostable(f"{label} has no tools; mark at least one method that returns ToolOutput with @tool.")
         if not self.splits:
             raise Unhostable(f"{label} has no splits; let list_splits() return at least one, such as ['train'].")
@@ -104,7 +106,24 @@ class Hosted:
     @cached_property
     def runs_constructor(self) -> bool:
         """Whether constructing runs the author's code; the bases' own constructors only assign."""
-        return self.cls.__init__ is not self.sdk.base.__init__ or self.cls.__new__ is not object.__new__
+        return self.overrides("__init__") or self.overrides("__new__")
+
+    @cached_property
+    def dispatches_itself(self) -> bool:
+        """Whether a class of an SDK replaces its base's dispatch, for tools that are no methods."""
+        return hasattr(self.sdk.base, "_call_tool") and self.overrides("_call_tool")
+
+    @cached_property
+    def session_toolsets(self) -> dict[str, type]:
+        """Toolsets that `toolset_name` of /create may name; only openreward has a registry of them."""
+        if self.sdk.name != "openreward":
+            return {}
+        return dict(importlib.import_module("openreward.toolsets").BUILTIN_TOOLSETS)
+
+    def check_toolset(self, name: str | None) -> None:
+        """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
+        if name is not None and name not in self.session_toolsets:
+            raise InvalidRequest(f"unknown toolset {name!r}; valid options are {sorted(self.session_toolsets)}")
 
     @cached_property
     def supports_score_group(self) -> bool:
@@ -116,19 +135,28 @@ class Hosted:
         listed = self.tools.shared
         if self.overrides("list_tools") and hasattr(self.sdk.base, "list_tools"):
             listed = plain_specs(self.cls.list_tools())  # type: ignore[attr-defined]
-        return self._listing(listed)
+        return self._listing(listed, self.tools.terminal)
 
-    def session_tools(self, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
-        """Answer of GET /{env}/task_tools; `task_tools` None: the class does not override list_task_tools."""
-        shared = self.class_tools.tools
-        more = self.tools.task_specific if task_tools is None else task_tools
-        hidden = {spec.name for spec in shared} | ({self.tools.terminal.name} if self.tools.terminal else set())
-        return self._listing([*shared, *(spec for spec in more if spec.name not in hidden)])
+    @cached_property
+    def tools_json(self) -> str:
+        return wire.model_json(self.class_tools)
 
-    def _listing(self, specs: Sequence[ToolSpec]) -> ListToolsOutput:
+    def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
+        """Answer of GET /{env}/task_tools: every tool once, the terminal one hidden.
+
+        `table` is the session's; `task_tools` None: the class does not override list_task_tools.
+        """
+        shared = self.class_tools.tools if table is self.tools else table.shared
+        more = table.task_specific if task_tools is None else task_tools
+        by_name = {spec.name: spec for spec in [*more, *shared]}  # a shared one wins
+        names = dict.fromkeys(spec.name for spec in [*shared, *more])
+        hidden = table.terminal.name if table.terminal else None
+        return self._listing([by_name[name] for name in names if name != hidden], table.terminal)
+
+    def _listing(self, specs: Sequence[ToolSpec], ending: TerminalToolSpec | None) -> ListToolsOutput:
         return ListToolsOutput(
             tools=list(specs),
-            terminal_tool=self.tools.terminal,
+            terminal_tool=ending,
             supports_score_group=self.supports_score_group,
             message_block_types=wire.MESSAGE_BLOCK_TYPES,
         )
@@ -139,6 +167,17 @@ class Hosted:
         return [theirs.model_validate(candidate.model_dump()) for candidate in group]
 
 
+def _unmark_bases(cls: type) -> None:
+    """Take zope.interface's mark off the standard library's base classes.
+
+    Importing twisted, as daphne does, leaves a `__provides__` on `abc.ABC` that `dir` names and getattr refuses; both
+    SDKs' `list_tools` stumble over it (ors 0.1.0, openreward 0.1.167). It only says what the class itself provides.
+    """
+    for base in cls.__mro__:
+        if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
+            delattr(base, "__provides__")
+
+
 def plain_specs(listing: Any) -> list[ToolSpec]:
     """The tools of any SDK's ListToolsOutput as this server's ToolSpecs."""
     return [ToolSpec.model_validate(spec.model_dump()) for spec in listing.tools]
@@ -146,7 +185,7 @@ def plain_specs(listing: Any) -> list[ToolSpec]:
 
 def _served_name(cls: type, alias: str | None) -> str:
     name = str(alias if alias is not None else cls.name()).lower()  # type: ignore[attr-defined]
-    if not name or not all(char.isalnum() or char in "-_.~" for char in name):
+    if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
         raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
     if name in RESERVED_NAMES:
         raise Unhostable(f"Environment name {name!r} is reserved by the server; serve it as other_name=module:Class.")
@@ -158,16 +197,27 @@ def _tools_of(cls: type, toolsets: tuple[type, ...], sdk: Sdk) -> ToolTable:
         return find_tools(cls, toolsets, sdk.tool_output)
     except NameError as error:
         raise Unhostable(f"{cls.__name__} has a tool whose annotations cannot be resolved ({error}).") from error
+    except PydanticUserError as error:
+        raise Unhostable(f"{cls.__name__} has a tool whose input has no JSON Schema: {error.message}.") from error
 
 
 def _splits_of(cls: type) -> list[Split]:
+    label = f"{cls.__name__}.list_splits()"
     try:
-        declared = list(cls.list_splits())  # type: ignore[attr-defined]
+        declared = cls.list_splits()  # type: ignore[attr-defined]
+        splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
     except NotImplementedError:
-        declared = []
+        return []
+    except ValidationError as error:
+        raise Unhostable(
+            f"{label} must return names or Split(name, type); {error.error_count()} wrong values."
+        ) from error
     except Exception as error:  # the author's code
-        raise Unhostable(f"{cls.__name__}.list_splits() raised {type(error).__name__}: {error}.") from error
-    return [_split(item) for item in declared]
+        raise Unhostable(f"{label} raised {type(error).__name__}: {error}.") from error
+    names = [split.name for split in splits]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Unhostable(f"{label} returns {twice!r} twice; name each split once.")
+    return splits
 
 
 def _split(item: Any) -> Split:

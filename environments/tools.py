@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel
@@ -31,8 +31,8 @@ def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclu
     """Mark a method as a tool: no parameter or one annotated with a pydantic model, returning `ToolOutput`.
 
     The docstring is the description, the model's JSON Schema the input schema. Calls of one tool run one at a time per
-    session. `shared=False`: offered in sessions only, not for the class. `concurrent=True`: calls may overlap (never for
-    a tool that rewards). `exclusive=True`: waits for every running call of the session and holds back new ones.
+    session. `shared=False`: offered in sessions only, not for the class. `concurrent=True`: calls may overlap (never
+    for a tool that rewards). `exclusive=True`: waits for every running call of the session and holds back new ones.
     """
 
     def mark(function: Fn) -> Fn:
@@ -88,6 +88,16 @@ class ToolTable:
     terminal: TerminalToolSpec | None
     collisions: dict[str, str] = field(default_factory=dict)
     """Tool name -> name of the toolset that also defines it."""
+
+    def with_toolset(self, other: ToolTable, toolset: type) -> ToolTable:
+        """This table and a session toolset's, whose tools take the place of those of the same name."""
+        theirs = {name: replace(tool, toolset=toolset) for name, tool in other.by_name.items()}
+        return ToolTable(
+            {**self.by_name, **theirs},
+            shared=[*(spec for spec in self.shared if spec.name not in theirs), *other.shared],
+            task_specific=[spec for spec in self.task_specific if spec.name not in theirs],
+            terminal=other.terminal or self.terminal,
+        )
 
 
 def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:

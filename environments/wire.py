@@ -1,7 +1,7 @@
 """The protocol's JSON as pydantic types, one per message, and the one way such a message becomes text.
 
 Sources: type reference of the Open Reward Standard ("Types"), `ors/types.py` of ors-sdk 0.1.0 and
-`openreward/environments/types.py` of openreward 0.1.167. The spelling of the specification (`mimeType`) lives only here.
+`openreward/environments/types.py` of openreward 0.1.167. The specification's spelling (`mimeType`) lives only here.
 
 Divergence from the references: text leaves this server as ASCII JSON (`\\uXXXX`), because their own clients drop exotic
 blanks and line separators at the edges of a streamed piece.
@@ -208,15 +208,42 @@ def model_json(model: BaseModel) -> str:
         return value_json(model.model_dump(mode="python"))
 
 
+def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
+    """As `model_json`, for what a TypeAdapter describes."""
+    try:
+        return kind.dump_json(value, ensure_ascii=True).decode("ascii")
+    except PydanticSerializationError:
+        return value_json(kind.dump_python(value))
+
+
 def value_json(value: Any) -> str:
     """Compact ASCII JSON of plain data; NaN and infinities become null.
 
-    Raises: TypeError when something in it has no JSON form.
+    Raises: TypeError when something in it has no JSON form (an unknown type, a cycle, an integer of 5,000 digits).
     """
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
-    except ValueError:
-        return json.dumps(_finite(value), separators=(",", ":"), default=_plain)
+        try:
+            return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+        except ValueError:
+            return json.dumps(_finite(value), separators=(",", ":"), default=lambda item: _finite(_plain(item)))
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"value has no JSON form: {error}") from error
+
+
+def object_json(value: Any) -> str:
+    """Compact ASCII JSON of an object, in its own key order.
+
+    Raises: TypeError or ValueError when `value` is no object or holds NaN, an infinity or something without JSON form.
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    if not text.startswith("{"):
+        raise TypeError(f"{type(value).__name__} is no object")
+    return text
+
+
+def parsed_json(content: bytes) -> Any:
+    """Python's reading of JSON text, lone surrogates and NaN included. Raises: ValueError, RecursionError."""
+    return json.loads(content)
 
 
 def plain_blocks(blocks: Any) -> Any:
@@ -231,7 +258,7 @@ def _plain(value: Any) -> Any:
         return value.model_dump()
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, Sequence | set | frozenset):
+    if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
     from pydantic_core import to_jsonable_python
 

@@ -1,17 +1,24 @@
-"""Who may see pages. Without keys the server is loopback-only and whoever reaches it is its operator; with keys, log in."""
+"""Who may see pages. Without keys the server is loopback-only and whoever reaches it is its operator; else, log in.
+
+What keeps other people's web pages from acting as the operator: ALLOWED_HOSTS refuses names that were rebound to
+loopback (CommonMiddleware asks for the host of every request), CsrfViewMiddleware refuses foreign origins, no answer
+carries a CORS header, and the operator has no password and no session cookie that could outlive this configuration.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 Next = Callable[[HttpRequest], HttpResponse]
-OPERATOR = "operator"
+OPERATOR = "local operator"
+"""The blank keeps it apart from every name that a form can give a user."""
 
 
 class LocalOperatorMiddleware:
@@ -22,23 +29,25 @@ class LocalOperatorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if not settings.ORSWEB_API_KEYS and not request.user.is_authenticated:
-            user, created = get_user_model().objects.get_or_create(
-                username=OPERATOR, defaults={"is_staff": True, "is_superuser": True}
-            )
-            if created:
-                user.set_unusable_password()
-                user.save(update_fields=["password"])
-            request.user = user
+            request.user = _operator()
         return self.get_response(request)
 
 
+def _operator() -> User:
+    defaults = {"is_staff": True, "is_superuser": True, "password": make_password(None)}
+    return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
+
+
 class PagesNeedLoginMiddleware:
-    """With ORSWEB_API_KEYS nothing but the login page is shown to strangers."""
+    """Strangers see the login page and nothing else. Only ORSWEB_API_KEYS makes strangers.
+
+    The admin's own views ask for a login themselves, and say so when the account may not enter.
+    """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.user.is_authenticated or request.path.startswith("/admin/"):
+        if request.user.is_authenticated or request.path.startswith(reverse("admin:index")):
             return self.get_response(request)
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -37,6 +38,10 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
     return value
 
 
+@overload
+def env_seconds(name: str, default: float) -> float: ...
+@overload
+def env_seconds(name: str, default: None) -> float | None: ...
 def env_seconds(name: str, default: float | None) -> float | None:
     """Positive seconds; "none" means no limit where `default` is None."""
     text = env_str(name)
@@ -72,6 +77,8 @@ def env_secret(name: str, default: str = "") -> str:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{name}_FILE={path!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:  # whose text would show a part of the secret
+        raise ImproperlyConfigured(f"{name}_FILE={path!r} is not UTF-8 text.") from None
 
 
 def env_keys(name: str) -> dict[str, str]:

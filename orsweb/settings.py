@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dj_database_url
+from django.templatetags.static import static
+from django.urls import reverse_lazy
 
 from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_secret, env_seconds, env_str
 
@@ -46,6 +48,8 @@ ORSWEB_ALLOWED_HOSTS = env_list("ORSWEB_ALLOWED_HOSTS")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
 DEBUG = env_bool("ORSWEB_DEBUG")
+ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
+ORSWEB_PORT = env_int("ORSWEB_PORT", 8080)
 
 # --- live play -------------------------------------------------------------------------------------------------------
 
@@ -99,14 +103,15 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_eventstream",
     "channels",
+    "orsweb",
     "environments",
     "episodes",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "django.middleware.common.CommonMiddleware",  # refuses foreign Hosts, for static files too
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "orsweb.access.LocalOperatorMiddleware",
@@ -136,6 +141,65 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
 LOGIN_URL = "admin:login"
+
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def _page(title: str, icon: str, name: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse_lazy(name)}
+
+
+def _hue(hue: float, chroma: float) -> dict[str, str]:
+    """Shade -> colour, evenly spaced in lightness."""
+    light = (98, 96, 91, 84, 74, 66, 48, 41, 31, 22, 16)
+    shades = (50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950)
+    return {
+        str(shade): f"oklch({share}% {chroma * min(1, (100 - share) / 40):.3f} {hue})"
+        for shade, share in zip(shades, light, strict=True)
+    }
+
+
+UNFOLD = {
+    "SITE_TITLE": "orsweb",
+    "SITE_HEADER": "orsweb",
+    "SITE_SYMBOL": "labs",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "BORDER_RADIUS": "4px",
+    "COLORS": {"base": _hue(255, 0.012), "primary": _hue(258, 0.15)},
+    "STYLES": [
+        lambda request: static("orsweb/tokens.css"),
+        lambda request: static("orsweb/record.css"),
+        lambda request: static("orsweb/admin.css"),
+    ],
+    "SIDEBAR": {
+        "navigation": [
+            {"items": [_page("Start", "home", "home") | {"active": lambda request: False}]},
+            {
+                "title": "What was played",
+                "items": [
+                    _page("Episodes", "timeline", "admin:episodes_episode_changelist"),
+                    _page("Runs", "stacks", "admin:episodes_run_changelist"),
+                ],
+            },
+            {
+                "title": "What can be played",
+                "items": [
+                    _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
+                    _page("Tasks", "checklist", "admin:environments_task_changelist"),
+                ],
+            },
+            {
+                "title": "Who may enter",
+                "items": [
+                    _page("Users", "person", "admin:auth_user_changelist"),
+                    _page("Groups", "group", "admin:auth_group_changelist"),
+                ],
+            },
+        ],
+    },
+}
 
 # --- static files ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import path
 
+from orsweb import accounts
+from orsweb.views import home
+
+accounts.register(admin.site)
+
 urlpatterns = [
+    path("", home, name="home"),
     path("admin/", admin.site.urls),
 ]

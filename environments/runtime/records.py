@@ -7,7 +7,7 @@ ASCII text. Times are seconds since the epoch, durations milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -147,3 +147,6 @@ class TaskSource(Protocol):
 
     async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
         """JSON texts of a slice, both ends clamped. Raises: InvalidSplit."""
+
+    def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
+        """JSON texts of the whole split, in chunks. Raises: InvalidSplit, ListingUnsupported."""

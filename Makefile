@@ -1,0 +1,53 @@
+# Everything runs in .venv, which is made when it is missing and again when pyproject.toml has changed.
+#   make serve                       the bundled environments on http://127.0.0.1:8080
+#   make serve ENV=my_module:MyEnv   your own; several: ENV="first:Env other=second:Env"
+#   make serve OPTIONS="--port 9000"
+
+PYTHON ?= python3
+BIN := .venv/bin
+ENV ?=
+OPTIONS ?=
+TESTS ?= tests
+
+.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench clean
+
+venv: .venv/installed
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orsweb needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	touch $@
+
+migrate: venv
+	$(BIN)/python manage.py migrate --verbosity 0
+
+serve: migrate
+	@exec $(BIN)/python manage.py serve $(OPTIONS) $(ENV)
+
+# daphne, restarting whenever a file changes: for people who write environments.
+runserver: migrate
+	@ORSWEB_ENVIRONMENTS="$(ENV)" $(BIN)/python manage.py runserver $(OPTIONS)
+
+test: test-sqlite test-postgresql
+
+test-sqlite: venv
+	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest $(TESTS)
+
+test-postgresql: venv
+	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest $(TESTS)
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python manage.py check
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+check: lint test
+
+bench: venv
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,103 @@
+"""Scripts of what clients do, with the bytes that the `ors-sdk` 0.1.0 client sends (recorded from it).
+
+Every input is different, as real ones are: a server that stores equal contents once gains nothing here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from array import array
+from collections.abc import Callable, Generator, Iterator
+
+from benchmarks.client import Answer, Script, Tally
+
+REQUESTS_PER_EPISODE = 11
+CALLS_PER_EPISODE = 5
+TASKS = 100
+
+Bodies = Callable[[bytes], bytes]
+"""Makes the body of a call; the argument is the JSON word for whether it is the episode's last."""
+
+_HEAD = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ors-sdk/0.1.0\r\nAccept-Encoding: gzip, deflate\r\n"
+_SSE = b"Accept: text/event-stream\r\n"
+_PLAIN = b"Accept: */*\r\n"
+_JSON = b"Content-Type: application/json\r\nContent-Length: %d\r\n"
+_NO_BODY = b"Content-Type: application/octet-stream\r\nContent-Length: 0\r\n"
+_CREATE_SESSION = b"POST /create_session" + _HEAD + _SSE + _JSON % 2 + b"\r\n{}"
+
+_WORDS = b"the agent looks at a red door and then opens it with great care before anything else happens again".split()
+
+
+def echoes(text_bytes: int) -> Bodies:
+    """Calls of `echo` with texts of that length, no two alike."""
+    words = b" ".join(random.Random(7).choices(_WORDS, k=text_bytes))[: text_bytes - 13]
+    numbers = itertools.count()
+    return lambda last: b'{"name": "echo", "input": {"text": "%012d %s", "last": %s}}' % (next(numbers), words, last)
+
+
+def naps(seconds: float) -> Bodies:
+    """Calls of the tool that sleeps."""
+    return lambda last: b'{"name": "nap", "input": {"seconds": %f, "last": %s}}' % (seconds, last)
+
+
+def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterator[int]) -> Script:
+    """Episodes of five calls, one after the other, for as long as the load lasts; how long calls took: `durations`."""
+    while tally.is_playing:
+        sid = yield from _opened(tally, next(indexes))
+        for number in range(1, CALLS_PER_EPISODE + 1):
+            last = b"true" if number == CALLS_PER_EPISODE else b"false"
+            body = bodies(last)
+            answer, seconds = yield _post(b"/echo/call", _SSE, sid, body)
+            tally.took(durations, seconds)
+            _check(answer, body, last, tally)
+        yield _post_nothing(b"/delete", sid)
+        yield _post_nothing(b"/delete_session", sid)
+
+
+def settle(count: int, sids: list[bytes], tally: Tally) -> Script:
+    """Open `count` sessions up to their prompt and leave them; their ids go to `sids`."""
+    for index in range(count):
+        sids.append((yield from _opened(tally, index % TASKS)))
+
+
+def ping(sids: Iterator[bytes], tally: Tally) -> Script:
+    """Ping one session after the other; the connection paces it."""
+    for sid in sids:
+        _, seconds = yield _post_nothing(b"/ping", sid)
+        tally.took(tally.pings, seconds)
+
+
+def session_id(answer: bytes) -> bytes:
+    """The data of the `task_id` event; empty when there is none."""
+    _, _, rest = answer.partition(b"event: task_id")
+    _, _, rest = rest.partition(b"data: ")
+    return rest.partition(b"\n")[0].strip()
+
+
+def _opened(tally: Tally, index: int) -> Generator[bytes, Answer, bytes]:
+    """A session of the task at `index`, created, pinged and with its prompt read; returns its id."""
+    answer, _ = yield _CREATE_SESSION
+    sid = session_id(answer)
+    if not sid or b"event: end" not in answer:
+        tally.fail(f"no session: {answer[:500]!r}")
+    yield _post(b"/create", _PLAIN, sid, b'{"split": "train", "index": %d, "env_name": "echo"}' % index)
+    yield _post_nothing(b"/ping", sid)
+    yield b"".join((b"GET /echo/prompt", _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n\r\n"))
+    return sid
+
+
+def _post(path: bytes, accept: bytes, sid: bytes, body: bytes) -> bytes:
+    head = (b"POST ", path, _HEAD, accept, b"X-Session-ID: ", sid, b"\r\n")
+    return b"".join((*head, _JSON % len(body), b"\r\n", body))
+
+
+def _post_nothing(path: bytes, sid: bytes) -> bytes:
+    return b"".join((b"POST ", path, _HEAD, _PLAIN, b"X-Session-ID: ", sid, b"\r\n", _NO_BODY, b"\r\n"))
+
+
+def _check(answer: bytes, body: bytes, last: bytes, tally: Tally) -> None:
+    """An echo, headers around it, is longer than what was asked; chunked answers are not put together to compare."""
+    is_whole = b"event: end" in answer and len(answer) > len(body)
+    if not (is_whole and b'{"ok":true' in answer and b'"finished":' + last in answer):
+        tally.fail(f"not the result of the call: {answer[:500]!r}")

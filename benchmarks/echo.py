@@ -1,0 +1,50 @@
+"""Echo: the environment that the benchmarks play, written for this server.
+
+Tools: `echo(text, last)` answers the text, `nap(seconds)` sleeps on a plain thread. Rewards: 0.1 a call; the call whose
+input says `last` finishes the episode. `echo_ors` is the same class written for the reference.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pydantic import BaseModel
+
+from environments import Environment, TextBlock, ToolOutput, tool
+from environments.wire import Blocks, JSONObject
+
+
+class Say(BaseModel):
+    text: str
+    last: bool = False
+
+
+class Nap(BaseModel):
+    seconds: float
+    last: bool = False
+
+
+class Echo(Environment):
+    """Says back what it is told."""
+
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return [{"id": number, "question": f"Say something {number} times."} for number in range(100)]
+
+    async def get_prompt(self) -> Blocks:
+        return [TextBlock(text=str(self.task_spec["question"]))]
+
+    @tool
+    async def echo(self, said: Say) -> ToolOutput:
+        """Answers the text."""
+        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+
+    @tool
+    def nap(self, wanted: Nap) -> ToolOutput:
+        """Sleeps."""
+        time.sleep(wanted.seconds)
+        return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=wanted.last)

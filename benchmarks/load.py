@@ -1,0 +1,164 @@
+"""The load: a process of its own that drives a running server and prints one Sample as JSON.
+
+`python -m benchmarks.load '<Load as JSON>'`. It also reads the servers' CPU time and memory, at the very moments
+between which it counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import sys
+from array import array
+from dataclasses import asdict, dataclass, field
+
+import uvloop
+
+from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle
+from benchmarks.client import Connection, Script, Tally
+from benchmarks.meters import Reading, resident_bytes
+
+PING_CONNECTIONS = 16
+SDK_PING_SECONDS = 10.0
+"""Both SDK clients ping each session this often."""
+SETTLE_CONNECTIONS = 64
+
+
+@dataclass(frozen=True)
+class Load:
+    """What to drive and how hard; `port` and `processes` (name -> pid) are known once a server runs."""
+
+    agents: int = 32
+    text_bytes: int = 100
+    nap_every: int = 0
+    """Every so-manieth agent calls the tool that sleeps `nap_seconds`; 0: none does."""
+    nap_seconds: float = 0.2
+    idle_sessions: int = 0
+    """Sessions opened before the agents start, left alone and pinged as often as the SDKs do."""
+    warmup_seconds: float = 1.0
+    seconds: float = 5.0
+    port: int = 0
+    processes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One server under one load. Latencies in milliseconds; `p50_ms` and `p99_ms` are those of the echo calls."""
+
+    episodes_per_second: float
+    """Answered requests over the requests of an episode, so that episodes under way count by their part."""
+    p50_ms: float
+    p99_ms: float
+    cpu_ms_per_episode: dict[str, float]
+    """User and system time of each watched process with its threads and children."""
+    memory_mb: dict[str, float]
+    """Resident at the end."""
+    load_share: float
+    """CPU time of the load process over wall time; near 1 the load, not the server, is the limit."""
+    others_share: float
+    """CPU time that programs outside this benchmark took, over wall time and cores; above 0.1 distrust everything."""
+    errors: int
+    first_error: str
+    ping_p99_ms: float = 0.0
+    idle_session_kb: float = 0.0
+    """Growth of the server's resident memory for each idle session."""
+
+
+async def run(load: Load) -> Sample:
+    """Warm up, measure for `load.seconds`, and leave the agents where they are."""
+    tally = Tally()
+    idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
+    connections = await _connect(load, _agents(load, tally), tally)
+    if sids:
+        scripts = [ping(itertools.cycle(sids[first::PING_CONNECTIONS]), tally) for first in range(PING_CONNECTIONS)]
+        connections += await _connect(load, scripts, tally, SDK_PING_SECONDS * PING_CONNECTIONS / len(sids))
+    await asyncio.sleep(load.warmup_seconds)
+    sample = await _measure(load, tally, idle_kb)
+    for connection in connections:
+        connection.close()
+    return sample
+
+
+async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
+    before = Reading.of(load.processes)
+    tally.is_measuring = True
+    await asyncio.sleep(load.seconds)
+    tally.is_measuring = False
+    spent = Reading.of(load.processes) - before
+    episodes = max(tally.answered / REQUESTS_PER_EPISODE, 1e-9)
+    if not tally.calls:
+        tally.fail("no call was answered while measuring")
+    return Sample(
+        episodes_per_second=episodes / spent.wall,
+        p50_ms=_percentile_ms(tally.calls, 0.5),
+        p99_ms=_percentile_ms(tally.calls, 0.99),
+        cpu_ms_per_episode={name: seconds * 1000 / episodes for name, seconds in spent.watched.items()},
+        memory_mb={name: resident_bytes(pid) / 2**20 for name, pid in load.processes.items()},
+        load_share=spent.own_share,
+        others_share=spent.others_share,
+        errors=tally.errors,
+        first_error=tally.first_error,
+        ping_p99_ms=_percentile_ms(tally.pings, 0.99),
+        idle_session_kb=idle_kb,
+    )
+
+
+async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
+    """Open the idle sessions. Returns: KB of server memory for each, their ids.
+
+    Agents play before, so that memory which any load needs is not taken for the sessions'.
+    """
+    agents = await _connect(load, _agents(load, tally), tally)
+    await asyncio.sleep(load.warmup_seconds)
+    tally.is_playing = False
+    await _all_ended(agents)
+    tally.is_playing = True
+    before, sids = _server_bytes(load), list[bytes]()
+    each = load.idle_sessions // SETTLE_CONNECTIONS + 1
+    await _all_ended(await _connect(load, [settle(each, sids, tally) for _ in range(SETTLE_CONNECTIONS)], tally))
+    return (_server_bytes(load) - before) / 1024 / len(sids), sids
+
+
+def _agents(load: Load, tally: Tally) -> list[Script]:
+    echo, nap = echoes(load.text_bytes), naps(load.nap_seconds)
+    indexes = itertools.cycle(range(TASKS))
+    return [
+        play(nap, tally.naps, tally, indexes) if _naps(load, number) else play(echo, tally.calls, tally, indexes)
+        for number in range(load.agents)
+    ]
+
+
+def _naps(load: Load, number: int) -> bool:
+    return bool(load.nap_every) and number % load.nap_every == 0
+
+
+async def _connect(load: Load, scripts: list[Script], tally: Tally, interval: float = 0.0) -> list[Connection]:
+    loop = asyncio.get_running_loop()
+    connections: list[Connection] = []
+    for script in scripts:
+        connection = Connection(script, tally, interval)
+        await loop.create_connection(lambda made=connection: made, "127.0.0.1", load.port)  # type: ignore[misc]
+        connections.append(connection)
+    return connections
+
+
+async def _all_ended(connections: list[Connection]) -> None:
+    await asyncio.wait_for(asyncio.gather(*(connection.ended.wait() for connection in connections)), 120)
+
+
+def _server_bytes(load: Load) -> int:
+    return resident_bytes(load.processes["server"])
+
+
+def _percentile_ms(durations: array[float], share: float) -> float:
+    ordered = sorted(durations)
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] * 1000 if ordered else 0.0
+
+
+if __name__ == "__main__":
+    # a collection would be counted as the server's latency
+    gc.disable()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        print(json.dumps(asdict(runner.run(run(Load(**json.loads(sys.argv[1])))))))

@@ -1,0 +1,71 @@
+"""CPU time and memory of processes and of the machine, read from the operating system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter, process_time
+
+import psutil  # type: ignore[import-untyped]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds so far; the difference of two readings is what a stretch of time cost."""
+
+    wall: float
+    own: float
+    """CPU time of this process."""
+    machine: float
+    """CPU time of everything on all cores, that stolen by other machines included."""
+    watched: Mapping[str, float]
+    """CPU time of each watched process with its threads and children."""
+
+    @classmethod
+    def of(cls, processes: Mapping[str, int]) -> Reading:
+        watched = {name: _cpu_seconds(pid) for name, pid in processes.items()}
+        return cls(perf_counter(), process_time(), _machine_seconds(), watched)
+
+    def __sub__(self, earlier: Reading) -> Reading:
+        watched = {name: seconds - earlier.watched[name] for name, seconds in self.watched.items()}
+        return Reading(self.wall - earlier.wall, self.own - earlier.own, self.machine - earlier.machine, watched)
+
+    @property
+    def own_share(self) -> float:
+        """This process's part of one core."""
+        return self.own / self.wall
+
+    @property
+    def others_share(self) -> float:
+        """The part of all cores that neither this process nor the watched ones took."""
+        others = self.machine - self.own - sum(self.watched.values())
+        return others / self.wall / float(psutil.cpu_count())
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of the process and its children."""
+    return sum(process.memory_info().rss for process in _family(pid))
+
+
+def _family(pid: int) -> Iterator[psutil.Process]:
+    process = psutil.Process(pid)
+    yield process
+    yield from process.children(recursive=True)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time of the process, its threads, its children and those of them that have ended."""
+    ended = psutil.Process(pid).cpu_times()
+    total = ended.children_user + ended.children_system
+    for process in _family(pid):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return float(total)
+
+
+def _machine_seconds() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)

@@ -1,0 +1,136 @@
+"""What is measured and what must come out: one Scenario per load, its targets as ratios or absolute.
+
+Ratios are to the reference in the same run on the same machine; absolute latencies suppose two cores to itself.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from statistics import median
+from typing import Any
+
+from benchmarks.load import Load, Sample
+from benchmarks.servers import ROOT, Subject, Workshop
+
+Samples = Mapping[Subject, Sample]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number of a scenario's samples and the bound it must keep."""
+
+    text: str
+    value: Callable[[Samples], float]
+    bound: float
+    unit: str
+    at_least: bool = False
+
+    def is_met(self, samples: Samples) -> bool:
+        value = self.value(samples)
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One load, driven against several subjects in turn; the first is what the others are compared with."""
+
+    name: str
+    title: str
+    load: Load
+    subjects: Sequence[Subject]
+    targets: Sequence[Target]
+
+
+def faster(subject: Subject, times: float) -> Target:
+    def ratio(samples: Samples) -> float:
+        return samples[subject].episodes_per_second / samples["reference"].episodes_per_second
+
+    return Target(f"{subject}: episodes/s against the reference", ratio, times, "x", at_least=True)
+
+
+def cheaper(subject: Subject, share: float) -> Target:
+    def ratio(samples: Samples) -> float:
+        return samples[subject].cpu_ms_per_episode["server"] / samples["reference"].cpu_ms_per_episode["server"]
+
+    return Target(f"{subject}: CPU per episode against the reference", ratio, share, "x")
+
+
+def below(field: str, text: str, bound: float, unit: str = "ms") -> Target:
+    return Target(f"ours: {text}", lambda samples: float(getattr(samples["ours"], field)), bound, unit)
+
+
+SCENARIOS = [
+    Scenario(
+        "play",
+        "32 agents, 5 calls an episode, inputs of 100 bytes",
+        Load(),
+        ["reference", "ours", "ours, ors class", "ours, PostgreSQL", "reference, no logs"],
+        [
+            faster("ours", 4),
+            cheaper("ours", 0.25),
+            faster("ours, ors class", 3),
+            faster("ours, PostgreSQL", 3),
+            below("p99_ms", "call p99", 15),
+        ],
+    ),
+    Scenario("crowd", "512 agents", Load(agents=512, warmup_seconds=2), ["reference", "ours"], [faster("ours", 6)]),
+    Scenario(
+        "slow",
+        "32 agents, every tenth calls a synchronous tool that sleeps 200 ms; latencies of the others",
+        Load(nap_every=10),
+        ["reference", "ours"],
+        [below("p99_ms", "the others' call p99", 15)],
+    ),
+    Scenario(
+        "idle",
+        "5,000 idle sessions, pinged every 10 s, while 32 agents play",
+        Load(idle_sessions=5000),
+        ["ours"],
+        [below("idle_session_kb", "memory of an idle session", 5, "KB"), below("ping_p99_ms", "ping p99", 10)],
+    ),
+    Scenario(
+        "large",
+        "32 agents, inputs and outputs of 20 KB",
+        Load(text_bytes=20_000),
+        ["reference", "ours"],
+        [faster("ours", 2.5)],
+    ),
+]
+
+
+def measure(scenario: Scenario, workshop: Workshop, seconds: float, rounds: int) -> Iterator[tuple[Subject, Sample]]:
+    """Samples of all subjects in turn, round after round, each of a server started for it."""
+    for _ in range(rounds):
+        for subject in scenario.subjects:
+            with workshop.started(subject) as (port, processes):
+                yield subject, drive(replace(scenario.load, seconds=seconds, port=port, processes=processes))
+
+
+def drive(load: Load) -> Sample:
+    """The Sample of one load process."""
+    command = [sys.executable, "-m", "benchmarks.load", json.dumps(asdict(load))]
+    timeout = load.warmup_seconds + load.seconds + 180
+    answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=timeout)
+    return Sample(**json.loads(answer.stdout))
+
+
+def middle(samples: Sequence[Sample]) -> Sample:
+    """Medians, field by field; errors are summed."""
+    first = samples[0]
+    values: dict[str, Any] = {
+        field.name: _middle([getattr(sample, field.name) for sample in samples]) for field in fields(first)
+    }
+    values["errors"] = sum(sample.errors for sample in samples)
+    return Sample(**values)
+
+
+def _middle(values: list[Any]) -> Any:
+    if isinstance(values[0], dict):
+        return {name: median(value[name] for value in values) for name in values[0]}
+    if isinstance(values[0], str):
+        return next(filter(None, values), "")
+    return median(values)

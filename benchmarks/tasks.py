@@ -1,0 +1,140 @@
+"""Cost of the catalogue: seconds to sync 100,000 tasks, and latencies of count, get and range by size of the split.
+
+Run as `python -m benchmarks.tasks [tasks of the large split]`, on SQLite in a temporary directory or on DATABASE_URL (a
+database that may be filled).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from environments.environment import Environment
+from environments.tools import tool
+from environments.wire import Blocks, JSONObject, TextBlock, ToolOutput
+
+if TYPE_CHECKING:
+    from environments.catalog import Catalogue
+    from environments.registry import Registry
+    from environments.sync import SyncReport
+
+SYNCED = 100_000
+SMALL = 100
+LOOKS = 2000
+
+
+class Listing(Environment):
+    """Tasks of about 120 bytes; `sizes` says how many each split has."""
+
+    sizes: dict[str, int] = {}
+
+    @classmethod
+    def list_splits(cls) -> Sequence[str]:
+        return list(cls.sizes)
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        filling = "How many apples are left when some have been eaten?"
+        return [{"split": split, "question": f"{n}: {filling}", "answer": n} for n in range(cls.sizes[split])]
+
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text="")]
+
+    @tool
+    def submit(self) -> ToolOutput:
+        return ToolOutput(blocks=[])
+
+
+async def main(large: int) -> None:
+    from environments.catalog import Catalogue
+    from environments.hosting import Hosted
+    from environments.registry import Registry
+    from environments.runtime.threads import ThreadPool
+    from environments.runtime.usercode import UserCode
+
+    call_user = UserCode(ThreadPool()).call
+    Listing.sizes = {f"sync-{random.randrange(10**9)}": SYNCED}
+    registry = Registry([Hosted(Listing)])
+    await report_sync("first sync", registry, call_user)
+    await report_sync("second sync", registry, call_user)
+    Listing.sizes = {"small": SMALL, "large": large}
+    registry = Registry([Hosted(Listing)])
+    await report_sync("both sizes", registry, call_user)
+    catalogue = Catalogue(registry, call_user)
+    for split, size in Listing.sizes.items():
+        await report_latencies(catalogue, split, size)
+    catalogue.close()
+
+
+async def report_sync(label: str, registry: Registry, call_user: Any) -> None:
+    from environments.sync import sync
+
+    longest = asyncio.create_task(longest_stall())
+    report: SyncReport = await sync(registry, call_user)
+    longest.cancel()
+    tasks = sum(split.added + split.unchanged for split in report.splits)
+    print(f"{label}: {tasks:,} tasks in {report.seconds:.2f} s; the loop stalled {await longest:.0f} ms at most")
+
+
+async def longest_stall() -> float:
+    """Milliseconds by which the loop was late, at worst, until cancelled."""
+    worst = 0.0
+    try:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.005)
+            worst = max(worst, time.perf_counter() - before - 0.005)
+    except asyncio.CancelledError:
+        return worst * 1000
+
+
+async def report_latencies(catalogue: Catalogue, split: str, size: int) -> None:
+    stall = asyncio.create_task(longest_stall())
+    started = time.perf_counter()
+    await catalogue.count("listing", split)
+    first_ms = (time.perf_counter() - started) * 1000
+    await asyncio.sleep(0)
+    stall.cancel()
+    indexes = itertools.cycle(random.sample(range(size), min(size, LOOKS)))
+    looks: dict[str, Callable[[], Awaitable[Any]]] = {
+        "count": lambda: catalogue.count("listing", split),
+        "get": lambda: catalogue.get("listing", split, next(indexes)),
+        "get again": lambda: catalogue.get("listing", split, 7),
+        "range of 10": lambda: catalogue.range("listing", split, -10, None),
+    }
+    print(f"{size:,} tasks: first look {first_ms:.0f} ms, the loop stalled {await stall:.0f} ms at most")
+    for label, look in looks.items():
+        median, worst, cpu = await latencies_us(look)
+        print(f"  {label:12} p50 {median:5.0f} µs   p99 {worst:5.0f} µs   CPU {cpu:5.0f} µs")
+
+
+async def latencies_us(look: Callable[[], Awaitable[Any]]) -> tuple[float, float, float]:
+    """Median, 99th percentile and CPU (all threads) of one look, in microseconds."""
+    taken = []
+    cpu = time.process_time()
+    for _ in range(LOOKS):
+        started = time.perf_counter()
+        await look()
+        taken.append((time.perf_counter() - started) * 1e6)
+    cpu = (time.process_time() - cpu) * 1e6 / LOOKS
+    taken.sort()
+    return taken[LOOKS // 2], taken[LOOKS * 99 // 100], cpu
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["ORSWEB_DATA_DIR"] = directory
+        os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+        import django
+        from django.core.management import call_command
+
+        django.setup()
+        call_command("migrate", verbosity=0)
+        asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))

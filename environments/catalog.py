@@ -1,0 +1,108 @@
+"""Catalogue: every hosted environment's tasks, by name and position. The TaskSource of live play.
+
+Listed tasks come from their rows, read on two reader threads: one unit of work checks the split's version and fetches
+the task. A procedural class is asked itself.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Sequence
+
+from environments.errors import InvalidSplit, ListingUnsupported
+from environments.hosting import Hosted
+from environments.listed import ListedTasks
+from environments.models import Environment
+from environments.registry import Registry
+from environments.source import CallUser, Source
+from environments.wire import Split
+from environments.workers import Workers
+
+CHUNK_TASKS = 900
+"""Tasks read in one unit of work, so that a long range does not hold up other readers."""
+
+
+class Catalogue:
+    """Implements `environments.runtime.records.TaskSource`. Every method also raises UnknownEnvironment."""
+
+    def __init__(self, registry: Registry, call_user: CallUser, readers: int = 2) -> None:
+        """`registry` has been synced: rows of its environments exist."""
+        self._registry = registry
+        self._call_user = call_user
+        self._listed = ListedTasks()
+        self._readers = Workers(readers, "catalogue")
+        self._is_procedural: dict[str, bool] = {}
+
+    def close(self) -> None:
+        """End the reader threads and their connections."""
+        self._readers.close()
+
+    async def splits(self, environment: str) -> Sequence[Split]:
+        """The splits served now, in order."""
+        hosted = self._registry.get(environment)
+        if await self._asks(hosted):
+            return hosted.splits
+        return await self._readers.run(self._listed.splits, hosted.name)
+
+    async def count(self, environment: str, split: str) -> int:
+        """Number of tasks. Raises: InvalidSplit, EnvironmentFault."""
+        hosted = self._registry.get(environment)
+        if await self._asks(hosted):
+            return await self._source(hosted, split).count(split)
+        return await self._readers.run(self._listed.count, hosted.name, split)
+
+    async def get(self, environment: str, split: str, index: int) -> str:
+        """The task's JSON text; negative indexes count from the end.
+
+        Raises: InvalidSplit, InvalidIndex, EnvironmentFault.
+        """
+        hosted = self._registry.get(environment)
+        if await self._asks(hosted):
+            return await self._source(hosted, split).get(split, index)
+        return await self._readers.run(self._listed.get, hosted.name, split, index)
+
+    async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
+        """JSON texts of a slice, both ends clamped. Raises: InvalidSplit, InvalidIndexRange, EnvironmentFault."""
+        hosted = self._registry.get(environment)
+        if await self._asks(hosted):
+            return await self._source(hosted, split).range(split, start, stop)
+        return [text async for chunk in self._chunks(hosted, split, slice(start, stop)) for text in chunk]
+
+    async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
+        """All JSON texts, in chunks; those of one version, whatever changes meanwhile.
+
+        Raises, before the first chunk: InvalidSplit, ListingUnsupported.
+        """
+        hosted = self._registry.get(environment)
+        if await self._asks(hosted):
+            self._source(hosted, split)
+            raise ListingUnsupported
+        async for chunk in self._chunks(hosted, split, slice(None)):
+            yield chunk
+
+    async def _chunks(self, hosted: Hosted, split: str, positions: slice) -> AsyncIterator[list[str]]:
+        first, ids = await self._readers.run(self._first_chunk, hosted.name, split, positions)
+        yield first
+        for start in range(CHUNK_TASKS, len(ids), CHUNK_TASKS):
+            yield await self._readers.run(self._listed.texts, ids[start : start + CHUNK_TASKS])
+
+    def _first_chunk(self, environment: str, split: str, positions: slice) -> tuple[list[str], array[int]]:
+        ids = self._listed.ids(environment, split)[positions]
+        return self._listed.texts(ids[:CHUNK_TASKS]), ids
+
+    def _source(self, hosted: Hosted, split: str) -> Source:
+        names = [declared.name for declared in hosted.splits]
+        if split not in names:
+            raise InvalidSplit(split, hosted.name, names)
+        return Source(hosted, self._call_user)
+
+    async def _asks(self, hosted: Hosted) -> bool:
+        """Whether the class is procedural; sync found out at the start, so it is read once."""
+        known = self._is_procedural.get(hosted.name)
+        if known is None:
+            known = self._is_procedural[hosted.name] = await self._readers.run(_is_procedural, hosted.name)
+        return known
+
+
+def _is_procedural(environment: str) -> bool:
+    return Environment.objects.filter(name=environment, is_procedural=True).exists()

@@ -1,0 +1,39 @@
+"""The protocol's settings, read once from Django's. With `wiring.py` the only reader of settings among the environments."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+
+from django.conf import settings
+
+from environments.runtime.limits import Limits
+
+
+def limits() -> Limits:
+    return Limits(
+        keepalive_seconds=settings.ORSWEB_KEEPALIVE,
+        session_timeout_seconds=settings.ORSWEB_SESSION_TIMEOUT,
+        result_linger_seconds=settings.ORSWEB_RESULT_LINGER,
+        setup_wait_seconds=settings.ORSWEB_SETUP_WAIT,
+        tool_timeout_seconds=settings.ORSWEB_TOOL_TIMEOUT,
+        max_sessions=settings.ORSWEB_MAX_SESSIONS,
+        max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
+        return_errors=settings.ORSWEB_RETURN_ERRORS,
+    )
+
+
+def specifications() -> list[str]:
+    """`module:Class` of every class to host; the bundled ones when none is named."""
+    return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)
+
+
+@cache
+def key_labels() -> Mapping[bytes, str]:
+    """sha256 of each API key -> its label; empty: no key is needed."""
+    return {hash_key(key): label for label, key in settings.ORSWEB_API_KEYS.items()}
+
+
+def hash_key(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()

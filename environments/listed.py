@@ -1,0 +1,131 @@
+"""ListedTasks: tasks of synced splits, read from their rows at the same cost whatever a split's size.
+
+Each split keeps an array of task ids in order (8 bytes a task), rebuilt when the split's version has risen; a task's
+text never changes, so texts are kept by id. Blocking: the catalogue calls it on its reader threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from environments.errors import InvalidIndex, InvalidSplit
+from environments.models import SplitEntry
+from environments.wire import Split
+
+TEXT_CACHE_BYTES = 32 * 1024 * 1024
+
+_FIND_SPLIT = """
+    SELECT s.id, s.version FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.name = %s AND s.is_served
+"""
+_LIST_SPLITS = """
+    SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
+"""
+_GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A split's tasks by position, as of `version`."""
+
+    version: int
+    ids: array[int]
+
+
+class ListedTasks:
+    def __init__(self) -> None:
+        self._orders: dict[int, Order] = {}
+        self._rebuilding = threading.Lock()
+        self._known_texts = TextCache(TEXT_CACHE_BYTES)
+
+    def splits(self, environment: str) -> list[Split]:
+        return [Split(name=name, type=kind) for name, kind in _rows(_LIST_SPLITS, environment)]
+
+    def ids(self, environment: str, split: str) -> array[int]:
+        """Task ids in order; not to be changed. Raises: InvalidSplit."""
+        found = _rows(_FIND_SPLIT, environment, split)
+        if not found:
+            raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
+        [(split_id, version)] = found
+        order = self._orders.get(split_id)
+        return order.ids if order and order.version >= version else self._rebuild(split_id, version).ids
+
+    def count(self, environment: str, split: str) -> int:
+        return len(self.ids(environment, split))
+
+    def get(self, environment: str, split: str, index: int) -> str:
+        """Raises: InvalidSplit, InvalidIndex."""
+        ids = self.ids(environment, split)
+        try:
+            task = ids[index]
+        except IndexError as error:
+            raise InvalidIndex(index, split, len(ids)) from error
+        return self._known_texts.get(task) or self._read_text(task)
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Texts of some thousand tasks at most: each id is a parameter of the query."""
+        if not ids:
+            return []
+        marks = ",".join(["%s"] * len(ids))
+        by_id = dict(_rows(f"SELECT id, spec FROM environments_task WHERE id IN ({marks})", *ids))
+        return [by_id[task] for task in ids]
+
+    def _read_text(self, task: int) -> str:
+        [(text,)] = _rows(_GET_SPEC, task)
+        self._known_texts.put(task, text)
+        return str(text)
+
+    def _rebuild(self, split_id: int, version: int) -> Order:
+        # one at a time, or every reader would read the same million entries; `version` was read before the entries,
+        # so an order newer than its version is rebuilt once more, never kept too long
+        with self._rebuilding:
+            order = self._orders.get(split_id)
+            if order is None or order.version < version:
+                order = self._orders[split_id] = Order(version, task_ids(split_id))
+        return order
+
+
+class TextCache:
+    """Texts by task id, the least recently used dropped beyond `limit_bytes`. Shared by threads."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._lock = threading.Lock()  # the size is that of the texts
+
+    def get(self, task: int) -> str | None:
+        with self._lock:
+            if task not in self._texts:
+                return None
+            self._texts.move_to_end(task)
+            return self._texts[task]
+
+    def put(self, task: int, text: str) -> None:
+        with self._lock:
+            if task in self._texts:
+                return
+            self._texts[task] = text
+            self._size_bytes += len(text)  # ASCII
+            while self._size_bytes > self._limit_bytes:
+                self._size_bytes -= len(self._texts.popitem(last=False)[1])
+
+
+def task_ids(split_id: int) -> array[int]:
+    """The split's task ids by position; a million in about a second, in pieces that let other threads work."""
+    entries = SplitEntry.objects.filter(split_id=split_id).order_by("position").values_list("task_id", flat=True)
+    return array("q", entries.iterator(chunk_size=2000))
+
+
+def _rows(query: str, *parameters: Any) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return list(cursor.fetchall())

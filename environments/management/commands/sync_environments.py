@@ -1,0 +1,51 @@
+"""`manage.py sync_environments [module:Class …]`: bring environment classes and their tasks into the database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from environments import conf
+from environments.errors import Unhostable
+from environments.registry import Registry, load
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import UserCode
+from environments.sync import SyncReport, sync
+
+
+class Command(BaseCommand):
+    help = "Bring environment classes and their tasks into the database, as the start of the server does."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "environments",
+            nargs="*",
+            metavar="[alias=]module:Class",
+            help="what to host; by default ORSWEB_ENVIRONMENTS, else the bundled ones",
+        )
+
+    def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
+        named = environments or conf.specifications()
+        try:
+            report = asyncio.run(_sync(load(named)))
+        except Unhostable as error:
+            raise CommandError(str(error)) from error
+        self._print(report)
+
+    def _print(self, report: SyncReport) -> None:
+        for split in report.splits:
+            counts = f"{split.added} added, {split.unchanged} unchanged, {split.removed} removed"
+            self.stdout.write(f"{split.environment}/{split.split}: {counts}")
+        for name in report.procedural:
+            self.stdout.write(f"{name}: procedural, its tasks are asked of the class")
+        self.stdout.write(f"Synced in {report.seconds:.2f} s.")
+
+
+async def _sync(registry: Registry) -> SyncReport:
+    pool = ThreadPool()
+    try:
+        return await sync(registry, UserCode(pool).call)
+    finally:
+        pool.close()

@@ -1,0 +1,135 @@
+"""Parts: what environments and agents said, as pieces that a page can show. No request, no HTML.
+
+All of it may be hostile, huge or odd: texts are cut to what a page can bear, and what is not understood is shown as the
+text it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+SHOWN_CHARACTERS = 20_000
+"""Of one text; the whole of it is one link away."""
+
+SHORT_CHARACTERS = 100
+_IMAGE_TYPE = re.compile(r"image/[a-z0-9.+-]{1,40}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One thing to show under a label."""
+
+    kind: Literal["text", "json", "image"]
+    text: str
+    """Text, indented JSON, or for an image its data: URI."""
+    label: str = ""
+    omitted: int = 0
+    """Characters that were cut off the end."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it fits on the line of its label."""
+        return self.kind != "image" and len(self.text) <= SHORT_CHARACTERS and "\n" not in self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPart:
+    name: str
+    description: str
+    schema: str
+    """Indented JSON Schema of the input; empty: no parameters."""
+
+
+def fields(text: str) -> list[Part]:
+    """A JSON object's members: strings as they are, everything else as JSON. Any other text as one part."""
+    value = read_json(text)
+    if not text or value == {}:
+        return []
+    if not isinstance(value, dict):
+        return [_value("", value)]
+    return [_value(str(name), member) for name, member in value.items()]
+
+
+def blocks(value: Any) -> list[Part]:
+    """Text and image blocks; what is neither is shown as JSON."""
+    return [_block(block) for block in value] if isinstance(value, list) else [_value("", value)]
+
+
+def prompt(text: str) -> list[Part]:
+    """A prompt as the agent got it: blocks, or messages whose parts are labelled with their role."""
+    value = read_json(text)
+    if not isinstance(value, list):
+        return [_value("", value)] if text else []
+    return [part for item in value for part in _message(item)]
+
+
+def tools(text: str) -> list[ToolPart]:
+    """Tools of a listing as the agent got it, the terminal tool last."""
+    value = read_json(text)
+    listing = value if isinstance(value, dict) else {"tools": value}
+    listed = listing.get("tools")
+    found = [_tool(item) for item in (listed if isinstance(listed, list) else []) if isinstance(item, dict)]
+    final = listing.get("terminal_tool")
+    return [*found, _tool(final)] if isinstance(final, dict) else found
+
+
+def _message(item: Any) -> list[Part]:
+    if isinstance(item, dict) and "role" in item and isinstance(item.get("blocks"), list):
+        role = str(item["role"])
+        return [Part(part.kind, part.text, part.label or role, part.omitted) for part in blocks(item["blocks"])]
+    return [_block(item)]
+
+
+def _block(block: Any) -> Part:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and isinstance(block.get("text"), str):
+        return _text(block["text"])
+    if kind == "image" and (uri := _image(block)):
+        return Part("image", uri, str(block["mimeType"]))
+    return _value("", block)
+
+
+def _image(block: dict[str, Any]) -> str:
+    """The image's data: URI; empty when it is none that a browser may be given."""
+    media, data = block.get("mimeType"), block.get("data")
+    if not (isinstance(media, str) and isinstance(data, str) and _IMAGE_TYPE.fullmatch(media)):
+        return ""
+    return f"data:{media};base64,{data}" if _BASE64.fullmatch(data) else ""
+
+
+def _tool(item: dict[str, Any]) -> ToolPart:
+    schema = item.get("input_schema")
+    name, description = str(item.get("name", "")), str(item.get("description") or "")
+    return ToolPart(_encodable(name), _encodable(description), indented(schema) if schema else "")
+
+
+def _value(label: str, value: Any) -> Part:
+    return _text(value, label) if isinstance(value, str) else _text(indented(value), label, "json")
+
+
+def _text(text: str, label: str = "", kind: Literal["text", "json"] = "text") -> Part:
+    return Part(kind, _encodable(text[:SHOWN_CHARACTERS]), _encodable(label), max(0, len(text) - SHOWN_CHARACTERS))
+
+
+def indented(value: Any) -> str:
+    try:
+        return _encodable(json.dumps(value, indent=2, ensure_ascii=False))
+    except RecursionError:
+        return "nested too deeply to be shown"
+
+
+def _encodable(text: str) -> str:
+    """`text` with lone surrogates, which JSON can carry and UTF-8 cannot, written as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read_json(text: str) -> Any:
+    """The JSON value, or the text itself where it is none (or nested beyond the parser)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

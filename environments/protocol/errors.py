@@ -1,0 +1,101 @@
+"""Every error as the protocol tells it: `{"detail": …}`, mapped to a status here and nowhere else.
+
+Divergence from the references: the details of a 422 name fields and rules, never the values that were sent, for clients
+put them into exceptions and logs, and a body may hold secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.http import HttpResponse
+from pydantic import BaseModel, ValidationError
+from rest_framework import exceptions
+
+from environments import errors, wiring
+from environments.wire import value_json
+
+log = structlog.get_logger(__name__)
+
+STATUS: Mapping[type[errors.OrsError], int] = {
+    errors.UnknownEnvironment: 404,
+    errors.InvalidSplit: 400,
+    errors.InvalidIndex: 400,
+    errors.InvalidIndexRange: 400,
+    errors.ListingUnsupported: 400,
+    errors.InvalidRequest: 400,
+    errors.SessionNotFound: 404,
+    errors.SessionExists: 400,
+    errors.SessionDeleted: 410,
+    errors.SessionStarting: 503,
+    errors.TooManySessions: 429,
+    errors.OtherEnvironment: 409,
+    errors.Unsupported: 404,
+    errors.Draining: 503,
+    errors.EnvironmentFault: 500,
+}
+
+HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
+    errors.SessionStarting: {"X-Backend-State": "starting", "Retry-After": "2"},
+    errors.Draining: {"X-Backend-State": "starting", "Retry-After": "2"},
+    errors.TooManySessions: {"Retry-After": "2"},
+}
+
+
+class Unprocessable(errors.OrsError):
+    """A body that is no JSON or not of the message's shape. `problems`: FastAPI's list, without values."""
+
+    def __init__(self, problems: list[dict[str, Any]], *, is_malformed: bool = False) -> None:
+        super().__init__("Unprocessable body")
+        self.problems, self.is_malformed = problems, is_malformed
+
+
+def malformed(text: str) -> Unprocessable:
+    return Unprocessable([_problem("json_invalid", [], text)], is_malformed=True)
+
+
+def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
+    problems = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        text = one["msg"]
+        if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+            text += f"; allowed: {', '.join(model.model_fields)}"
+        problems.append(_problem(one["type"], list(one["loc"]), text))
+    return Unprocessable(problems)
+
+
+def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
+    return {"type": kind, "loc": ["body", *location], "msg": text, "input": None}
+
+
+def respond(error: Exception, allowed: list[str], auth_header: str = "") -> HttpResponse:
+    """The response to `error`; `allowed` are the methods of the path."""
+    if isinstance(error, Unprocessable):
+        return answer(422, error.problems)
+    if isinstance(error, errors.EnvironmentFault):
+        return answer(500, _told(error))
+    if isinstance(error, errors.OrsError):
+        return answer(STATUS[type(error)], str(error), HEADERS.get(type(error)))
+    if isinstance(error, exceptions.MethodNotAllowed):
+        return answer(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
+    if isinstance(error, exceptions.AuthenticationFailed):
+        return answer(401, str(error.detail), {"WWW-Authenticate": auth_header})
+    if isinstance(error, exceptions.APIException):
+        return answer(error.status_code, str(error.detail))
+    log.error("a protocol view failed", exc_info=error)
+    return answer(500, "Internal Server Error")
+
+
+def _told(fault: errors.EnvironmentFault) -> str:
+    mode = wiring.service().limits.return_errors
+    if mode == "none":
+        return "Internal Server Error"
+    return fault.trace if mode == "stacktrace" and fault.trace else str(fault)
+
+
+def answer(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    return HttpResponse(
+        value_json({"detail": detail}), status=status, headers=dict(headers or {}), content_type="application/json"
+    )

@@ -1,0 +1,146 @@
+"""Sessions over HTTP: create_session, create, ping, delete, and what an agent reads before it acts.
+
+Source: Open Reward Standard, HTTP API, "Sessions".
+
+Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets come from
+the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and never reach the environment.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+
+from django.http import HttpResponse
+
+from environments import wire
+from environments.errors import InvalidRequest
+from environments.protocol import sse
+from environments.protocol.base import ProtocolView, json_response, text_response, utf8
+from environments.protocol.errors import Unprocessable
+from environments.runtime.episode import NewSession
+from environments.runtime.ids import new_session_id
+from environments.runtime.records import RunInfo
+from environments.wire import value_json
+
+RESERVED_SECRETS = "orsweb_"
+
+
+class CreateSession(ProtocolView):
+    """POST /create_session: a fresh id. Nothing is kept; whatever the body holds is ignored."""
+
+    async def post(self) -> HttpResponse:
+        sid = new_session_id()
+        if "text/event-stream" not in self.http_request.META.get("HTTP_ACCEPT", ""):
+            return json_response({"sid": sid})
+        return sse.whole_response(sse.event("task_id", sid) + sse.event("end", value_json({"sid": sid})))
+
+
+class Create(ProtocolView):
+    """POST /create: begin an episode."""
+
+    async def post(self) -> HttpResponse:
+        message = self.read(wire.CreateSession)
+        sid = self.session_id()
+        if isinstance(message, Unprocessable):
+            raise message
+        await self.service.create(self._request(sid, message))
+        return json_response({"sid": sid})
+
+    def _request(self, sid: str, message: wire.CreateSession) -> NewSession:
+        meta = self.http_request.META
+        secrets = {**_header_secrets(meta.get("HTTP_X_SECRETS", "")), **(message.secrets or {})}
+        said = {name: secrets.pop(name) for name in list(secrets) if name.startswith(RESERVED_SECRETS)}
+        return NewSession(
+            sid=sid,
+            owner=self.owner,
+            environment=self._environment(message),
+            spec=message.task_spec,
+            split=message.split,
+            index=message.index,
+            secrets=secrets,
+            masked=(*secrets.values(), meta.get("HTTP_X_API_KEY", "")),
+            toolset=message.toolset_name,
+            user_agent=meta.get("HTTP_USER_AGENT", "")[:300],
+            run=_run_info(said, utf8(meta.get("HTTP_X_RUN", ""), "X-Run")),
+        )
+
+    def _environment(self, message: wire.CreateSession) -> str | None:
+        """None: a split and index that any of several environments may mean; the session's first path will tell."""
+        registry = self.service.registry
+        if message.env_name is not None:
+            return registry.get(message.env_name).name
+        if self.deployment is not None:
+            return self.deployment.name
+        return None if message.task_spec is None and len(registry) > 1 else registry.default.name
+
+
+def _header_secrets(header: str) -> dict[str, str]:
+    """X-Secrets: base64 of `{name: {"value": string, …}}`. Raises: InvalidRequest, showing nothing of it."""
+    if not header:
+        return {}
+    try:
+        secrets: dict[str, str] = {
+            name: secret["value"] for name, secret in json.loads(base64.b64decode(header, validate=True)).items()
+        }
+    except (binascii.Error, ValueError, AttributeError, KeyError, TypeError):
+        secrets = {"": None}  # type: ignore[dict-item]
+    if not all(isinstance(value, str) for value in secrets.values()):
+        raise InvalidRequest('X-Secrets must be base64 of a JSON object {name: {"value": string}}')
+    return secrets
+
+
+def _run_info(said: dict[str, str], header: str) -> RunInfo:
+    """What header X-Run and the reserved secrets say of the run. Raises: InvalidRequest."""
+    values = {name.removeprefix(RESERVED_SECRETS): value for name, value in said.items()}
+    name = values.pop("run", "").strip() or header.strip()
+    step, model = values.pop("step", "").strip(), values.pop("model", "").strip()
+    for field, text in (("run", name), ("model", model)):
+        if len(text) > 200:
+            raise InvalidRequest(f"The {field}'s name has {len(text)} characters; at most 200 are allowed")
+    return RunInfo(name, _whole_number(step), model, value_json(values) if values else "")
+
+
+def _whole_number(text: str) -> int | None:
+    if not text:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = None  # type: ignore[assignment]
+    if number is None or not -(2**62) < number < 2**62:
+        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number")
+    return number
+
+
+class Ping(ProtocolView):
+    async def post(self) -> HttpResponse:
+        self.service.ping(self.session_id(), self.owner)
+        return text_response('{"status":"ok"}')
+
+
+class Delete(ProtocolView):
+    """POST /delete and /delete_session: end the episode; unknown ids are answered alike."""
+
+    async def post(self) -> HttpResponse:
+        sid = self.session_id()
+        await self.service.delete(sid, self.owner)
+        return json_response({"sid": sid})
+
+
+class Prompt(ProtocolView):
+    async def get(self) -> HttpResponse:
+        return text_response(await self.service.prompt_json(self.session_id(), self.owner, self.named))
+
+
+class Messages(ProtocolView):
+    async def get(self) -> HttpResponse:
+        return text_response(await self.service.messages_json(self.session_id(), self.owner, self.named))
+
+
+class TaskTools(ProtocolView):
+    async def get(self) -> HttpResponse:
+        return text_response(await self.service.task_tools_json(self.session_id(), self.owner, self.named))
+
+

@@ -1,0 +1,138 @@
+"""Calls: the running and finished calls of sessions. A call outlives the connection that asked for it.
+
+A client rejoins by task_id, which is per session. A call whose every reader was lost before the end was written is
+an orphan; the client's repeat, which knows no task_id yet, adopts it instead of running the tool again.
+
+Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; an id once
+used never runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from environments.runtime.outcome import Result
+from environments.wire import JSONObject
+
+
+class Call:
+    """One call of a session. `result` is None while it runs."""
+
+    __slots__ = ("_waiters", "arguments", "finished_at", "is_delivered", "readers", "result", "task", "task_id", "tool")
+
+    def __init__(self, task_id: str, tool: str, arguments: JSONObject) -> None:
+        self.task_id, self.tool, self.arguments = task_id, tool, arguments
+        self.result: Result | None = None
+        self.readers = 0
+        self.is_delivered = False
+        self.finished_at = 0.0
+        self.task: asyncio.Task[None] | None = None  # the owner's reference keeps the task alive
+        self._waiters: list[asyncio.Future[None]] | None = None
+
+    def join(self) -> None:
+        """A reader has come; `Calls.leave` when it has gone."""
+        self.readers += 1
+
+    def finish(self, result: Result) -> None:
+        self.result, self.task = result, None
+        for waiter in self._waiters or ():
+            _wake(waiter)
+        self._waiters = None
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether the call has finished, after at most `seconds`."""
+        if self.result is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        if self._waiters is None:
+            self._waiters = []
+        self._waiters.append(waiter)
+        timer = loop.call_later(seconds, _wake, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+            if self._waiters is not None:
+                self._waiters.remove(waiter)
+        return self.result is not None
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class Calls:
+    """The calls of one session, by task_id. None: the id was used and its result has left memory."""
+
+    __slots__ = ("_by_id", "_orphans", "running")
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Call | None] = {}
+        self._orphans: list[Call] = []
+        self.running: set[Call] = set()
+
+    def is_used(self, task_id: str) -> bool:
+        return task_id in self._by_id
+
+    def find(self, task_id: str) -> Call | None:
+        """The call, while it runs or lingers."""
+        return self._by_id.get(task_id)
+
+    def start(self, task_id: str, tool: str, arguments: JSONObject) -> Call:
+        call = Call(task_id, tool, arguments)
+        self._by_id[task_id] = call
+        self.running.add(call)
+        return call
+
+    def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
+        """The oldest orphan that was the same request."""
+        for call in self._orphans:
+            if call.tool == tool and call.arguments == arguments:
+                self._orphans.remove(call)
+                return call
+        return None
+
+    def leave(self, call: Call) -> None:
+        """A reader has gone, after the end (`is_delivered`) or before it."""
+        call.readers -= 1
+        if not call.readers and not call.is_delivered and self.find(call.task_id) is call:
+            self._orphans.append(call)
+
+    def forget(self, call: Call) -> None:
+        """Drop the result; the id stays used."""
+        if self._by_id.get(call.task_id) is call:
+            self._by_id[call.task_id] = None
+        if call in self._orphans:
+            self._orphans.remove(call)
+
+
+class Lingering:
+    """Finished calls of all sessions, oldest first: kept for a time, and for less when they are large together."""
+
+    def __init__(self, linger_seconds: float, max_bytes: int) -> None:
+        self._linger_seconds, self._max_bytes = linger_seconds, max_bytes
+        self._queue: deque[tuple[Call, Calls]] = deque()
+        self._bytes = 0
+
+    def add(self, call: Call, calls: Calls, now: float) -> None:
+        call.finished_at = now
+        self._queue.append((call, calls))
+        self._bytes += _size(call)
+        if self._bytes > self._max_bytes:
+            self.sweep(now)
+
+    def sweep(self, now: float) -> None:
+        while self._queue:
+            call, calls = self._queue[0]
+            if call.finished_at > now - self._linger_seconds and self._bytes <= self._max_bytes:
+                return
+            self._queue.popleft()
+            self._bytes -= _size(call)
+            calls.forget(call)
+
+
+def _size(call: Call) -> int:
+    return len(call.result.data) if call.result else 0

@@ -1,0 +1,67 @@
+"""Outcome: how one tool call came out, and how that is told to the agent, now or again from the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from environments.errors import EnvironmentFault, shorten
+from environments.runtime.limits import ReturnErrors
+from environments.runtime.records import StepStatus
+from environments.wire import value_json
+
+ERROR_CHARACTERS = 16_000
+"""An `error` event is never empty (clients would say "Unknown SSE error") and never longer than this."""
+
+_TOLD_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
+_ANSWERED_REASONS = _TOLD_REASONS | {"tool_error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a stream ends with: event `end` with JSON text, or event `error` with plain text."""
+
+    event: Literal["end", "error"]
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`output_json` is the ToolOutput's text when ok; otherwise `error` and `reason` say why not.
+
+    `reason` of a failure is the exception's type name, "timeout", "deleted" or "result_size"; of a refusal see StepTaken.
+    """
+
+    status: StepStatus
+    output_json: str | None = None
+    reward: float | None = None
+    finished: bool = False
+    error: str = ""
+    reason: str = ""
+    trace: str = ""
+    waited_ms: float = 0.0
+
+
+def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> Outcome:
+    return Outcome("refused", error=error, reason=reason, waited_ms=waited_ms)
+
+
+def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> Outcome:
+    text = shorten(error.strip() or reason, ERROR_CHARACTERS)
+    return Outcome("failed", error=text, reason=reason, trace=shorten(trace, ERROR_CHARACTERS), waited_ms=waited_ms)
+
+
+def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> Outcome:
+    return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
+
+
+def told(outcome: Outcome, mode: ReturnErrors) -> Result:
+    """`outcome` as the agent gets it; `mode` says how much of a failure it may see."""
+    if outcome.status == "ok" and outcome.output_json is not None:
+        return Result("end", '{"ok":true,"output":' + outcome.output_json + "}")
+    if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
+        reason = outcome.reason if outcome.reason in _TOLD_REASONS else None
+        return Result("end", value_json({"ok": False, "error": outcome.error, "reason": reason}))
+    if mode == "none" and outcome.reason not in ("timeout", "deleted", "result_size"):
+        return Result("error", "Internal Server Error")
+    return Result("error", (outcome.trace if mode == "stacktrace" else "") or outcome.error)

@@ -1,0 +1,254 @@
+"""SessionService: the one door to live play, for the protocol and for people alike.
+
+Opens and ends sessions, starts and rejoins calls, hands out prompts and tools, and reports every step to the Record. A
+call's result is handed out only after its step is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+
+import structlog
+
+from environments import wire
+from environments.errors import EnvironmentFault, InvalidRequest, OrsError, SessionDeleted, SessionNotFound, Unsupported
+from environments.registry import Registry
+from environments.runtime.calls import Call, Lingering
+from environments.runtime.episode import LiveEpisode, NewSession
+from environments.runtime.host import Host
+from environments.runtime.ids import new_task_id
+from environments.runtime.limits import Limits
+from environments.runtime.outcome import Outcome, Result, failed, faulted, told
+from environments.runtime.records import Record, Row, TaskSource
+from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path
+
+log = structlog.get_logger(__name__)
+
+LONGEST_TASK_ID = 255
+
+
+class SessionService:
+    """Used from one event loop; `open` before and `drain` after everything else.
+
+    Every method that takes `sid` and `owner` raises SessionNotFound for an unknown session and for another key's.
+    `named` is the environment that the request's path names, or None.
+    """
+
+    def __init__(self, registry: Registry, tasks: TaskSource, record: Record, host: Host, limits: Limits) -> None:
+        self.registry, self.tasks, self.limits = registry, tasks, limits
+        self._record, self._host = record, host
+        self._sessions = Sessions(registry, tasks, record, host, limits)
+        self._lingering = Lingering(limits.result_linger_seconds, limits.max_linger_bytes)
+
+    def open(self) -> None:
+        """Start expiring idle sessions and forgetting old results."""
+        self._sessions.own(self._sessions.reap())
+        self._sessions.own(self._sweep())
+
+    async def drain(self, seconds: float) -> None:
+        """Let running calls end, then end every session as interrupted; `seconds` at most."""
+        await self._sessions.drain(seconds)
+
+    @property
+    def live_sessions(self) -> int:
+        return len(self._sessions.live)
+
+    # --- sessions -----------------------------------------------------------------------------------------------------
+
+    async def create(self, request: NewSession) -> None:
+        """See `Sessions.create`."""
+        await self._sessions.create(request)
+
+    def ping(self, sid: str, owner: str) -> None:
+        self._sessions.find(sid, owner).touched = time.monotonic()
+
+    async def delete(self, sid: str, owner: str) -> None:
+        """End the session as abandoned unless it has ended otherwise. Unknown ids are none of our business."""
+        if sid in self._sessions.live:
+            await self._sessions.close(self._sessions.find(sid, owner), "abandoned")
+
+    async def _enter(self, sid: str, owner: str, named: str | None) -> LiveEpisode:
+        """The session, bound and touched."""
+        episode = self._sessions.find(sid, owner)
+        check_path(episode, named)
+        episode.touched = time.monotonic()
+        await self._sessions.bind_late(episode, named)
+        check_alive(episode)
+        return episode
+
+    def check(self, sid: str, owner: str) -> None:
+        """Raises: what any use of the session would raise now; used before a body's types are judged."""
+        check_alive(self._sessions.find(sid, owner))
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    async def prompt_json(self, sid: str, owner: str, named: str | None) -> str:
+        """JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
+        episode = await self._enter(sid, owner, named)
+        await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
+        prompt = await self._host.prompt_json(sid)
+        await self._note(episode, prompt_json=prompt)
+        return prompt
+
+    async def messages_json(self, sid: str, owner: str, named: str | None) -> str:
+        """JSON array of messages. Raises: as `prompt_json`."""
+        episode = await self._enter(sid, owner, named)
+        await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
+        messages = await self._host.messages_json(sid)
+        await self._note(episode, prompt_json=messages)
+        return messages
+
+    async def task_tools_json(self, sid: str, owner: str, named: str | None) -> str:
+        """JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
+        episode = await self._enter(sid, owner, named)
+        tools = await self._host.task_tools_json(sid)
+        await self._note(episode, tools_json=tools)
+        return tools
+
+    async def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
+        note = episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
+        if note is not None:
+            await self._sessions.commit(note)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def call(self, sid: str, owner: str, named: str | None, request: wire.ToolCall) -> Call:
+        """Start a tool call, or rejoin it by its task_id, or tell a recorded one again. Never runs a call twice.
+
+        Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest.
+        """
+        task_id = request.task_id or ""
+        if len(task_id) > LONGEST_TASK_ID:
+            raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {LONGEST_TASK_ID} are allowed")
+        try:
+            episode = self._sessions.find(sid, owner)
+        except SessionNotFound:
+            recalled = await self._recall(sid, owner, task_id) if task_id else None
+            if recalled is None:
+                raise
+            return recalled
+        check_path(episode, named)
+        episode.touched = time.monotonic()
+        calls = episode.calls
+        if task_id and calls.is_used(task_id):
+            return calls.find(task_id) or await self._recall(sid, owner, task_id) or _unknown_task_id()
+        check_alive(episode)
+        call = None if task_id else calls.adopt(request.name, request.input)
+        if call is None:
+            call = calls.start(task_id or new_task_id(), request.name, request.input)
+            call.task = asyncio.get_running_loop().create_task(self._run(episode, call, named))
+        return call
+
+    def leave(self, sid: str, call: Call) -> None:
+        """A reader of `call` has gone."""
+        episode = self._sessions.live.get(sid)
+        if episode is not None:
+            episode.calls.leave(call)
+
+    async def _recall(self, sid: str, owner: str, task_id: str) -> Call | None:
+        recalled = await self._record.recall(sid, task_id)
+        if recalled is None or recalled.key_label != owner:
+            return None
+        outcome = Outcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
+        call = Call(task_id, "", {})
+        call.finish(told(outcome, self.limits.return_errors))
+        return call
+
+    async def _run(self, episode: LiveEpisode, call: Call, named: str | None) -> None:
+        started = time.time()
+        try:
+            if episode.state != "ready":
+                await self._sessions.bind_late(episode, named)
+                await self._sessions.until_ready(episode)
+            outcome = await self._host.run(episode.sid, call.tool, call.arguments)
+        except (asyncio.CancelledError, SessionDeleted):  # this task is cancelled by the session's end alone
+            outcome = failed("Session deleted", "deleted")
+        except EnvironmentFault as fault:
+            outcome = faulted(fault)
+        except OrsError as error:  # the late binding was refused; the session has no episode yet
+            self._answer(episode, call, Result("error", str(error)))
+            return
+        except Exception as error:
+            log.exception("a call failed inside the server", session=episode.sid, episode=episode.number)
+            outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
+        self._take_step(episode, call, outcome, started)
+
+    def _take_step(self, episode: LiveEpisode, call: Call, outcome: Outcome, started: float) -> None:
+        """Record the step; the commit answers the call."""
+        if call.result is not None:  # given up when the session ended
+            return
+        now = time.time()
+        rows: list[Row] = [episode.step_row(call, outcome, started, now)]
+        if (note := episode.noted_row()) is not None:
+            rows.insert(0, note)
+        if outcome.finished:
+            rows.append(episode.end("finished", now))
+        elif episode.cause is not None:
+            rows.append(episode.ended_row())
+        if outcome.status == "failed":
+            self._log_failure(episode, call, outcome)
+        result = told(outcome, self.limits.return_errors)
+        self._record.record(*rows, committed=partial(self._answer, episode, call, result))
+
+    def _answer(self, episode: LiveEpisode, call: Call, result: Result) -> None:
+        now = time.monotonic()
+        episode.touched = now
+        episode.calls.running.discard(call)
+        call.finish(result)
+        self._lingering.add(call, episode.calls, now)
+
+    def _log_failure(self, episode: LiveEpisode, call: Call, outcome: Outcome) -> None:
+        log.warning(
+            "tool call failed",
+            session=episode.sid,
+            episode=episode.number,
+            tool=episode.mask_text(call.tool),
+            reason=outcome.reason,
+            error=episode.mask_text(outcome.error),
+            trace=episode.mask_text(outcome.trace) or None,
+        )
+
+    async def _sweep(self) -> None:
+        """Forever: forget results that have lingered long enough."""
+        while True:
+            await asyncio.sleep(min(REAP_SECONDS, self.limits.result_linger_seconds / 2))
+            self._lingering.sweep(time.monotonic())
+
+    # --- group scores -------------------------------------------------------------------------------------------------
+
+    async def score_group(self, sid: str, owner: str, named: str | None, request: wire.ScoreGroup) -> Call:
+        """Start or rejoin the scoring of a group. Scores are no steps: they are not recorded.
+
+        Raises: Unsupported, and what `call` raises.
+        """
+        episode = await self._enter(sid, owner, named)
+        if not self.registry.get(episode.environment).supports_score_group:
+            raise Unsupported(f"Environment {episode.environment!r} does not implement score_group")
+        task_id, calls = request.task_id or "", episode.calls
+        if task_id and calls.is_used(task_id):
+            return calls.find(task_id) or _unknown_task_id()
+        arguments = request.model_dump(include={"candidates"})
+        call = None if task_id else calls.adopt("/score_group", arguments)
+        if call is None:
+            call = calls.start(task_id or new_task_id(), "/score_group", arguments)
+            call.task = asyncio.get_running_loop().create_task(self._score(episode, call, request.candidates))
+        return call
+
+    async def _score(self, episode: LiveEpisode, call: Call, candidates: list[wire.GroupCandidate]) -> None:
+        try:
+            await self._sessions.until_ready(episode)
+            result = Result("end", await self._host.score(episode.sid, candidates))
+        except (asyncio.CancelledError, SessionDeleted):
+            result = Result("error", "Session deleted")
+        except EnvironmentFault as fault:
+            result = told(faulted(fault), self.limits.return_errors)
+        self._answer(episode, call, result)
+
+
+def _unknown_task_id() -> Call:
+    """A stream that has no task_id event, only the error."""
+    call = Call("", "", {})
+    call.finish(Result("error", "unknown task_id"))
+    return call

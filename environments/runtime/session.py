@@ -1,0 +1,236 @@
+"""Session: one live environment. Constructs it, sets it up, runs its tools by the protocol's rules, tears it down once.
+
+Driven by LocalHost; knows nothing of episodes, records or HTTP.
+
+Divergences from the references: a finishing call latches the end only after its output could be serialised; an empty
+list of blocks becomes one empty text block; rewards that are no finite number become null; a tool that lets a
+CancelledError escape has failed; teardown comes after the last thread that runs the session's code has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from environments import wire
+from environments.errors import EnvironmentFault, ToolError
+from environments.hosting import Hosted, plain_specs
+from environments.runtime.conversation import as_blocks, as_messages
+from environments.runtime.gate import Gate
+from environments.runtime.limits import Limits
+from environments.runtime.outcome import Outcome, failed, faulted, refused
+from environments.runtime.usercode import UserCode, fault_of
+from environments.tools import Tool, ToolTable, find_tools
+
+EMPTY_BLOCK = wire.TextBlock(text="")
+
+
+class Session:
+    __slots__ = ("_code", "_gate", "_hosted", "_instance", "_is_finished", "_limits", "_table", "_toolsets")
+
+    def __init__(self, hosted: Hosted, code: UserCode, limits: Limits) -> None:
+        self._hosted, self._code, self._limits = hosted, code, limits
+        self._table: ToolTable = hosted.tools
+        self._gate = Gate()
+        self._instance: Any = None
+        self._toolsets: dict[type, Any] | None = None
+        self._is_finished = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> None:
+        """Build the instance; `toolset` is one that the class's SDK knows. Raises: EnvironmentFault."""
+        extra = None if toolset is None else self._hosted.session_toolsets[toolset]
+        cls = self._hosted.cls
+        if self._hosted.runs_constructor:
+            self._instance = await self._code.call(lambda: cls(task_spec=spec, secrets=secrets))
+        else:
+            self._instance = cls(task_spec=spec, secrets=secrets)
+        if extra is not None:
+            self._table = self._hosted.tools.with_toolset(find_tools(extra, (), self._hosted.sdk.tool_output), extra)
+            await self._toolset(extra)
+
+    @property
+    def has_setup(self) -> bool:
+        return self._hosted.overrides("setup")
+
+    async def set_up(self) -> None:
+        """Raises: EnvironmentFault."""
+        await self._code.call(self._instance.setup)
+
+    async def close(self) -> None:
+        """Tear down, once the session's last thread has ended or was given up. Faults are the caller's to log.
+
+        Raises: EnvironmentFault, also when teardown does not end in time.
+        """
+        limit = self._limits.close_wait_seconds
+        await self._code.settle(limit)
+        instance, self._instance = self._instance, None
+        try:
+            if instance is not None and self._hosted.overrides("teardown"):
+                async with asyncio.timeout(limit):
+                    await self._code.call(instance.teardown)
+        except TimeoutError:
+            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
+        finally:
+            await self._code.settle(0)
+            self._code.close()
+
+    # --- what the agent reads -----------------------------------------------------------------------------------------
+
+    async def prompt_json(self) -> str:
+        """JSON array of blocks. Raises: EnvironmentFault."""
+        if self._hosted.overrides("get_prompt"):
+            return await self._checked("get_prompt", wire.BLOCKS)
+        return wire.adapted_json(wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json())))
+
+    async def messages_json(self) -> str:
+        """JSON array of messages. Raises: EnvironmentFault."""
+        if self._hosted.overrides("get_messages"):
+            return await self._checked("get_messages", wire.MESSAGES)
+        return wire.adapted_json(wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json())))
+
+    async def _checked(self, method: str, kind: TypeAdapter[Any]) -> str:
+        answer = await self._code.call(getattr(self._instance, method))
+        try:
+            return wire.adapted_json(kind, kind.validate_python(wire.plain_blocks(answer)))
+        except (TypeError, ValueError) as error:
+            raise EnvironmentFault(type(error).__name__, f"{method} returned no valid content: {error}") from None
+
+    async def task_tools_json(self) -> str:
+        """JSON of ListToolsOutput for this session. Raises: EnvironmentFault."""
+        listed = None
+        if self._hosted.overrides("list_task_tools"):
+            listed = plain_specs(await self._code.call(self._instance.list_task_tools))
+        return wire.model_json(self._hosted.session_tools(self._table, listed))
+
+    # --- what the agent does ------------------------------------------------------------------------------------------
+
+    async def run(self, name: str, arguments: wire.JSONObject) -> Outcome:
+        """Run one tool call by the session's rules. Never raises but for cancellation."""
+        tool = self._table.by_name.get(name)
+        if tool is None:
+            return await self._run_unlisted(name, arguments)
+        if self._is_finished:
+            return _over(name, 0.0)
+        arrived = time.monotonic()
+        await self._gate.enter(tool)
+        waited_ms = (time.monotonic() - arrived) * 1000
+        try:
+            if self._is_finished:  # by a call this one was queued behind
+                return _over(name, waited_ms)
+            return await self._run_alone(tool, arguments, waited_ms)
+        finally:
+            self._gate.leave(tool)
+
+    async def _run_unlisted(self, name: str, arguments: wire.JSONObject) -> Outcome:
+        """A class that overrides its SDK's `_call_tool` dispatches by itself; for others the tool does not exist."""
+        if not self._hosted.dispatches_itself:
+            known = ", ".join(sorted(self._table.by_name))
+            return refused(f"{name!r} is not a valid tool; this session has: {known}", "not_found")
+        if self._is_finished:
+            return _over(name, 0.0)
+        tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None), None, None, True, False, False, True)
+        await self._gate.enter(tool)
+        try:
+            answer = (await self._code.call(self._instance._call_tool, name, arguments)).root
+            if answer.ok:
+                return self._output(name, answer.output, 0.0)
+            return refused(answer.error, getattr(answer, "reason", None) or "tool_error")
+        except EnvironmentFault as fault:
+            return faulted(fault)
+        finally:
+            self._gate.leave(tool)
+
+    async def _run_alone(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
+        values: tuple[BaseModel, ...] = ()
+        try:
+            if tool.input_model is not None:
+                values = (tool.input_model(**arguments),)
+        except ValidationError as error:
+            return refused(f"Tool input validation error: {error.errors()}", "input_validation", waited_ms=waited_ms)
+        except Exception as error:  # a validator of the author's, or a key that is no keyword
+            return faulted(fault_of(error), waited_ms=waited_ms)
+        try:
+            return self._output(tool.name, await self._answer(tool, values), waited_ms)
+        except ToolError as error:
+            return refused(str(error) or "ToolError", "tool_error", waited_ms=waited_ms)
+        except EnvironmentFault as fault:
+            return faulted(fault, waited_ms=waited_ms)
+        except TimeoutError:
+            self._code.abandon_unawaited()
+            limit = self._limits.tool_timeout_seconds
+            return failed(f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)", "timeout", waited_ms=waited_ms)
+
+    async def _answer(self, tool: Tool, values: tuple[BaseModel, ...]) -> Any:
+        """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
+        owner = self._instance if tool.toolset is None else await self._toolset(tool.toolset)
+        method = getattr(owner, tool.name)
+        recoverable = self._hosted.recoverable_errors
+        limit = self._limits.tool_timeout_seconds
+        try:
+            if limit is None:
+                return await self._code.call(method, *values, passing=recoverable)
+            async with asyncio.timeout(limit):
+                return await self._code.call(method, *values, passing=recoverable)
+        except recoverable as error:
+            raise ToolError(f"{type(error).__name__}: {error}") from None
+
+    async def _toolset(self, cls: type) -> Any:
+        if self._toolsets is None:
+            self._toolsets = {}
+        if cls not in self._toolsets:
+            self._toolsets[cls] = await self._code.call(_build_toolset, cls, self._instance)
+        return self._toolsets[cls]
+
+    def _output(self, name: str, answer: Any, waited_ms: float) -> Outcome:
+        """Check and serialise; only then may it end the episode."""
+        if not isinstance(answer, wire.ToolOutput) and not isinstance(answer, self._hosted.sdk.tool_output):
+            text = f"{name!r} returned {type(answer).__name__}; expected ToolOutput"
+            return failed(text, "TypeError", waited_ms=waited_ms)
+        if self._is_finished:  # a concurrent call ended the episode meanwhile; the first end wins
+            return _over(name, waited_ms)
+        try:
+            if not answer.blocks:
+                answer = answer.model_copy(update={"blocks": [EMPTY_BLOCK]})
+            text = wire.model_json(answer)
+            reward = None if answer.reward is None else float(answer.reward)
+        except Exception as error:  # whatever the author put into metadata
+            return faulted(fault_of(error), waited_ms=waited_ms)
+        if len(text) > self._limits.max_result_bytes:
+            most = self._limits.max_result_bytes
+            return failed(f"{name!r} returned {len(text)} bytes; ORSWEB_MAX_RESULT_BYTES allows {most}", "result_size")
+        self._is_finished = bool(answer.finished)
+        finite = reward if reward is not None and math.isfinite(reward) else None
+        return Outcome("ok", text, finite, self._is_finished, waited_ms=waited_ms)
+
+    async def score(self, candidates: list[wire.GroupCandidate]) -> str:
+        """JSON `{"scores": [...]}`, one per candidate in order. Raises: EnvironmentFault."""
+        scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
+        try:
+            plain = [s.model_dump() if isinstance(s, BaseModel) else {"reward": float(s), "metadata": None} for s in scores]
+            checked = [wire.GroupScore.model_validate(score) for score in plain]
+            if len(checked) != len(candidates):
+                raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
+        except (TypeError, ValueError) as error:
+            raise EnvironmentFault(type(error).__name__, str(error)) from None
+        return wire.value_json({"scores": [score.model_dump() for score in checked]})
+
+
+def _over(name: str, waited_ms: float) -> Outcome:
+    text = (
+        f"{name!r} was not run: the episode has finished (a tool returned finished=True), "
+        "so no further tool calls are accepted."
+    )
+    return refused(text, "episode_finished", waited_ms=waited_ms)
+
+
+def _build_toolset(cls: type, instance: Any) -> Any:
+    try:
+        return cls(instance)
+    except TypeError:
+        return cls()

@@ -1,0 +1,307 @@
+"""Sessions: how live episodes begin, become ready and end. Driven by SessionService.
+
+Divergences from the references: an id is registered before anything is awaited; a constructor's failure is told by the
+request that opens the session; running calls count as activity; sessions end side by side, each with a time limit; an id
+is held until its teardown has ended; a session belongs to the key that opened it; one opened with split and index but
+without an environment's name is bound by the first path that names one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+import structlog
+
+from environments import wire
+from environments.errors import (
+    Draining,
+    EnvironmentFault,
+    InvalidIndex,
+    InvalidSplit,
+    OrsError,
+    OtherEnvironment,
+    SessionDeleted,
+    SessionExists,
+    SessionNotFound,
+    SessionStarting,
+    TooManySessions,
+)
+from environments.registry import Registry
+from environments.runtime.episode import LiveEpisode, NewSession
+from environments.runtime.host import Host
+from environments.runtime.limits import Limits
+from environments.runtime.outcome import Result
+from environments.runtime.records import Cause, Record, Row, TaskSource
+
+log = structlog.get_logger(__name__)
+
+REAP_SECONDS = 5.0
+
+
+class Sessions:
+    """Live episodes by session id, on one event loop."""
+
+    def __init__(self, registry: Registry, tasks: TaskSource, record: Record, host: Host, limits: Limits) -> None:
+        self.registry, self._tasks, self._record, self._host, self._limits = registry, tasks, record, host, limits
+        self.live: dict[str, LiveEpisode] = {}
+        self._is_draining = False
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run `work` in the background; this object keeps the task alive."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    def commit(self, *rows: Row) -> asyncio.Future[None]:
+        """Record `rows`; done once they are durable."""
+        durable = asyncio.get_running_loop().create_future()
+        self._record.record(*rows, committed=partial(_resolve, durable))
+        return durable
+
+    def find(self, sid: str, owner: str) -> LiveEpisode:
+        """Raises: SessionNotFound, for another key's session too."""
+        episode = self.live.get(sid)
+        if episode is None or episode.owner != owner:
+            raise SessionNotFound
+        return episode
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    async def create(self, request: NewSession) -> None:
+        """Open a session; returns once it is constructed (or waits for its environment's name) and on record.
+
+        Raises: SessionExists, TooManySessions, InvalidSplit, InvalidIndex, InvalidRequest, EnvironmentFault, Draining.
+        """
+        if self._is_draining:
+            raise Draining
+        if request.sid in self.live:
+            raise SessionExists
+        if len(self.live) >= self._limits.max_sessions:
+            raise TooManySessions(self._limits.max_sessions)
+        episode = LiveEpisode(request, time.monotonic())
+        self.live[request.sid] = episode  # before the first await, or two requests could open one id
+        try:
+            if request.environment is None:
+                await self._check_bindable(request)
+            else:
+                await self._bind(episode, request, request.environment)
+        except BaseException:
+            if episode.state != "closing":  # whoever deletes a session lets go of its id
+                del self.live[request.sid]
+            raise
+
+    async def _check_bindable(self, request: NewSession) -> None:
+        """Some hosted environment must have the split and index; otherwise the default's refusal is told."""
+        assert request.split is not None and request.index is not None
+        refusals: list[OrsError] = []
+        for hosted in self.registry:
+            try:
+                await self._tasks.get(hosted.name, request.split, request.index)
+                return
+            except (InvalidSplit, InvalidIndex) as error:
+                refusals.append(error)
+        raise refusals[0]
+
+    async def bind_late(self, episode: LiveEpisode, named: str | None) -> None:
+        """Bind a session that was opened without a name to the environment that a path names, or to the default.
+
+        Raises: InvalidSplit, InvalidIndex (the session stays unbound), EnvironmentFault (recorded as setup_failed).
+        """
+        while episode.state == "constructing":
+            await episode.wait_for_change()
+        if episode.state != "unbound" or episode.request is None:
+            return
+        environment = self.registry.get(named).name if named else self.registry.default.name
+        try:
+            await self._bind(episode, episode.request, environment)
+        except EnvironmentFault as fault:
+            episode.fault = fault
+            episode.change("failed")
+            raise
+        except OrsError:
+            if not is_closing(episode):
+                episode.change("unbound")
+            raise
+
+    async def _bind(self, episode: LiveEpisode, request: NewSession, environment: str) -> None:
+        """Construct `environment`; afterwards the episode is ready or being set up. The caller handles failures."""
+        episode.change("constructing")
+        hosted = self.registry.get(environment)
+        hosted.check_toolset(request.toolset)
+        spec_json = await self._spec_json(request, hosted.name)
+        episode.environment, episode.number = hosted.name, self._record.next_episode()
+        started = self.commit(episode.started_row(request, spec_json, hosted.tools_json, time.time()))
+        spec = request.spec if request.spec is not None else json.loads(spec_json)
+        building = self._host.construct(episode.sid, hosted.name, spec, request.secrets or {}, request.toolset)
+        try:
+            if hosted.runs_constructor or request.toolset:
+                episode.work = self.own(building)
+                needs_setup = await asyncio.shield(episode.work)
+            else:
+                needs_setup = await building
+        except OrsError as error:
+            self._log_fault("construction failed", episode, error)
+            await self.commit(episode.end("setup_failed", time.time(), str(error)))
+            raise
+        except asyncio.CancelledError:
+            if episode.state == "closing":  # deleted while the constructor ran
+                raise SessionDeleted from None
+            raise
+        finally:
+            episode.work = None
+        await started
+        if is_closing(episode):
+            raise SessionDeleted
+        episode.request = None  # it holds the secrets
+        if needs_setup:
+            episode.change("setting_up")
+            episode.work = self.own(self._set_up(episode))
+        else:
+            episode.ready = time.time()
+            episode.change("ready")
+
+    async def _spec_json(self, request: NewSession, environment: str) -> str:
+        if request.spec is not None:
+            return wire.value_json(request.spec)
+        assert request.split is not None and request.index is not None
+        return await self._tasks.get(environment, request.split, request.index)
+
+    async def _set_up(self, episode: LiveEpisode) -> None:
+        try:
+            await self._host.set_up(episode.sid)
+        except EnvironmentFault as fault:
+            episode.fault = EnvironmentFault(fault.kind, episode.mask_text(fault.text), episode.mask_text(fault.trace))
+            self._log_fault("setup failed", episode, fault)
+            self._record.record(episode.end("setup_failed", time.time(), str(fault)))
+            episode.change("failed")
+        else:
+            if episode.state == "setting_up":
+                episode.ready = time.time()
+                episode.change("ready")
+        finally:
+            episode.work = None
+
+    async def until_ready(self, episode: LiveEpisode, seconds: float | None = None) -> None:
+        """Wait for construction and setup, `seconds` at most.
+
+        Raises: EnvironmentFault (setup failed, told anew each time), SessionDeleted, SessionStarting (still at it).
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while episode.state in ("constructing", "setting_up"):
+                    await episode.wait_for_change()
+        except TimeoutError:
+            raise SessionStarting from None
+        check_alive(episode)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    async def close(self, episode: LiveEpisode, cause: Cause) -> None:
+        """End the session and return when its environment is torn down and the end is on record.
+
+        What the author's code holds up is given up after the limit.
+        """
+        if episode.state == "closing":
+            while self.live.get(episode.sid) is episode:
+                await episode.wait_for_change()
+            return
+        episode.change("closing")
+        if (work := episode.work) is not None:
+            work.cancel()
+            await asyncio.wait([work], timeout=self._limits.close_wait_seconds)
+        await self._stop_calls(episode)
+        try:
+            await self._host.close(episode.sid)
+        except EnvironmentFault as fault:
+            self._log_fault("teardown failed", episode, fault)
+        finally:
+            await self._record_end(episode, cause)
+            del self.live[episode.sid]
+            episode.change("closing")  # for others that wait for the id to be free
+
+    async def _stop_calls(self, episode: LiveEpisode) -> None:
+        tasks = [call.task for call in episode.calls.running if call.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.close_wait_seconds)
+        for call in list(episode.calls.running):
+            if call.task is not None and not call.task.done():  # it swallowed the cancellation
+                call.finish(Result("error", "Session deleted"))
+
+    async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:
+        if not episode.number or episode.cause is not None:
+            return
+        failed_last = episode.has_failed_last and cause in ("abandoned", "expired")
+        note = episode.noted_row()
+        rows = [episode.end("env_error" if failed_last else cause, time.time())]
+        await self.commit(*([note, *rows] if note else rows))
+
+    async def reap(self) -> None:
+        """Forever: expire sessions that are idle, side by side."""
+        timeout = self._limits.session_timeout_seconds
+        while True:
+            await asyncio.sleep(min(REAP_SECONDS, timeout / 4))
+            horizon = time.monotonic() - timeout
+            for episode in list(self.live.values()):
+                if episode.touched < horizon and not episode.calls.running and episode.state != "closing":
+                    log.info("session expired", session=episode.sid, episode=episode.number)
+                    self.own(self.close(episode, "expired"))
+
+    async def drain(self, seconds: float) -> None:
+        """Let running calls end, then end every session as interrupted; `seconds` at most."""
+        self._is_draining = True
+        until = time.monotonic() + seconds
+        running = [call.task for one in self.live.values() for call in one.calls.running if call.task is not None]
+        if running:
+            await asyncio.wait(running, timeout=seconds / 2)
+        closing = [self.own(self.close(episode, "interrupted")) for episode in list(self.live.values())]
+        if closing:
+            await asyncio.wait(closing, timeout=max(0.1, until - time.monotonic()))
+        for episode in self.live.values():  # held up by the author's code
+            if episode.number and episode.cause is None:
+                self._record.record(episode.end("interrupted", time.time()))
+        for task in self._background:
+            task.cancel()
+
+    def _log_fault(self, event: str, episode: LiveEpisode, error: OrsError) -> None:
+        trace = error.trace if isinstance(error, EnvironmentFault) else ""
+        log.warning(
+            event,
+            session=episode.sid,
+            episode=episode.number,
+            environment=episode.environment,
+            error=episode.mask_text(str(error)),
+            trace=episode.mask_text(trace) or None,
+        )
+
+
+def check_alive(episode: LiveEpisode) -> None:
+    """Raises: EnvironmentFault of a failed construction or setup, SessionDeleted."""
+    if episode.state == "closing":
+        raise SessionDeleted
+    if episode.fault is not None:
+        raise EnvironmentFault(episode.fault.kind, episode.fault.text, episode.fault.trace)
+
+
+def is_closing(episode: LiveEpisode) -> bool:
+    """Asked anew after every await, for another request may have deleted the session meanwhile."""
+    return episode.state == "closing"
+
+
+def check_path(episode: LiveEpisode, named: str | None) -> None:
+    """A path that names another environment is a client's mistake. Raises: OtherEnvironment."""
+    if named and episode.environment and named.lower() != episode.environment:
+        raise OtherEnvironment(named, episode.environment)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,191 @@
+"""Where plain (non-async) code of environments runs: daemon threads that slow code of other sessions cannot exhaust.
+
+`ThreadPool` grows slowly and retires idle threads; `Lease` keeps one thread for one session. Both run `Job`s and give
+their results back on the event loop, which owns all bookkeeping, so there is no lock. A hung thread can be abandoned;
+being a daemon it cannot hold up the exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+START_THREADS = 16
+"""Started on demand at once; beyond them the pool grows only when work has waited for two looks."""
+MOST_THREADS = 2048
+LOOK_SECONDS = 0.01
+IDLE_SECONDS = 30.0
+
+
+class Job:
+    """One plain call. `future` is what the caller awaits (and may cancel); `ended` is true once the thread is through."""
+
+    __slots__ = ("abandoned", "args", "ended", "error", "fn", "future", "on_end", "value")
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
+        self.fn, self.args = fn, args
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.ended = False
+        self.abandoned = False
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.on_end: Callable[[Job], None] | None = None
+
+    def work(self) -> None:
+        """Run in a thread; whatever the author's code raises is kept."""
+        try:
+            self.value = self.fn(*self.args)
+        except BaseException as error:  # the author's code, SystemExit included
+            self.error = error
+
+    def deliver(self) -> None:
+        """Hand the result over; on the loop."""
+        self.ended = True
+        if not self.future.done():
+            # a Future refuses StopIteration, so errors travel as values and `UserCode` raises them
+            self.future.set_result(self)
+        if self.on_end:
+            self.on_end(self)
+
+
+class ThreadPool:
+    """Runs jobs on daemon threads. Used from the event loop only."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Job | None] = SimpleQueue()
+        self._done: deque[Job | None] = deque()
+        self._is_woken = False
+        self._loop = asyncio.get_running_loop()
+        self._busy = 0  # jobs submitted and not delivered
+        self._threads = 0
+        self._looks = 0
+        self._free_leases: list[Lease] = []
+
+    def submit(self, job: Job) -> None:
+        self._busy += 1
+        self._consider_growing()
+        self._work.put(job)
+
+    def abandon(self, job: Job) -> None:
+        """Stop counting on the thread that runs `job`; it ends by itself should it ever return."""
+        if not (job.ended or job.abandoned):
+            job.abandoned = True
+            self._busy -= 1
+            self._threads -= 1
+
+    def lease(self) -> Lease:
+        """A thread for one session, to be given back with `release`."""
+        return self._free_leases.pop() if self._free_leases else Lease(self)
+
+    def release(self, lease: Lease) -> None:
+        if len(self._free_leases) < START_THREADS:
+            self._free_leases.append(lease)
+        else:
+            lease.stop()
+
+    def count_leased(self, job: Job) -> None:
+        """A leased thread serves `job`: one more job, one more thread, so the balance stays."""
+        self._busy += 1
+        self._threads += 1
+        job.on_end = self._uncount_leased
+
+    def _uncount_leased(self, _: Job) -> None:
+        self._threads -= 1
+
+    def close(self) -> None:
+        """Let idle threads go; busy ones are daemons."""
+        for _ in range(self._threads):
+            self._work.put(None)
+        for lease in self._free_leases:
+            lease.stop()
+        self._free_leases.clear()
+
+    def _consider_growing(self) -> None:
+        if self._busy <= self._threads:
+            return
+        if self._threads < START_THREADS:
+            self._start_thread()
+        elif not self._looks:
+            self._looks = 1
+            self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _start_thread(self) -> None:
+        self._threads += 1
+        threading.Thread(target=self._serve, name="environment", daemon=True).start()
+
+    def _look(self) -> None:
+        """Grow by a quarter when work still waits at the second look; growing at once makes a storm after a stall."""
+        if self._busy <= self._threads or self._threads >= MOST_THREADS:
+            self._looks = 0
+            return
+        if self._looks > 1:
+            for _ in range(min(max(1, self._threads // 4), self._busy - self._threads, MOST_THREADS - self._threads)):
+                self._start_thread()
+        self._looks += 1
+        self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                job = self._work.get(timeout=IDLE_SECONDS)
+            except Empty:
+                if self._threads > START_THREADS:
+                    self.tell(None)
+                    return
+                continue
+            if job is None:
+                return
+            job.work()
+            if job.abandoned:
+                return
+            self.tell(job)
+            del job  # or an idle thread would keep the last environment alive
+
+    def tell(self, job: Job | None) -> None:
+        """From a thread: `job` is done, or (None) the thread retires. Wakes the loop once for all that are waiting."""
+        self._done.append(job)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:  # the loop has closed; nobody is waiting any more
+                return
+
+    def _deliver(self) -> None:
+        self._is_woken = False
+        while self._done:
+            job = self._done.popleft()
+            if job is None:
+                self._threads -= 1
+                self._consider_growing()  # work may have arrived for the thread that just retired
+            elif not job.abandoned:
+                self._busy -= 1
+                job.deliver()
+
+
+class Lease:
+    """One thread that runs one session's plain code, in order."""
+
+    def __init__(self, pool: ThreadPool) -> None:
+        self._pool = pool
+        self._work: SimpleQueue[Job | None] = SimpleQueue()
+        threading.Thread(target=self._serve, name="session", daemon=True).start()
+
+    def submit(self, job: Job) -> None:
+        self._pool.count_leased(job)
+        self._work.put(job)
+
+    def stop(self) -> None:
+        self._work.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._work.get()) is not None:
+            job.work()
+            if job.abandoned:
+                return
+            self._pool.tell(job)
+            del job

@@ -1,0 +1,126 @@
+"""UserCode: the only place where an author's code is called, and where what it raises is classified.
+
+Async functions are awaited on the server's loop, plain ones run on threads. Everything an author's code may raise,
+SystemExit and a stray CancelledError included, becomes an EnvironmentFault of text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from environments.errors import EnvironmentFault, OrsError
+from environments.runtime.threads import Job, Lease, ThreadPool
+
+Passing = tuple[type[Exception], ...]
+
+
+class UserCode:
+    """Calls one session's code (or, without a session, a class's). Knows which plain calls are still in a thread."""
+
+    __slots__ = ("_jobs", "_lease", "_own_thread", "_pool")
+
+    def __init__(self, pool: ThreadPool, *, own_thread: bool = False) -> None:
+        self._pool = pool
+        self._own_thread = own_thread
+        self._lease: Lease | None = None
+        self._jobs: set[Job] | None = None
+
+    async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
+        """What `fn(*args)` returns, awaited if need be.
+
+        Raises: EnvironmentFault; exceptions of this server's own vocabulary and those in `passing` unchanged.
+        """
+        fault: EnvironmentFault
+        try:
+            if inspect.iscoroutinefunction(fn):
+                return await fn(*args)
+            result = await self._in_thread(fn, args)
+            return await result if inspect.isawaitable(result) else result
+        except OrsError:
+            raise
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            fault = fault_of(error)  # the author's code let one escape
+        except BaseException as error:  # the author's code
+            if passing and isinstance(error, passing):
+                raise
+            fault = fault_of(error)
+        raise fault  # outside the handlers, so that the fault does not hold the frames of what it tells
+
+    async def _in_thread(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        job = Job(fn, args, asyncio.get_running_loop())
+        if self._own_thread:
+            if self._lease is None:
+                self._lease = self._pool.lease()
+            self._lease.submit(job)
+        else:
+            self._pool.submit(job)
+        if self._jobs is None:
+            self._jobs = set()
+        self._jobs.add(job)
+        try:
+            await job.future
+        finally:
+            if job.ended:
+                self._jobs.discard(job)
+        if job.error is not None:
+            raise job.error
+        return job.value
+
+    async def settle(self, seconds: float) -> bool:
+        """Wait until no thread runs this session's code; whether that came true within `seconds`. Abandons the rest."""
+        waiting = [job for job in self._jobs or () if not job.ended]
+        if not waiting:
+            return True
+        ended = asyncio.get_running_loop().create_future()
+        for job in waiting:
+            job.on_end = _chain(job.on_end, waiting, ended)
+        try:
+            await asyncio.wait_for(ended, seconds)
+        except TimeoutError:
+            self.abandon_unawaited()
+            return False
+        return True
+
+    def abandon_unawaited(self) -> None:
+        """Give up the threads whose callers were cancelled; the session's next plain code gets another thread."""
+        for job in self._jobs or ():
+            if job.future.cancelled() and not job.ended:
+                self._pool.abandon(job)
+                self._lease = None
+
+    def close(self) -> None:
+        """Give the session's thread back."""
+        if self._lease is not None:
+            self._pool.release(self._lease)
+            self._lease = None
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancelled the running task, as opposed to a CancelledError that the author's code let escape."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _chain(before: Callable[[Job], None] | None, jobs: list[Job], ended: asyncio.Future[None]) -> Callable[[Job], None]:
+    def on_end(job: Job) -> None:
+        if before:
+            before(job)
+        if all(one.ended for one in jobs) and not ended.done():
+            ended.set_result(None)
+
+    return on_end
+
+
+def fault_of(error: BaseException) -> EnvironmentFault:
+    """`error` as text: its type, its message, its traceback from the author's first frame on."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
+    trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
+    trace += "".join(traceback.format_exception_only(error))
+    return EnvironmentFault(type(error).__name__, str(error), trace)

@@ -1,0 +1,73 @@
+"""Workers: daemon threads for blocking units of work (the database above all), answered on the event loop.
+
+The catalogue reads and sync writes on them. Not Django's `sync_to_async`, which has one thread for everything and keeps
+a dead database connection outside of Django's own requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from django.db import close_old_connections, connections
+
+T = TypeVar("T")
+CLOSE_SECONDS = 5.0
+
+_Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
+
+
+class Workers:
+    """`count` threads that take units of work in order. Each has a database connection of its own."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._is_closed = False
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, fn: Callable[..., T], *args: Any) -> T:
+        """What `fn(*args)` returns or raises. A caller that is cancelled leaves the unit to its thread."""
+        if self._is_closed:
+            raise RuntimeError("The workers are closed.")
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put((future, fn, args))
+        return await future
+
+    def close(self) -> None:
+        """Finish what is queued, then end the threads and their connections; a hung one is left behind."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join(CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            _answer(*job)
+            del job  # or an idle thread would keep the last answer alive
+        connections.close_all()
+
+
+def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    if future.cancelled():
+        return
+    try:
+        close_old_connections()
+        settle, outcome = future.set_result, fn(*args)
+    except Exception as error:  # whatever it is belongs to the caller
+        settle, outcome = future.set_exception, error
+    with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
+        future.get_loop().call_soon_threadsafe(_settle, future, settle, outcome)
+
+
+def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
+    if not future.done():
+        settle(outcome)

@@ -1,0 +1,206 @@
+"""Admin of what was played: runs, and episodes with their transcripts. Read-only; nothing recorded is ever edited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from environments import parts
+from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from episodes.models import Episode, Run, Step
+from episodes.templatetags import record
+from episodes.transcript import step_json, transcript_of
+
+_RUNS_OFFERED = 20
+
+
+class EndingFilter(ChipFilter):
+    title = "ending"
+    parameter_name = "ending"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("running", "running"), *Episode.CAUSES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        if self.value() == "running":
+            return queryset.filter(status="running")
+        return queryset.filter(cause=self.value()) if self.value() else queryset
+
+
+class RunFilter(ChipFilter):
+    """The latest runs; any other by a link from its own page."""
+
+    title = "run"
+    parameter_name = "run"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        runs = list(Run.objects.order_by("-pk").values_list("pk", "name")[:_RUNS_OFFERED])
+        chosen = request.GET.get("run", "")
+        if chosen.isdecimal() and int(chosen) not in dict(runs):
+            runs += Run.objects.filter(pk=int(chosen)).values_list("pk", "name")
+        return [(str(pk), name) for pk, name in runs]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        chosen = self.value() or ""
+        return queryset.filter(run=int(chosen)) if chosen.isdecimal() else queryset
+
+
+class PlayerFilter(ChipFilter):
+    title = "player"
+    parameter_name = "player"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(Episode.PLAYERS)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        return queryset.filter(player=self.value()) if self.value() else queryset
+
+
+class ProbeFilter(ChipFilter):
+    """Probes are sessions that were opened only to read tools or prompts."""
+
+    title = "probes"
+    parameter_name = "probes"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", "without probes"), ("only", "only probes")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        return queryset.filter(is_probe=self.value() == "only") if self.value() else queryset
+
+
+@admin.register(Episode)
+class EpisodeAdmin(ReadOnlyAdmin):
+    page_template = "episodes/episode.html"
+    list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "begun")
+    list_filter = (EnvironmentFilter, EndingFilter, RunFilter, PlayerFilter, ProbeFilter)
+    list_select_related = ("environment", "split", "task", "run")
+    ordering = ("-pk",)
+    search_fields = ("session_id",)
+    search_help_text = "Episode number, session id, or part of a run's name"
+    empty = "Every session that an agent opens is recorded here, step by step. The first page shows how to connect one."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
+        queryset: QuerySet[Episode] = super().get_queryset(request)
+        return queryset.defer("task__spec", "environment__description", "labels")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
+    ) -> tuple[QuerySet[Episode], bool]:
+        """By equality, so that indexes answer; only the short table of runs is searched by part."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        found = Q(session_id=term) | Q(run__in=Run.objects.filter(name__icontains=term))
+        if term.isdecimal() and len(term) < 19:
+            found |= Q(pk=int(term))
+        return queryset.filter(found), False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Episode | None:
+        related = ("environment", "split__environment", "task", "run", "prompt", "tools")
+        if not object_id.isdecimal() or len(object_id) > 18:
+            return None
+        return Episode.objects.select_related(*related).filter(pk=int(object_id)).first()
+
+    def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
+        step = request.GET.get("step", "")
+        return {
+            "transcript": transcript_of(row, int(step) if step.isdecimal() and len(step) < 10 else 0),
+            "spec": parts.fields(row.task.spec),
+            "prompt": parts.prompt(row.prompt.text if row.prompt else ""),
+            "tools": parts.tools(row.tools.text if row.tools else ""),
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        raw = [
+            path("<int:pk>/steps/<int:index>.json", self.step_view, name="episodes_step_json"),
+            path("<int:pk>/<str:name>.json", self.text_view, name="episodes_episode_json"),
+        ]
+        for pattern in raw:
+            pattern.callback = self.admin_site.admin_view(pattern.callback)
+        return [*raw, *super().get_urls()]
+
+    def step_view(self, request: HttpRequest, pk: int, index: int) -> HttpResponse:
+        """One step, whole."""
+        steps = Step.objects.select_related("input_blob", "output_blob")
+        return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
+
+    def text_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """The episode's prompt, tools or task, whole."""
+        episode = self.get_object(request, str(pk))
+        if episode is None or name not in ("prompt", "tools", "task"):
+            raise Http404(f"There is no {name} of episode {pk}; prompt, tools and task are kept.")
+        blob = episode.prompt if name == "prompt" else episode.tools
+        return self._json(request, episode.task.spec if name == "task" else blob.text if blob else "null")
+
+    def _json(self, request: HttpRequest, text: str) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise Http404("Only those who may see episodes may see this.")
+        return HttpResponse(text, content_type="application/json")
+
+    @admin.display(description="episode")
+    def number(self, episode: Episode) -> str:
+        return f"#{episode.pk}"
+
+    @admin.display(description="ending")
+    def ending(self, episode: Episode) -> SafeString:
+        return record.ending(episode)
+
+    @admin.display(description="task")
+    def task_name(self, episode: Episode) -> str:
+        return record.task_name(episode)
+
+    @admin.display(description="player")
+    def who(self, episode: Episode) -> SafeString:
+        return record.player(episode)
+
+    @admin.display(description="return (sum)")
+    def total(self, episode: Episode) -> SafeString:
+        return record.reward(episode.return_sum, episode.environment)
+
+    @admin.display(description="steps")
+    def steps(self, episode: Episode) -> SafeString:
+        return record.steps(episode)
+
+    @admin.display(description="duration")
+    def time(self, episode: Episode) -> str:
+        return record.duration(episode)
+
+    @admin.display(description="begun")
+    def begun(self, episode: Episode) -> SafeString:
+        return record.moment(episode.created)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    page_template = "episodes/run.html"
+    list_display = ("name", "model", "episodes_count", "begun")
+    ordering = ("-pk",)
+    search_fields = ("name", "model")
+    empty = "A run appears here when a client names one: header X-Run, or secret orsweb_run."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        """With `played`, its episodes; one scan of an index per run that is shown."""
+        played = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk")).values("n")
+        queryset: QuerySet[Run] = super().get_queryset(request)
+        return queryset.annotate(played=Coalesce(Subquery(played), 0))
+
+    def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
+        latest = row.episodes.select_related("environment", "split", "task", "run").defer("task__spec")
+        return {"episodes": latest.order_by("-pk")[:50]}
+
+    @admin.display(description="episodes")
+    def episodes_count(self, run: Any) -> SafeString:
+        return format_html('<span class="number">{}</span>', f"{run.played:,}")
+
+    @admin.display(description="begun")
+    def begun(self, run: Run) -> SafeString:
+        return record.moment(run.created)

@@ -1,0 +1,128 @@
+"""Known: ids of the rows that episodes refer to. Kept by the recorder's thread, inside its transactions.
+
+Each is found or made once and then remembered. `forget` after a failed transaction: rows it made are gone, and rows
+that were remembered may have been deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from environments.models import Environment, Split, Task
+from environments.runtime.records import EpisodeStarted
+from environments.sync import content_hash
+from episodes.models import Run
+from episodes.sql import BulkWriter
+from episodes.values import storable
+
+MOST_REMEMBERED = 50_000
+"""Of each kind; beyond it the kind is forgotten."""
+LOOKUP_SIZE = 500
+
+TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
+
+TaskKey = tuple[int, bytes]
+"""Environment id and a digest of the spec's exact text."""
+
+
+class Ids(NamedTuple):
+    environment: int
+    split: int | None
+    task: int
+    run: int | None
+
+
+class _KnownRun(NamedTuple):
+    id: int
+    has_model: bool
+
+
+class Known:
+    def __init__(self) -> None:
+        self.blobs: set[str] = set()
+        self._environments: dict[str, int] = {}
+        self._splits: dict[tuple[int, str], int] = {}
+        self._tasks: dict[TaskKey, int] = {}
+        self._runs: dict[str, _KnownRun] = {}
+
+    def forget(self) -> None:
+        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._runs):
+            kind.clear()
+
+    def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
+        """Ids for each episode; what is missing is made, but a split that is missing stays None."""
+        for kind in (self.blobs, self._splits, self._tasks, self._runs):
+            if len(kind) > MOST_REMEMBERED:
+                kind.clear()
+        keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]
+        missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
+        if missing:
+            self._make_tasks(missing, writer)
+        return [
+            Ids(key[0], self._split(key[0], row.split), self._tasks[key], self._run(row))
+            for key, row in zip(keys, episodes, strict=True)
+        ]
+
+    def _environment(self, name: str) -> int:
+        if (known := self._environments.get(name)) is None:
+            known = Environment.objects.get_or_create(name=storable(name, 200), defaults={"is_hosted": False})[0].pk
+            self._environments[name] = known
+        return known
+
+    def _split(self, environment: int, name: str | None) -> int | None:
+        if name is None:
+            return None
+        if (known := self._splits.get((environment, name))) is None:
+            known = Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+            if known is not None:
+                self._splits[environment, name] = known
+        return known
+
+    def _run(self, row: EpisodeStarted) -> int | None:
+        name, model = storable(row.run.name, 200), storable(row.run.model, 200)
+        if not name:
+            return None
+        known = self._runs.get(name)
+        if known is None:
+            created = datetime.fromtimestamp(row.created, UTC)
+            run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
+            known = self._runs[name] = _KnownRun(run.pk, bool(run.model))
+        if model and not known.has_model:
+            Run.objects.filter(pk=known.id, model="").update(model=model)
+            self._runs[name] = _KnownRun(known.id, True)
+        return known.id
+
+    def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
+        hashes = {key: _content_hash(row.spec_json) for key, row in missing.items()}
+        writer.insert(
+            Task,
+            TASK_COLUMNS,
+            [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
+        )
+        ids = _task_ids(set(hashes.values()))
+        self._tasks.update({key: ids[key[0], digest] for key, digest in hashes.items()})
+
+
+def _task_key(environment: int, spec_json: str) -> TaskKey:
+    return environment, hashlib.blake2b(spec_json.encode(), digest_size=16).digest()
+
+
+def _content_hash(spec_json: str) -> str:
+    """Like `content_hash`; a text that is no readable JSON (too deep, say) is its own content."""
+    try:
+        return content_hash(spec_json)
+    except (ValueError, RecursionError):
+        return hashlib.sha256(spec_json.encode()).hexdigest()
+
+
+def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
+    """By environment id and content hash."""
+    found: dict[tuple[int, str], int] = {}
+    todo = list(hashes)
+    for start in range(0, len(todo), LOOKUP_SIZE):
+        tasks = Task.objects.filter(content_hash__in=todo[start : start + LOOKUP_SIZE])
+        found.update({(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")})
+    return found

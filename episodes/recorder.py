@@ -1,0 +1,123 @@
+"""Recorder: the record of live play, as the runtime's `Record`. Made by `environments/wiring.py`, used on the event loop.
+
+Rows are queued as they are; `episodes/writer.py` converts and commits them on its own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+import structlog
+from django.db import DatabaseError, InterfaceError
+from django.db.models import Max
+
+from environments.runtime.records import RecalledCall, Row
+from environments.workers import Workers
+from episodes.interrupted import close_interrupted
+from episodes.models import Episode, Step
+from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
+from episodes.values import storable_id
+from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
+
+READERS = 2
+
+log = structlog.get_logger(__name__)
+
+
+class Recorder:
+    """`start` first, `stop` last; in between the methods of `Record`."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Call | None] = SimpleQueue()
+        self._writer = Writer(self._queue, self._settle)
+
+    async def start(self) -> None:
+        """Raises: django.db.Error when the database is away or not migrated."""
+        self._loop = asyncio.get_running_loop()
+        self._readers = Workers(READERS, "recall")
+        self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+        self._writer.start()
+
+    async def recover(self) -> int:
+        """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
+        return await self._readers.run(close_interrupted, time.time())
+
+    async def stop(self, timeout_seconds: float) -> int:
+        """Write what is queued, for at most `timeout_seconds`. Returns the number of rows that could not be written."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._writer.join, timeout_seconds)
+        self._writer.given_up.set()
+        self._readers.close()
+        return self.waiting if self._writer.is_alive() else 0
+
+    @property
+    def rejected(self) -> int:
+        """Rows that the database refused for what they hold; each is in the log."""
+        return self._writer.rejected
+
+    # --- Record -------------------------------------------------------------------------------------------------------
+
+    def next_episode(self) -> int:
+        """Counted in memory: there is one server per database."""
+        return next(self._numbers)
+
+    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+        """The rows of one call are committed together. `committed` is called also when they had to be rejected."""
+        self._queue.put((rows, committed))
+
+    async def recall(self, session_id: str, task_id: str) -> RecalledCall | None:
+        """The call of the session's newest episode that has the id. Waits while the database is away."""
+        wait = FIRST_WAIT_SECONDS
+        while True:  # ends with the caller, whose client hears comments meanwhile
+            try:
+                return await self._readers.run(_recall, session_id, task_id)
+            except (DatabaseError, InterfaceError) as error:
+                if not is_away(error):
+                    raise
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+
+    # --- between the loop and the writer ------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Rows that are not written yet."""
+        rows = sum(len(call[0]) for call in self._writer.in_hand)
+        with suppress(Empty):
+            while (call := self._queue.get_nowait()) is not None:
+                rows += len(call[0])
+        return rows
+
+    def _settle(self, committed: list[Callable[[], None]]) -> None:
+        """From the writer's thread: wake the loop once for a whole batch."""
+        if committed:
+            with suppress(RuntimeError):  # the loop has closed; nobody is waiting any more
+                self._loop.call_soon_threadsafe(_tell, committed)
+
+
+def _tell(committed: list[Callable[[], None]]) -> None:
+    for call in committed:
+        call()
+
+
+def _last_episode() -> int:
+    return Episode.objects.aggregate(last=Max("id"))["last"] or 0
+
+
+def _recall(session_id: str, task_id: str) -> RecalledCall | None:
+    step = (
+        Step.objects.filter(
+            episode__session_id=storable_id(session_id, SESSION_ID_LENGTH), task_id=storable_id(task_id, TASK_ID_LENGTH)
+        )
+        .select_related("episode", "output_blob")
+        .order_by("-episode_id")
+        .first()
+    )
+    if step is None:
+        return None
+    return RecalledCall(step.episode.key_label, step.status, step.output_json or None, step.error, step.reason)

@@ -1,0 +1,129 @@
+"""BulkWriter: many rows in one statement on the raw connection, because Django's ORM costs ten times as much.
+
+On SQLite that is `executemany`; on PostgreSQL one array literal per column and `unnest`, which took half of the client's
+and half of the server's time of psycopg's `executemany` (60 steps: 11 and 22 µs a row against 26 and 43; psycopg's own
+array dumper: 67 and 38). Every statement may be run again with the same rows: inserts skip what is there, updates set
+absolute values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+Columns = tuple[str, ...]
+Values = tuple[Any, ...]
+"""One row: text, bytes, numbers, booleans, None; times as `BulkWriter.time` makes them."""
+
+
+class BulkWriter:
+    """Writes inside the caller's transaction. Raises: django.db.Error."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self._connection = connection
+        self._is_sqlite = connection.vendor == "sqlite"
+
+    def insert(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
+        """Rows whose key is taken are skipped."""
+        if rows:
+            self._run((_sqlite_insert if self._is_sqlite else _postgresql_insert)(model, columns), rows)
+
+    def update(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
+        """By id, which is the last value of each row and occurs once."""
+        if rows:
+            self._run((_sqlite_update if self._is_sqlite else _postgresql_update)(model, columns, ""), rows)
+
+    def fill(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
+        """Like `update`, but None leaves the column as it is."""
+        if rows:
+            self._run((_sqlite_update if self._is_sqlite else _postgresql_update)(model, columns, "COALESCE"), rows)
+
+    def time(self, seconds: float | None) -> str | float | None:
+        """SQLite keeps naive UTC as text; PostgreSQL converts seconds since the epoch itself."""
+        if seconds is None or not self._is_sqlite:
+            return seconds
+        return str(datetime.fromtimestamp(seconds, UTC))[:-6]
+
+    def _run(self, sql: str, rows: Iterable[Values]) -> None:
+        raw = self._connection.connection
+        with self._connection.wrap_database_errors:
+            if self._is_sqlite:
+                raw.executemany(sql, rows)
+            else:
+                raw.execute(sql, [_array(values) for values in zip(*rows, strict=True)])
+
+
+@cache
+def _sqlite_insert(model: type[models.Model], columns: Columns) -> str:
+    marks = ", ".join("?" for _ in columns)
+    return f'INSERT INTO "{model._meta.db_table}" ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING'
+
+
+@cache
+def _sqlite_update(model: type[models.Model], columns: Columns, wrapper: str) -> str:
+    changes = ", ".join(f'"{name}" = {wrapper}(?, "{name}")' if wrapper else f'"{name}" = ?' for name in columns)
+    return f'UPDATE "{model._meta.db_table}" SET {changes} WHERE "id" = ?'
+
+
+@cache
+def _postgresql_insert(model: type[models.Model], columns: Columns) -> str:
+    return f'INSERT INTO "{model._meta.db_table}" ({_names(columns)}) {_unnest(model, columns)} ON CONFLICT DO NOTHING'
+
+
+@cache
+def _postgresql_update(model: type[models.Model], columns: Columns, wrapper: str) -> str:
+    old = ', t."{}"' if wrapper else ""
+    changes = ", ".join(f'"{name}" = {wrapper}(v."{name}"{old.format(name)})' for name in columns)
+    source = _unnest(model, (*columns, "id"))
+    return f'UPDATE "{model._meta.db_table}" AS t SET {changes} FROM ({source}) AS v WHERE t."id" = v."id"'
+
+
+def _names(columns: Columns) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
+
+
+def _unnest(model: type[models.Model], columns: Columns) -> str:
+    """SELECT of the rows in the parameters (one array a column) under the columns' names."""
+    types = {field.column: _ARRAY_TYPES[_target(field).get_internal_type()] for field in model._meta.concrete_fields}
+    times = {field.column for field in model._meta.concrete_fields if isinstance(field, models.DateTimeField)}
+    values = [f'to_timestamp("{name}") AS "{name}"' if name in times else f'"{name}"' for name in columns]
+    arrays = ", ".join(f"%s::{types[name]}[]" for name in columns)
+    return f"SELECT {', '.join(values)} FROM unnest({arrays}) AS a({_names(columns)})"
+
+
+_ARRAY_TYPES = {
+    "BigAutoField": "bigint",
+    "BigIntegerField": "bigint",
+    "BinaryField": "bytea",
+    "BooleanField": "boolean",
+    "CharField": "text",
+    "DateTimeField": "double precision",
+    "FloatField": "double precision",
+    "PositiveBigIntegerField": "bigint",
+    "PositiveIntegerField": "integer",
+    "TextField": "text",
+}
+
+
+def _target(field: models.Field[Any, Any]) -> models.Field[Any, Any]:
+    return field.target_field if isinstance(field, models.ForeignKey) else field
+
+
+def _array(values: Sequence[Any]) -> str:
+    """A PostgreSQL array literal."""
+    return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if type(value) is str:
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if type(value) is bytes:
+        return f'"\\\\x{value.hex()}"'
+    return str(value)

@@ -1,0 +1,165 @@
+"""How recorded things are written on every page: endings, rewards, times. Used by templates and the admin's columns."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from environments.models import Environment
+from episodes.models import Episode
+
+register = template.Library()
+
+NOTHING = "\N{EN DASH}"
+NONE = format_html('<span class="none">{}</span>', NOTHING)
+ENDINGS = {
+    "running": "◉",
+    "finished": "✓",
+    "abandoned": "◌",
+    "expired": "◷",
+    "setup_failed": "✕",
+    "env_error": "▲",
+    "interrupted": "■",
+    "probe": "○",
+}
+"""Mark of each ending; the mark, not only its colour, tells them apart."""
+_CAUSES = {"running": "running", "probe": "probe", **dict(Episode.CAUSES)}
+PLAYERS = {"agent": "◆", "human": "☺", "script": "⚙"}
+_REWARD_LEVELS = 3
+_AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+@register.filter
+def ending(episode: Episode) -> SafeString:
+    """How the episode ended as mark and label; in words on hover."""
+    name = "running" if episode.status == "running" else episode.cause
+    words = episode.detail or _CAUSES.get(name, name)
+    if episode.is_probe:
+        name, words = "probe", f"{_CAUSES.get(name, name)} without a tool call"
+    return format_html(
+        '<span class="ending" data-ending="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
+        name,
+        words,
+        ENDINGS.get(name, "?"),
+        _CAUSES.get(name, name),
+    )
+
+
+@register.filter
+def player(episode: Episode) -> SafeString:
+    """Who played, as mark and name: the model where one was told, else the client's User-Agent."""
+    return format_html(
+        '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
+        f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
+        PLAYERS.get(episode.player, "?"),
+        episode.model or episode.user_agent or episode.player,
+    )
+
+
+@register.filter
+def reward(value: float | None, environment: Environment) -> SafeString:
+    """A reward or return: signed number on the diverging scale that the environment's declared rewards span."""
+    if value is None:
+        return NONE
+    return format_html(
+        '<span class="reward" data-level="{}" title="{}">{}</span>',
+        _level(value, environment.reward_low, environment.reward_high),
+        repr(value),
+        signed(value),
+    )
+
+
+@register.filter
+def signed(value: float) -> str:
+    """Two decimals and a sign; fewer digits only where two decimals would hide the value."""
+    size = abs(value)
+    if size == 0:
+        return "0.00"
+    text = f"{size:,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+    return ("+" if value > 0 else "\N{MINUS SIGN}") + text
+
+
+def _level(value: float, low: float, high: float) -> int:
+    """-3 … 3: sign and strength of `value` against the declared range."""
+    span = high if value > 0 else abs(low)
+    span = span if span > 0 else max(abs(low), abs(high)) or 1.0
+    strength = min(_REWARD_LEVELS, math.ceil(_REWARD_LEVELS * abs(value) / span - 1e-9))
+    return int(math.copysign(strength, value)) if value else 0
+
+
+@register.filter
+def moment(when: datetime | None) -> SafeString:
+    """How long ago, with the exact time (UTC) on hover."""
+    if when is None:
+        return NONE
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        when.isoformat(),
+        f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC",
+        _age((timezone.now() - when).total_seconds()),
+    )
+
+
+def _age(seconds: float) -> str:
+    for unit, size in _AGES:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now"
+
+
+@register.filter
+def since(when: datetime | None, start: datetime) -> SafeString:
+    """How long after `start`, with the exact time on hover."""
+    if when is None:
+        return NONE
+    exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
+    return format_html('<span title="{}">+{}</span>', exact, milliseconds((when - start).total_seconds() * 1000))
+
+
+@register.filter
+def clock(when: datetime | None) -> str:
+    """Exact time of day, for reading steps against logs."""
+    return f"{when.astimezone(UTC):%H:%M:%S.%f}"[:-3] if when else NOTHING
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    """A duration in the largest fitting unit: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05 min."""
+    if value is None:
+        return NOTHING
+    seconds = value / 1000
+    if seconds < 1:
+        return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+@register.filter
+def duration(episode: Episode) -> str:
+    """From the start of construction to the end, or until now while it runs."""
+    until = episode.ended or timezone.now()
+    return milliseconds((until - episode.created).total_seconds() * 1000)
+
+
+@register.filter
+def steps(episode: Episode) -> SafeString:
+    """Steps that ran, and beside them those that were refused."""
+    refused = episode.refused_count
+    beside = format_html(' <span class="refused" title="{0} refused">+{0} ref.</span>', refused) if refused else ""
+    return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
+
+
+@register.filter
+def task_name(episode: Episode) -> str:
+    """`split #index` where the client named one, else the beginning of the task's hash."""
+    if episode.split is not None and episode.task_index is not None:
+        return f"{episode.split.name} #{episode.task_index}"
+    return f"task {episode.task.content_hash[:8]}"

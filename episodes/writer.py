@@ -1,0 +1,132 @@
+"""Writer: the one thread that commits what live play reported, all waiting rows together.
+
+There is no linger: while one batch commits the next one gathers, so batches grow with the load. A batch that the
+database refuses is halved until the bad call stands alone; while the database is away the batch waits and nothing is
+lost. A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+
+import structlog
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, ProgrammingError, connection, transaction
+
+from environments.runtime.records import Row
+from episodes.known import Known
+from episodes.rows import Batch
+from episodes.sql import BulkWriter
+
+Call = tuple[Sequence[Row], Callable[[], None] | None]
+"""The rows of one `record` call, which stay together, and what to tell once they are durable."""
+
+MOST_CALLS = 2000
+"""In one transaction: about 100 ms of SQLite's write lock."""
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the database failed (gone, locked, full, not migrated), so that the same rows may do later."""
+    if isinstance(error, DataError | IntegrityError) or not isinstance(error, DatabaseError | InterfaceError):
+        return False
+    if state := getattr(error.__cause__, "sqlstate", None):
+        return not state.startswith(("22", "23", "54"))  # data, integrity, a limit of the program
+    return not isinstance(error, ProgrammingError)  # a type that the driver cannot bind
+
+
+class Writer(threading.Thread):
+    """Ends when None is taken from the queue, or when it is `given_up` while the database is away."""
+
+    def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[list[Callable[[], None]]], None]) -> None:
+        """`settle` is called after each batch with what its calls want told, in order."""
+        super().__init__(name="recorder", daemon=True)
+        self.given_up = threading.Event()
+        self.in_hand: Sequence[Call] = ()
+        """The calls being written now."""
+        self.rejected = 0
+        """Rows that the database refused for what they hold."""
+        self._queue, self._settle = queue, settle
+        self._known = Known()
+        self._is_away = False
+
+    def run(self) -> None:
+        is_open = True
+        while is_open and not self.given_up.is_set():
+            calls = [self._queue.get(), *(self._queue.get_nowait() for _ in range(min(self._queue.qsize(), MOST_CALLS)))]
+            is_open = None not in calls
+            self.in_hand = [call for call in calls if call is not None]
+            self._write(self.in_hand)
+            if not self.given_up.is_set():
+                self._settle([committed for _, committed in self.in_hand if committed])
+                self.in_hand = ()
+        with contextlib.suppress(DatabaseError, InterfaceError):
+            connection.close()
+
+    def _write(self, calls: Sequence[Call]) -> None:
+        """Until every row is committed or rejected."""
+        try:
+            self._commit(calls)
+        except Exception as error:  # whatever a row can cause stays with that row
+            if is_away(error):
+                self._wait_for_database(calls, error)
+            elif len(calls) > 1:
+                self._write(calls[: len(calls) // 2])
+                self._write(calls[len(calls) // 2 :])
+            elif calls:
+                self._write_alone(calls[0])
+
+    def _commit(self, calls: Sequence[Call]) -> None:
+        """Raises: whatever stopped it; then nothing of `calls` is written."""
+        if not calls:
+            return
+        try:
+            # a connection that died meanwhile needs no look beforehand: it fails here and is replaced
+            with transaction.atomic():
+                batch = Batch(self._known, BulkWriter(connection))
+                batch.add(row for rows, _ in calls for row in rows)
+                batch.write()
+            batch.remember()
+        except Exception:
+            self._known.forget()
+            raise
+
+    def _write_alone(self, call: Call) -> None:
+        """Once more, for it may have failed on an id that was remembered and is gone; then reject it."""
+        try:
+            self._commit([call])
+        except Exception as error:  # as above
+            if is_away(error):
+                self._wait_for_database([call], error)
+                return
+            rows, _ = call
+            self.rejected += len(rows)
+            episodes = sorted({row.episode for row in rows})
+            kinds = [type(row).__name__ for row in rows]
+            # never the message: PostgreSQL's tells what the row holds
+            log.error("record_rejected", episodes=episodes, rows=kinds, error=type(error).__name__)
+
+    def _wait_for_database(self, calls: Sequence[Call], error: Exception) -> None:
+        """Try `calls` until they are written or the writer is given up."""
+        log.error("record_away", error=type(error).__name__, reason=str(error).partition("\n")[0], calls=len(calls))
+        wait = 0.0
+        while not self.given_up.wait(wait):
+            with contextlib.suppress(DatabaseError, InterfaceError):
+                connection.close()
+            try:
+                self._commit(calls)
+            except Exception as again:  # as above
+                if not is_away(again):
+                    self._write(calls)
+                    break
+            else:
+                break
+            wait = min(max(wait * 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+        else:
+            return
+        log.info("record_back")

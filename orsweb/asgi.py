@@ -1,0 +1,51 @@
+"""The ASGI application: pages to Django, everything else over HTTP to the protocol, websockets to channels.
+
+Environment names live at the URL root, so a path is a page's only when its first segment is one of `reserved.PAGES`.
+Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, which sends no lifespan).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.security.websocket import AllowedHostsOriginValidator, WebsocketDenier
+from django.core.asgi import get_asgi_application
+from django.urls import re_path
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
+
+# Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
+trusted_proxies = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+django: Any = get_asgi_application()
+pages: Any = ProxyHeadersMiddleware(django, trusted_proxies)
+
+# Importing these needs the applications that get_asgi_application() has set up.
+from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
+from environments.reserved import PAGES  # noqa: E402
+from orsweb.lifespan import lifespan  # noqa: E402
+
+protocol = ProtocolHandler()
+
+
+async def http(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Pages have Django's ordinary handling, a thread per request; the protocol has its lean handler."""
+    if is_page(scope["method"], scope["path"]):
+        await pages(scope, receive, send)
+    else:
+        await protocol(scope, receive, send)
+
+
+def is_page(method: str, path: str) -> bool:
+    """Whether Django's urls answer `path`. POST /tasks lists an environment's tasks and is the protocol's."""
+    first, _, rest = path[1:].partition("/")
+    if first == "tasks" and not rest and method == "POST":
+        return False
+    return first in PAGES or path == "/"
+
+
+websocket = AllowedHostsOriginValidator(URLRouter([re_path("", WebsocketDenier.as_asgi())]))
+
+application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})

@@ -1,0 +1,146 @@
+"""The lock that lets one server at a time record into a database, and that names its holder to the next.
+
+SQLite: flock on `orsweb.lock` beside the database file. PostgreSQL: an advisory lock of a session of its own, whose
+application_name says who holds it. Both go with the process, so a killed server leaves nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from django.conf import settings
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+ADVISORY_KEY = int.from_bytes(b"orsweb")
+"""Six bytes, so its upper half (pg_locks.classid) is below 2**16 and both halves fit pg_locks' columns."""
+
+
+class DatabaseInUse(Exception):
+    """Another server records into this database; the message is one sentence that names it."""
+
+
+class Lock:
+    """Held until `release()`, the end of the `with` block, or the end of the process."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def renew(self) -> None:
+        """Make sure that it is still held. Raises: DatabaseInUse; django.db.Error when the database is away."""
+
+    def release(self) -> None:
+        """Give it up; again does nothing."""
+
+
+class FileLock(Lock):
+    def __init__(self, path: Path) -> None:
+        """Raises: DatabaseInUse."""
+        self._file: IO[str] = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with self._file:
+                raise DatabaseInUse(_refusal(_read_holder(self._file))) from error
+        self._write(json.dumps(_holder()))
+
+    def release(self) -> None:
+        # Emptied, never deleted: a server that has opened the old file would hold a lock nobody else can see.
+        if not self._file.closed:
+            self._write("")
+            self._file.close()
+
+    def _write(self, text: str) -> None:
+        self._file.truncate(0)
+        self._file.write(text)
+        self._file.flush()
+
+
+class AdvisoryLock(Lock):
+    def __init__(self, alias: str = "default") -> None:
+        """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
+        self._connection = _fresh_connection(alias)
+        try:
+            self._take()
+        except BaseException:
+            self.release()
+            raise
+
+    def renew(self) -> None:
+        if self._connection.connection is not None and self._connection.is_usable():
+            return
+        self._connection.close()
+        self._take()
+
+    def release(self) -> None:
+        self._connection.close()
+
+    def _take(self) -> None:
+        holder = _holder()
+        name = f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[:63]
+        with self._connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_KEY])
+            if cursor.fetchone() == (True,):
+                return
+            cursor.execute(
+                "SELECT application_name, client_addr FROM pg_locks JOIN pg_stat_activity USING (pid) "
+                "WHERE locktype = 'advisory' AND granted AND classid = %s AND objid = %s AND objsubid = 1 "
+                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+                [ADVISORY_KEY >> 32, ADVISORY_KEY & 0xFFFFFFFF],
+            )
+            row = cursor.fetchone()
+        raise DatabaseInUse(_refusal(row[0] if row else "one that has just ended"))
+
+
+def acquire() -> Lock:
+    """The lock of the default database, which one in memory does not need. Raises: DatabaseInUse; django.db.Error."""
+    connection = connections["default"]
+    if connection.vendor == "postgresql":
+        return AdvisoryLock()
+    name = str(connection.settings_dict["NAME"])
+    if connection.vendor != "sqlite" or name == ":memory:" or "mode=memory" in name:
+        return Lock()
+    return FileLock(Path(name).with_name("orsweb.lock"))
+
+
+def _fresh_connection(alias: str) -> BaseDatabaseWrapper:
+    """A connection outside Django's per-thread ones, which may be used from any thread and never closes by age."""
+    connection = connections.create_connection(alias)
+    connection.inc_thread_sharing()
+    return connection
+
+
+def _holder() -> dict[str, str | int]:
+    return {
+        "pid": os.getpid(),
+        "host": settings.ORSWEB_HOST,
+        "port": settings.ORSWEB_PORT,
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": socket.gethostname(),
+    }
+
+
+def _read_holder(file: IO[str]) -> str:
+    file.seek(0)
+    try:
+        told = json.loads(file.read())
+        return f"pid {told['pid']} on {told['host']}:{told['port']} since {told['since']}"
+    except (ValueError, KeyError, TypeError):  # it is just being written
+        return "one that is just starting"
+
+
+def _refusal(holder: str) -> str:
+    return f"This database already has a server ({holder}); stop it, or use another ORSWEB_DATA_DIR or DATABASE_URL."

@@ -1,0 +1,132 @@
+"""`manage.py serve`: host environments on one port until SIGTERM or Ctrl-C.
+
+Whatever keeps it from starting is one sentence on stderr and exit status 1; a stop that was asked for is status 0.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from environments.errors import Unhostable
+from orsweb import exposure, lock, server
+from orsweb.lock import DatabaseInUse
+
+_BANNER = """
+orsweb is ready: {url}  (Ctrl-C stops it)
+
+  environments  {environments}
+  database      {database}
+  admin         {url}/admin/
+
+Play with the ORS client (pip install ors-sdk):
+
+  from ors.client import ORS
+  environment = ORS(base_url="{url}").environment("{default}")
+"""
+
+
+class Command(BaseCommand):
+    help = "Serve environments over the Open Reward Standard."
+    requires_system_checks = []  # they are for developers (`manage.py check`) and take a second
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "environments",
+            nargs="*",
+            metavar="module:Class",
+            help="classes to host, the first is the default; name=module:Class renames one; none: ORSWEB_ENVIRONMENTS",
+        )
+        parser.add_argument("--host", default=settings.ORSWEB_HOST, help="address to listen on (default: %(default)s)")
+        parser.add_argument(
+            "--port", default=settings.ORSWEB_PORT, type=int, help="0: a free one (default: %(default)s)"
+        )
+
+    def handle(self, *, environments: list[str], host: str, port: int, **options: Any) -> None:
+        if refusal := exposure.refusal_of(host):
+            _fail(refusal)
+        listeners = _listen(host, port)
+        # The rest of the program reads these from settings, whoever set them.
+        settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
+        settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
+        try:
+            self._migrate()
+            self._run(listeners)
+        except server.StartFailed as failure:
+            _explain(failure.__cause__ or failure)
+        except (DatabaseInUse, DatabaseError) as error:
+            _explain(error)
+
+    def _migrate(self) -> None:
+        """Bring the embedded database up to date; another one is migrated by its operator, who may want a backup."""
+        executor = MigrationExecutor(connection)
+        if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return
+        if connection.vendor != "sqlite":
+            _fail("The database lacks migrations; run `manage.py migrate` first.")
+        with lock.acquire():
+            call_command("migrate", verbosity=0)
+
+    def _run(self, listeners: list[socket.socket]) -> None:
+        from orsweb.asgi import application  # builds the handlers, which read the settings made above
+
+        connection.close()
+        server.run(application, listeners, on_ready=self._print_banner)
+
+    def _print_banner(self) -> None:
+        from environments import wiring
+
+        names = wiring.service().registry.names
+        host = f"[{settings.ORSWEB_HOST}]" if ":" in settings.ORSWEB_HOST else settings.ORSWEB_HOST
+        text = _BANNER.format(
+            url=f"http://{host}:{settings.ORSWEB_PORT}",
+            environments=", ".join(names),
+            database=_database_name(),
+            default=names[0],
+        )
+        self.stdout.write(text)
+        self.stdout.flush()
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    try:
+        return server.listen(host, port)
+    except socket.gaierror:
+        _fail(f"Host {host!r} is no address of this machine; use 127.0.0.1, or 0.0.0.0 for all.")
+    except OverflowError:
+        _fail(f"Port {port} does not exist; use one from 1 to 65535, or 0 for any that is free.")
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            _fail(f"Port {port} of {host} is in use; stop what listens there, or choose another with --port.")
+        _fail(f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.")
+
+
+def _database_name() -> str:
+    """What the operator knows it by, without a password."""
+    database = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return str(Path(database["NAME"]))
+    return f"{connection.display_name} {database['NAME']} on {database['HOST'] or 'localhost'}"
+
+
+def _explain(error: BaseException) -> NoReturn:
+    """End with the error's sentence where the error is the operator's; a traceback where it is ours."""
+    if isinstance(error, Unhostable | DatabaseInUse | ImproperlyConfigured):
+        _fail(str(error))
+    if isinstance(error, DatabaseError):
+        _fail(f"The database cannot be used: {' '.join(str(error).split())}.")
+    raise error
+
+
+def _fail(sentence: str) -> NoReturn:
+    raise SystemExit(sentence)

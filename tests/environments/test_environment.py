@@ -1,0 +1,111 @@
+"""The defaults of the Environment base class, and that the three SDKs agree on them."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import openreward.environments
+import ors
+import pytest
+
+import environments
+from environments import Environment, JSONObject
+from tests.envs import Echo, Procedural
+
+
+async def test_it_counts_listed_tasks() -> None:
+    assert [await Echo.num_tasks(split) for split in ("train", "test")] == [3, 2]
+
+
+@pytest.mark.parametrize("index", [0, 2, -1, -3])
+async def test_it_gets_a_task_from_either_end(index: int) -> None:
+    assert await Echo.get_task("train", index) == Echo.list_tasks("train")[index]
+
+
+@pytest.mark.parametrize("index", [3, -4])
+async def test_it_raises_index_error_beyond_either_end(index: int) -> None:
+    with pytest.raises(IndexError):
+        await Echo.get_task("train", index)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(None, None), (1, None), (None, 2), (-2, None), (0, -1), (-99, 99), (2, 1), (5, 9)]
+)
+async def test_it_clamps_a_range_like_a_slice(start: int | None, stop: int | None) -> None:
+    assert await Echo.get_task_range("train", start, stop) == list(Echo.list_tasks("train"))[start:stop]
+
+
+async def test_it_gets_a_range_of_a_class_that_lists_nothing() -> None:
+    tasks = await Procedural.get_task_range("train", -2)
+    assert [task["seed"] for task in tasks] == [999_998, 999_999]
+
+
+async def test_it_accepts_an_async_list_and_a_plain_count() -> None:
+    class Mixed(Environment):
+        @classmethod
+        async def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+            return [{"n": n} for n in range(4)]
+
+        @classmethod
+        def num_tasks(cls, split: str) -> int:  # type: ignore[override]
+            return 2
+
+    assert await Mixed.get_task_range("train") == [{"n": 0}, {"n": 1}]
+
+
+async def test_it_keeps_no_tasks_of_a_parent_class() -> None:
+    class More(Echo):
+        @classmethod
+        def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+            return [*super().list_tasks(split), {"id": "more"}]
+
+    assert [await Echo.num_tasks("train"), await More.num_tasks("train")] == [3, 4]
+
+
+def test_it_keeps_the_task_and_not_the_secrets() -> None:
+    made = Environment({"id": 1}, {"token": "hidden-value"})
+    assert vars(made) == {"task_spec": {"id": 1}}
+
+
+def test_it_is_named_after_its_class() -> None:
+    assert Echo.name() == "Echo"
+
+
+@pytest.mark.parametrize("method", ["get_prompt", "get_messages", "list_task_tools", "score_group"])
+def test_it_leaves_to_the_author_what_only_the_author_knows(method: str) -> None:
+    arguments = [[]] if method == "score_group" else []
+    with pytest.raises(NotImplementedError):
+        getattr(Environment(), method)(*arguments)
+
+
+SDK_NAMES = [
+    "Environment",
+    "tool",
+    "Toolset",
+    "ToolOutput",
+    "ToolSpec",
+    "ListToolsOutput",
+    "TextBlock",
+    "ImageBlock",
+    "Split",
+]
+
+
+@pytest.mark.parametrize("sdk", [ors, openreward.environments])
+@pytest.mark.parametrize("name", SDK_NAMES)
+def test_it_offers_the_names_of_the_sdk(sdk: Any, name: str) -> None:
+    assert hasattr(sdk, name) and name in environments.__all__
+
+
+METHODS = ["__init__", "setup", "teardown", "get_prompt", "list_splits", "list_tasks", "num_tasks", "get_task"]
+METHODS += ["get_task_range", "list_task_tools", "name"]
+
+
+def _signature(cls: type, method: str) -> list[tuple[str, Any]]:
+    return [(one.name, one.default) for one in inspect.signature(getattr(cls, method)).parameters.values()]
+
+
+@pytest.mark.parametrize("sdk", [ors, openreward.environments])
+@pytest.mark.parametrize("method", METHODS)
+def test_it_takes_the_parameters_of_the_sdk(sdk: Any, method: str) -> None:
+    assert _signature(Environment, method) == _signature(sdk.Environment, method)

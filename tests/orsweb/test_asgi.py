@@ -1,0 +1,70 @@
+"""What goes to Django's pages and what to the protocol, and what is served without either."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from orsweb.asgi import is_page
+from tests.server import LiveServer
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/admin/"),
+        ("POST", "/admin/login/"),
+        ("GET", "/static/x.css"),
+        ("GET", "/tasks"),
+        ("GET", "/tasks/12"),
+        ("POST", "/tasks/12/edit"),
+        ("GET", "/episodes"),
+        ("GET", "/api/episodes/"),
+    ],
+)
+def test_it_gives_pages_to_django(method: str, path: str) -> None:
+    assert is_page(method, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/health"),
+        ("POST", "/tasks"),
+        ("POST", "/tasks/"),
+        ("GET", "/echo/tools"),
+        ("POST", "/echo/tasks"),
+        ("GET", "/v1/runs"),
+        ("GET", "//admin/"),
+        ("GET", "/administrator"),
+        ("GET", "/Admin/"),
+    ],
+)
+def test_it_gives_everything_else_to_the_protocol(method: str, path: str) -> None:
+    assert not is_page(method, path)
+
+
+def test_it_serves_the_admin(server: LiveServer) -> None:
+    answer = httpx.get(f"{server.url}/admin/")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_it_serves_static_files_without_collecting_them(server: LiveServer) -> None:
+    answer = httpx.get(f"{server.url}/static/admin/css/base.css")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, 'text/css; charset="utf-8"')
+
+
+@pytest.mark.parametrize("path", ["/", "/admin/", "/static/admin/css/base.css", "/health", "/echo/tools"])
+def test_it_refuses_a_foreign_host(server: LiveServer, path: str) -> None:
+    assert httpx.get(f"{server.url}{path}", headers={"Host": "rebound.example.org"}).status_code == 400
+
+
+@pytest.mark.parametrize("origin", ["http://localhost", "http://elsewhere.example.org"])
+def test_it_closes_a_websocket_that_no_page_serves(server: LiveServer, origin: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, connect(f"ws://127.0.0.1:{server.port}/ws/none", origin=origin):
+        pass
+    assert refused.value.response.status_code == 403

@@ -1,0 +1,142 @@
+"""Environment variables, read by type."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_str
+
+NAME = "ORSWEB_TEST_VALUE"
+
+
+@pytest.fixture
+def set_to(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    return lambda text: monkeypatch.setenv(NAME, text)
+
+
+def test_it_strips_text(set_to: Callable[[str], None]) -> None:
+    set_to("  a b ")
+    assert env_str(NAME) == "a b"
+
+
+READERS: list[tuple[Callable[[], Any], Any]] = [
+    (lambda: env_str(NAME, "x"), "x"),
+    (lambda: env_bool(NAME), False),
+    (lambda: env_bool(NAME, default=True), True),
+    (lambda: env_int(NAME, 5), 5),
+    (lambda: env_seconds(NAME, 1.5), 1.5),
+    (lambda: env_seconds(NAME, None), None),
+    (lambda: env_choice(NAME, "a", ["a", "b"]), "a"),
+    (lambda: env_list(NAME), []),
+    (lambda: env_secret(NAME), ""),
+    (lambda: env_keys(NAME), {}),
+]
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+@pytest.mark.parametrize(("read", "default"), READERS)
+def test_it_takes_empty_for_unset(set_to: Callable[[str], None], text: str, read: Any, default: Any) -> None:
+    assert read() == default
+    set_to(text)
+    assert read() == default
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", True), ("TRUE", True), ("yes", True), ("on", True), ("0", False), ("off", False), ("No", False)],
+)
+def test_it_reads_booleans_over_any_default(set_to: Callable[[str], None], text: str, value: bool) -> None:
+    set_to(text)
+    assert env_bool(NAME, default=not value) is value
+
+
+@pytest.mark.parametrize(("text", "value"), [("7", 7), (" 7 ", 7), ("0", 0)])
+def test_it_reads_whole_numbers(set_to: Callable[[str], None], text: str, value: int) -> None:
+    set_to(text)
+    assert env_int(NAME, 5) == value
+
+
+@pytest.mark.parametrize(("text", "value"), [("2.5", 2.5), ("1e3", 1000.0), ("none", None), ("None", None)])
+def test_it_reads_seconds(set_to: Callable[[str], None], text: str, value: float | None) -> None:
+    set_to(text)
+    assert env_seconds(NAME, None) == value
+
+
+def test_it_drops_empty_entries_of_a_list(set_to: Callable[[str], None]) -> None:
+    set_to(" a, ,b ,,c:d=e ")
+    assert env_list(NAME) == ["a", "b", "c:d=e"]
+
+
+REFUSED: list[tuple[str, Callable[[], Any], str]] = [
+    ("maybe", lambda: env_bool(NAME), "'maybe' is neither true nor false; use one of 1, 0, true, false."),
+    ("1.5", lambda: env_int(NAME, 1), "'1.5' is not a whole number."),
+    ("-1", lambda: env_int(NAME, 1), "-1 is too small; the least is 0."),
+    ("0", lambda: env_int(NAME, 1, minimum=1), "0 is too small; the least is 1."),
+    ("soon", lambda: env_seconds(NAME, 1.0), "'soon' is not a number of seconds."),
+    ("none", lambda: env_seconds(NAME, 1.0), "'none' is not a number of seconds."),
+    ("0", lambda: env_seconds(NAME, 1.0), "0 must be more than 0 seconds."),
+    ("-3", lambda: env_seconds(NAME, None), "-3 must be more than 0 seconds."),
+    ("inf", lambda: env_seconds(NAME, None), "inf must be more than 0 seconds."),
+    ("nan", lambda: env_seconds(NAME, None), "nan must be more than 0 seconds."),
+    ("c", lambda: env_choice(NAME, "a", ["a", "b"]), "'c' is unknown; use one of a, b."),
+]
+
+
+@pytest.mark.parametrize(("text", "read", "sentence"), REFUSED)
+def test_it_refuses_a_wrong_value_by_name(set_to: Callable[[str], None], text: str, read: Any, sentence: str) -> None:
+    set_to(text)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        read()
+    assert str(caught.value).startswith(NAME)
+    assert str(caught.value).endswith(sentence)
+
+
+# --- secrets and keys ------------------------------------------------------------------------------------------------
+
+
+def test_it_reads_a_secret_from_a_file_before_the_variable(
+    set_to: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("from file\n")
+    set_to("from variable")
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "secret"))
+    assert env_secret(NAME) == "from file"
+
+
+def test_it_names_a_secret_file_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "missing"))
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}_FILE=.*missing' cannot be read: No such file"):
+        env_secret(NAME)
+
+
+def test_it_names_a_secret_file_that_is_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    monkeypatch.setenv(f"{NAME}_FILE", str(tmp_path / "binary"))
+    with pytest.raises(ImproperlyConfigured, match=r"binary' is not UTF-8 text\."):
+        env_secret(NAME)
+
+
+def test_it_reads_keys_by_label(set_to: Callable[[str], None]) -> None:
+    set_to("ci: 12345678 , lab:abcdefgh:with:colons,")
+    assert env_keys(NAME) == {"ci": "12345678", "lab": "abcdefgh:with:colons"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("ci:12345678,hunter2hunter2", "entry 2 is not label:key."),
+        (":hunter2hunter2", "entry 1 is not label:key."),
+        ("ci:", "entry 1 is not label:key."),
+        ("ci:hunter2", "the key of 'ci' is shorter than 8 characters."),
+        ("ci:hunter2hunter2,ci:12345678", "entry 2 repeats a label or a key."),
+        ("ci:hunter2hunter2,lab:hunter2hunter2", "entry 2 repeats a label or a key."),
+    ],
+)
+def test_it_refuses_keys_without_showing_one(set_to: Callable[[str], None], text: str, sentence: str) -> None:
+    set_to(text)
+    with pytest.raises(ImproperlyConfigured) as caught:
+        env_keys(NAME)
+    assert str(caught.value) == f"{NAME}: {sentence}"

@@ -1,0 +1,187 @@
+"""LiveServer: the real `manage.py serve` in a process of its own, for tests that need the wire, signals or a crash.
+
+    with LiveServer("tests.envs:Echo") as server:
+        httpx.get(f"{server.url}/health")
+
+Each has a data directory and a database of its own, which survive `stop()`, `kill()` and the next `start()` and go when
+the block ends. `ORSWEB_TEST_DATABASE=postgresql` makes it a fresh database on the server that `DATABASE_URL` names.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class LiveServer:
+    """One server process at a time, on one port and one database. Not started before `start()` or `with`."""
+
+    def __init__(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = ROOT,
+        beside: LiveServer | None = None,
+    ) -> None:
+        """`args` and `env` go to `manage.py serve`; `beside` shares that server's data directory and database."""
+        self.args, self.cwd, self.port = args, cwd, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owns_data = beside is None
+        if beside is not None:
+            self.data_dir, self.database_url = beside.data_dir, beside.database_url
+        else:
+            self.data_dir = Path(tempfile.mkdtemp(prefix="orsweb-test-"))
+            self.database_url = _create_database() if _uses_postgresql() else ""
+        self._log_path = self.data_dir / f"serve-{self.port}.log"
+        self.env = _clean_environment() | {"ORSWEB_DATA_DIR": str(self.data_dir)} | dict(env or {})
+        if self.database_url:
+            self.env["DATABASE_URL"] = self.database_url
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.discard()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def start(self, timeout_seconds: float = 60) -> Self:
+        """Launch it and wait until /health answers. Raises: AssertionError with its log when it does not."""
+        self.launch()
+        deadline = time.monotonic() + timeout_seconds
+        while not self.is_healthy():
+            assert self.returncode is None, f"serve ended with status {self.returncode}:\n{self.log}"
+            assert time.monotonic() < deadline, f"serve did not answer:\n{self.log}"
+            time.sleep(0.02)
+        return self
+
+    def launch(self) -> Self:
+        """Start the process without waiting for it."""
+        command = [sys.executable, str(ROOT / "manage.py"), "serve", *self.args, "--port", str(self.port)]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self.cwd, env=self.env, stdout=log, stderr=log)
+        return self
+
+    def stop(self, timeout_seconds: float = 40) -> int:
+        """The exit status after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout_seconds)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash of the machine would end it."""
+        self.process.kill()
+        self.process.wait()
+
+    def discard(self) -> None:
+        """End the process and delete what it left."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+        if self._owns_data:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+            if self.database_url:
+                _drop_database(self.database_url)
+
+    def is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "start() or launch() first"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything it printed, both streams, all its processes."""
+        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative: the signal that ended it."""
+        return self.process.poll()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+# --- databases -------------------------------------------------------------------------------------------------------
+
+
+def _uses_postgresql() -> bool:
+    return os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql"
+
+
+def _clean_environment() -> dict[str, str]:
+    """This process's variables without those that would configure the server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
+
+
+def _create_database() -> str:
+    """URL of a fresh, migrated database: a copy of this process's template, which takes 50 ms instead of 2 s."""
+    template = urlsplit(_template_url()).path.lstrip("/")
+    name = f"orsweb_live_{uuid.uuid4().hex[:12]}"
+    _execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+    return _url_of(name)
+
+
+@cache
+def _template_url() -> str:
+    name = f"orsweb_template_{uuid.uuid4().hex[:12]}"
+    url = _url_of(name)
+    _execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    atexit.register(_drop_database, url)
+    with tempfile.TemporaryDirectory() as data_dir:
+        environment = _clean_environment() | {"DATABASE_URL": url, "ORSWEB_DATA_DIR": data_dir}
+        command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
+        subprocess.run(command, env=environment, check=True)
+    return url
+
+
+def _drop_database(url: str) -> None:
+    name = urlsplit(url).path.lstrip("/")
+    _execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _url_of(name: str) -> str:
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
+
+
+def _execute(statement: sql.Composed) -> None:
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        connection.execute(statement)
