@@ -15,8 +15,9 @@ from django.utils.text import Truncator
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from environments import wiring
 from environments.models import Environment, Split, SplitEntry, Task
-from environments.parts import fields
+from environments.parts import ToolPart, fields, tools
 
 _SUMMARY_CHARACTERS = 140
 
@@ -95,6 +96,18 @@ def with_size(splits: QuerySet[Split]) -> QuerySet[Split]:
     return splits.annotate(size=Subquery(last) + 1)
 
 
+def summary_of(environment: Environment) -> str:
+    """The first line of its description."""
+    return Truncator(environment.description.strip().partition("\n")[0]).chars(_SUMMARY_CHARACTERS)
+
+
+def hosted_tools(name: str) -> list[ToolPart] | None:
+    """The class's tools; None where this process plays no class under `name`, or does not play yet."""
+    service = wiring.current()
+    hosted = service.registry.find(name) if service else None
+    return tools(hosted.tools_json) if hosted else None
+
+
 @admin.register(Environment)
 class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
@@ -104,11 +117,10 @@ class EnvironmentAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what it is")
     def summary(self, environment: Environment) -> str:
-        first_line = environment.description.strip().partition("\n")[0]
-        return Truncator(first_line).chars(_SUMMARY_CHARACTERS)
+        return summary_of(environment)
 
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
-        return {"splits": list(with_size(row.splits.all()))}
+        return {"splits": list(with_size(row.splits.all())), "tools": hosted_tools(row.name)}
 
 
 @admin.register(Task)

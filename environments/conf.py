@@ -1,14 +1,15 @@
-"""The protocol's settings, read once from Django's. With `wiring.py` the only reader of settings among the environments."""
+"""The protocol's settings, read from Django's. With `wiring.py` the only reader of settings among the environments."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
 from functools import cache
+from typing import cast
 
 from django.conf import settings
 
-from environments.runtime.limits import Limits
+from environments.runtime.limits import Limits, ReturnErrors
 
 
 def limits() -> Limits:
@@ -20,7 +21,7 @@ def limits() -> Limits:
         tool_timeout_seconds=settings.ORSWEB_TOOL_TIMEOUT,
         max_sessions=settings.ORSWEB_MAX_SESSIONS,
         max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
-        return_errors=settings.ORSWEB_RETURN_ERRORS,
+        return_errors=cast(ReturnErrors, settings.ORSWEB_RETURN_ERRORS),  # checked by env_choice
     )
 
 

@@ -19,7 +19,7 @@ class Unhostable(OrsError):
 
 
 class ToolError(OrsError):
-    """Raised by an author's tool for a failure the agent may recover from: answered as `{"ok": false, "error": text}`."""
+    """Raised by an author's tool for a failure the agent may recover from: answered with `"ok": false` and its text."""
 
 
 # --- discovery -------------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class SessionStarting(OrsError):
 
 class TooManySessions(OrsError):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or try again")
+        super().__init__(f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or wait")
 
 
 class OtherEnvironment(OrsError):

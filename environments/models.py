@@ -1,4 +1,7 @@
-"""What can be played, as rows: Environment, Split, SplitEntry, Task. In text, rows are `models.Environment`, classes `Environment`."""
+"""What can be played, as rows: Environment, Split, SplitEntry, Task.
+
+In text, rows are `models.Environment`, classes `Environment`.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +81,9 @@ class SplitEntry(models.Model):
 
     class Meta:
         # the catalogue reads a split's task ids in order
-        constraints: ClassVar = [models.UniqueConstraint(fields=["split", "position"], name="splitentry_position_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["split", "position"], name="splitentry_position_unique")
+        ]
 
     def __str__(self) -> str:
         return f"#{self.position}"
-
-

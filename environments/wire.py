@@ -223,7 +223,7 @@ def value_json(value: Any) -> str:
     """
     try:
         try:
-            return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+            return _encode(value)
         except ValueError:
             return json.dumps(_finite(value), separators=(",", ":"), default=lambda item: _finite(_plain(item)))
     except (ValueError, RecursionError) as error:
@@ -235,7 +235,7 @@ def object_json(value: Any) -> str:
 
     Raises: TypeError or ValueError when `value` is no object or holds NaN, an infinity or something without JSON form.
     """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+    text = _encode(value)
     if not text.startswith("{"):
         raise TypeError(f"{type(value).__name__} is no object")
     return text
@@ -275,3 +275,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain).encode

@@ -166,7 +166,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def total(self, episode: Episode) -> SafeString:
         return record.reward(episode.return_sum, episode.environment)
 
-    @admin.display(description="steps")
+    @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:
         return record.steps(episode)
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Avg, Count, DateTimeField, ExpressionWrapper, F, FloatField, Max, Min, OuterRef, Q, Subquery, Sum, Value
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Avg, Count, DateTimeField, Func, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Coalesce
+from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.models import Episode, Step
 
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
 _REFUSED = Q(status="refused")
-_COMPLETED = ExpressionWrapper(
-    F("started") + (F("waited_ms") + F("duration_ms")) * Value(timedelta(milliseconds=1)), output_field=DateTimeField()
-)
+
+
+class Completed(Func):
+    """When a step had its answer; to the millisecond on SQLite."""
+
+    arity = 3
+    output_field = DateTimeField()
+
+    def __init__(self) -> None:
+        super().__init__("started", "waited_ms", "duration_ms")
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
+        return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {started}, (({waited} + {took}) / 1000) || ' seconds')", ()
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
+        return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
 
 
 def close_interrupted(now: float) -> int:
-    """Number of running episodes that were ended as interrupted, with what their steps tell. `now`: seconds since the epoch."""
+    """Number of running episodes, which are now ended with what their steps tell. `now`: seconds since the epoch."""
     last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
     return Episode.objects.filter(status="running").update(
         status="ended",
@@ -31,7 +48,7 @@ def close_interrupted(now: float) -> int:
         return_max=_over_steps(Max("reward")),
         return_mean=_over_steps(Avg("reward")),
         first_acted=_over_steps(Min("started")),
-        last_acted=_over_steps(Max(_COMPLETED)),
+        last_acted=_over_steps(Max(Completed())),
     )
 
 

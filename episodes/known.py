@@ -76,7 +76,9 @@ class Known:
         if name is None:
             return None
         if (known := self._splits.get((environment, name))) is None:
-            known = Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+            known = (
+                Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+            )
             if known is not None:
                 self._splits[environment, name] = known
         return known
@@ -124,5 +126,7 @@ def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
     todo = list(hashes)
     for start in range(0, len(todo), LOOKUP_SIZE):
         tasks = Task.objects.filter(content_hash__in=todo[start : start + LOOKUP_SIZE])
-        found.update({(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")})
+        found.update(
+            {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
+        )
     return found

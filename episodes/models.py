@@ -55,22 +55,26 @@ class Episode(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="episodes", db_index=False)
-    split = models.ForeignKey(Split, on_delete=models.SET_NULL, null=True, blank=True, related_name="episodes", db_index=False)
+    split = models.ForeignKey(
+        Split, on_delete=models.SET_NULL, null=True, blank=True, related_name="episodes", db_index=False
+    )
     task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes")
     session_id = models.CharField(max_length=512)
     user_agent = models.CharField(max_length=300, blank=True)
     key_label = models.CharField(max_length=200, blank=True)
     player = models.CharField(max_length=6, choices=PLAYERS, default="agent")
-    run = models.ForeignKey(Run, on_delete=models.PROTECT, null=True, blank=True, related_name="episodes", db_index=False)
+    run = models.ForeignKey(
+        Run, on_delete=models.PROTECT, null=True, blank=True, related_name="episodes", db_index=False
+    )
     run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
     model = models.CharField(max_length=200, blank=True)
     labels = models.TextField(blank=True, help_text="Further orsweb_ values, a JSON object")
     prompt = models.ForeignKey(
-        Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got it"
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got it"
     )
     tools = models.ForeignKey(
-        Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got them"
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", db_index=False, help_text="As the agent got them"
     )
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
@@ -92,7 +96,7 @@ class Episode(models.Model):
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
             models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
-            models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's episodes, newest first
+            models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's, newest first
             models.Index(fields=["run", "id"], name="episode_run"),  # a run's episodes in order
             models.Index(  # those that a dead server left open
                 fields=["id"], name="episode_running", condition=models.Q(status="running")
@@ -117,9 +121,9 @@ class Step(models.Model):
     index = models.PositiveIntegerField(help_text="0-based, in order of completion")
     tool = models.CharField(max_length=200)
     input = models.TextField(blank=True, help_text="Exact JSON text; empty when it stands in input_blob")
-    input_blob = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
-    output = models.TextField(blank=True, help_text="The whole ToolOutput as JSON text; empty when refused, failed or in output_blob")
-    output_blob = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
+    input_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
+    output = models.TextField(blank=True, help_text="The ToolOutput's JSON; empty unless ok, or when in output_blob")
+    output_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", db_index=False)
     reward = models.FloatField(null=True, blank=True)
     finished = models.BooleanField(default=False)
     status = models.CharField(max_length=8, choices=STATUSES)

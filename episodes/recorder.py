@@ -1,4 +1,4 @@
-"""Recorder: the record of live play, as the runtime's `Record`. Made by `environments/wiring.py`, used on the event loop.
+"""Recorder: the record of live play, as the runtime's `Record`. Made by `environments/wiring.py`, used on the loop.
 
 Rows are queued as they are; `episodes/writer.py` converts and commits them on its own thread.
 """
@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import cast
 
 import structlog
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Max
 
-from environments.runtime.records import RecalledCall, Row
+from environments.runtime.records import RecalledCall, Row, StepStatus
 from environments.workers import Workers
 from episodes.interrupted import close_interrupted
 from episodes.models import Episode, Step
@@ -53,7 +54,7 @@ class Recorder:
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
         self._readers.close()
-        return self.waiting if self._writer.is_alive() else 0
+        return self._not_written()
 
     @property
     def rejected(self) -> int:
@@ -82,42 +83,43 @@ class Recorder:
             await asyncio.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT_SECONDS)
 
-    # --- between the loop and the writer ------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------------------------------
 
-    @property
-    def waiting(self) -> int:
-        """Rows that are not written yet."""
-        rows = sum(len(call[0]) for call in self._writer.in_hand)
+    def _settle(self, callbacks: list[Callable[[], None]]) -> None:
+        """In the writer's thread: wake the loop once for the whole batch."""
+        if callbacks:
+            with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
+                self._loop.call_soon_threadsafe(_tell, callbacks)
+
+    def _not_written(self) -> int:
+        """Rows that the writer left when it was given up."""
+        calls = list(self._writer.in_hand)
         with suppress(Empty):
-            while (call := self._queue.get_nowait()) is not None:
-                rows += len(call[0])
-        return rows
-
-    def _settle(self, committed: list[Callable[[], None]]) -> None:
-        """From the writer's thread: wake the loop once for a whole batch."""
-        if committed:
-            with suppress(RuntimeError):  # the loop has closed; nobody is waiting any more
-                self._loop.call_soon_threadsafe(_tell, committed)
+            while True:
+                if call := self._queue.get_nowait():
+                    calls.append(call)
+        return sum(len(rows) for rows, _ in calls)
 
 
-def _tell(committed: list[Callable[[], None]]) -> None:
-    for call in committed:
-        call()
+def _tell(callbacks: list[Callable[[], None]]) -> None:
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:  # one caller's fault must not keep its neighbours waiting
+            log.exception("committed_callback_failed")
 
 
 def _last_episode() -> int:
-    return Episode.objects.aggregate(last=Max("id"))["last"] or 0
+    last: int | None = Episode.objects.aggregate(last=Max("pk"))["last"]
+    return last or 0
 
 
 def _recall(session_id: str, task_id: str) -> RecalledCall | None:
-    step = (
-        Step.objects.filter(
-            episode__session_id=storable_id(session_id, SESSION_ID_LENGTH), task_id=storable_id(task_id, TASK_ID_LENGTH)
-        )
-        .select_related("episode", "output_blob")
-        .order_by("-episode_id")
-        .first()
+    steps = Step.objects.filter(
+        episode__session_id=storable_id(session_id, SESSION_ID_LENGTH), task_id=storable_id(task_id, TASK_ID_LENGTH)
     )
+    step = steps.select_related("episode", "output_blob").order_by("-episode_id").first()
     if step is None:
         return None
-    return RecalledCall(step.episode.key_label, step.status, step.output_json or None, step.error, step.reason)
+    status = cast(StepStatus, step.status)
+    return RecalledCall(step.episode.key_label, status, step.output_json or None, step.error, step.reason)

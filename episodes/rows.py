@@ -1,4 +1,4 @@
-"""Batch: what live play reported, as tuples for the database, kind by kind. Made and written by the recorder's thread."""
+"""Batch: what live play reported, as tuples for the database, kind by kind. Made by the recorder's thread."""
 
 from __future__ import annotations
 

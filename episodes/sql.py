@@ -1,8 +1,8 @@
 """BulkWriter: many rows in one statement on the raw connection, because Django's ORM costs ten times as much.
 
-On SQLite that is `executemany`; on PostgreSQL one array literal per column and `unnest`, which took half of the client's
-and half of the server's time of psycopg's `executemany` (60 steps: 11 and 22 µs a row against 26 and 43; psycopg's own
-array dumper: 67 and 38). Every statement may be run again with the same rows: inserts skip what is there, updates set
+On SQLite that is `executemany`; on PostgreSQL one array literal per column and `unnest`, which takes half of the time of
+psycopg's `executemany` (60 steps: client 11 and server 22 µs a row against 26 and 43; with psycopg's own array dumper
+67 and 38). Every statement may be run again with the same rows: inserts skip what is there, updates set
 absolute values.
 """
 

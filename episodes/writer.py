@@ -13,7 +13,15 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
 import structlog
-from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, ProgrammingError, connection, transaction
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    ProgrammingError,
+    connection,
+    transaction,
+)
 
 from environments.runtime.records import Row
 from episodes.known import Known
@@ -58,7 +66,10 @@ class Writer(threading.Thread):
     def run(self) -> None:
         is_open = True
         while is_open and not self.given_up.is_set():
-            calls = [self._queue.get(), *(self._queue.get_nowait() for _ in range(min(self._queue.qsize(), MOST_CALLS)))]
+            calls = [
+                self._queue.get(),
+                *(self._queue.get_nowait() for _ in range(min(self._queue.qsize(), MOST_CALLS))),
+            ]
             is_open = None not in calls
             self.in_hand = [call for call in calls if call is not None]
             self._write(self.in_hand)

@@ -11,7 +11,7 @@ import dj_database_url
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_secret, env_seconds, env_str
+from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 

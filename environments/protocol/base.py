@@ -1,18 +1,16 @@
 """ProtocolView: a DRF view with an async dispatch, made cheap. Every endpoint of the protocol derives from it.
 
-DRF keeps its part (authenticators, method handlers, one place for exceptions); what it would build anew for every request
-and this protocol does not use (negotiation by Accept, parsers, renderers, throttles) is left out.
+DRF keeps its part (authenticators, method handlers, one place for exceptions); what it would build anew for every
+request and this protocol does not use (negotiation by Accept, parsers, renderers, throttles) is left out.
 
-Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is a 404
-that names those hosted; a session id that is no UTF-8 is refused.
+Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is a
+404 that names those hosted; a session id that is no UTF-8 is refused.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from django.http import HttpResponse
-from django.http.response import HttpResponseBase
 from pydantic import BaseModel, ValidationError
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.views import APIView
@@ -23,8 +21,9 @@ from environments.hosting import Hosted
 from environments.protocol.auth import KeyAuthentication
 from environments.protocol.errors import Unprocessable, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
+from environments.protocol.response import Response
 from environments.runtime.service import SessionService
-from environments.wire import parsed_json, value_json
+from environments.wire import parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
 
@@ -42,11 +41,11 @@ class ProtocolView(APIView):
     owner: str
     named: str | None
 
-    async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> HttpResponseBase:  # type: ignore[override]
+    async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
         request = ProtocolRequest(http_request, self.authenticators)
         self.request = request
         try:
-            self.owner = request.auth or ""
+            self.owner = request.authenticate()
             self.service = wiring.current() or await wiring.open_service()
             self.named = kwargs.get("env_name")
             if self.named is not None:
@@ -55,7 +54,7 @@ class ProtocolView(APIView):
             handler = getattr(self, method, None) if method in self.http_method_names else None
             if handler is None:
                 raise MethodNotAllowed(http_request.method)
-            response: HttpResponseBase = await handler()
+            response: Response = await handler()
             return response
         except Exception as error:
             return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(request))
@@ -132,12 +131,3 @@ def utf8(value: str, name: str) -> str:
         return value.encode("latin-1").decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidRequest(f"{name} is not valid UTF-8") from None
-
-
-def json_response(value: Any) -> HttpResponse:
-    return text_response(value_json(value))
-
-
-def text_response(text: str) -> HttpResponse:
-    """`text` is JSON already."""
-    return HttpResponse(text, content_type="application/json")

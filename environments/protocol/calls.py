@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from django.http.response import HttpResponseBase
-
 from environments import wire
 from environments.protocol import sse
 from environments.protocol.base import ProtocolView
 from environments.protocol.errors import Unprocessable
+from environments.protocol.response import Response
 from environments.runtime.calls import Call
 
 FAST_SECONDS = 0.02
@@ -27,7 +26,7 @@ LARGE_CHARACTERS = 65_536
 class WatchedCall(ProtocolView):
     """What both kinds of call share."""
 
-    async def watch(self, sid: str, call: Call) -> HttpResponseBase:
+    async def watch(self, sid: str, call: Call) -> Response:
         call.join()
         is_done = await call.wait(FAST_SECONDS)
         if is_done and call.result is not None and len(call.result.data) <= LARGE_CHARACTERS:
@@ -39,7 +38,7 @@ class WatchedCall(ProtocolView):
 
 
 class CallTool(WatchedCall):
-    async def post(self) -> HttpResponseBase:
+    async def post(self) -> Response:
         message = self.read(wire.ToolCall)
         sid = self.session_id()
         if isinstance(message, Unprocessable):
@@ -49,7 +48,7 @@ class CallTool(WatchedCall):
 
 
 class ScoreGroup(WatchedCall):
-    async def post(self) -> HttpResponseBase:
+    async def post(self) -> Response:
         message = self.read(wire.ScoreGroup)
         sid = self.session_id()
         if isinstance(message, Unprocessable):

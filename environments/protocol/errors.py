@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
-from django.http import HttpResponse
 from pydantic import BaseModel, ValidationError
 from rest_framework import exceptions
 
 from environments import errors, wiring
-from environments.wire import value_json
+from environments.protocol.response import Response, refusal
 
 log = structlog.get_logger(__name__)
 
@@ -70,22 +69,22 @@ def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
     return {"type": kind, "loc": ["body", *location], "msg": text, "input": None}
 
 
-def respond(error: Exception, allowed: list[str], auth_header: str = "") -> HttpResponse:
+def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Response:
     """The response to `error`; `allowed` are the methods of the path."""
     if isinstance(error, Unprocessable):
-        return answer(422, error.problems)
+        return refusal(422, error.problems)
     if isinstance(error, errors.EnvironmentFault):
-        return answer(500, _told(error))
+        return refusal(500, _told(error))
     if isinstance(error, errors.OrsError):
-        return answer(STATUS[type(error)], str(error), HEADERS.get(type(error)))
+        return refusal(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
-        return answer(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
+        return refusal(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
     if isinstance(error, exceptions.AuthenticationFailed):
-        return answer(401, str(error.detail), {"WWW-Authenticate": auth_header})
+        return refusal(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.APIException):
-        return answer(error.status_code, str(error.detail))
+        return refusal(error.status_code, str(error.detail))
     log.error("a protocol view failed", exc_info=error)
-    return answer(500, "Internal Server Error")
+    return refusal(500, "Internal Server Error")
 
 
 def _told(fault: errors.EnvironmentFault) -> str:
@@ -93,9 +92,3 @@ def _told(fault: errors.EnvironmentFault) -> str:
     if mode == "none":
         return "Internal Server Error"
     return fault.trace if mode == "stacktrace" and fault.trace else str(fault)
-
-
-def answer(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> HttpResponse:
-    return HttpResponse(
-        value_json({"detail": detail}), status=status, headers=dict(headers or {}), content_type="application/json"
-    )

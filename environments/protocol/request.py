@@ -1,20 +1,27 @@
-"""The two request objects of a protocol request: Django's, made of an ASGI scope without ceremony, and DRF's around it."""
+"""The two objects of a protocol request: Django's, made of an ASGI scope without ceremony, and DRF's around it."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from django import http
 from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
+_NAMES_KEPT = 500
+_names: dict[bytes, str] = {}
 
-@cache
-def _meta_name(header: bytes) -> str:
+
+def _name_of(header: bytes) -> str:
+    """META's name of a header."""
     name = header.decode("latin-1").upper().replace("-", "_")
-    return name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+    if name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        name = f"HTTP_{name}"
+    if len(_names) < _NAMES_KEPT and len(header) < 100:
+        _names[header] = name
+    return name
 
 
 class HttpRequest(http.HttpRequest):
@@ -23,33 +30,34 @@ class HttpRequest(http.HttpRequest):
     Django's own ASGIRequest parses cookies, query and forms lazily but still costs several times as much to make.
     """
 
+    GET = POST = http.QueryDict()
+    COOKIES: dict[str, str] = {}
+    method: str
+    FILES: MultiValueDict[str, Any] = MultiValueDict()
+
     def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
         self.method = scope["method"]
         self.path = self.path_info = scope["path"]
         self.content = b""
-        self.META = {name_of(header): value.decode("latin-1") for header, value in scope["headers"]}
-        self.receive = receive
+        self.META = {_names.get(name) or _name_of(name): value.decode("latin-1") for name, value in scope["headers"]}
         self.resolver_match = None
+        self._scope, self._receive_event = scope, receive
+
+    def url_of(self, path: str) -> str:
+        """The absolute URL of `path` on this server, with this request's query."""
+        query = self._scope["query_string"].decode("latin-1")
+        return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
     def has_disconnected(self) -> bool:
         """Whether the client is already gone. Asks without waiting: `receive` answers at once only when it is."""
-        asking = self.receive()
+        asking: Any = self._receive_event()
         try:
-            asking.send(None)  # type: ignore[attr-defined]
+            asking.send(None)
         except StopIteration as answer:
             return bool(answer.value["type"] == "http.disconnect")
         finally:
-            asking.close()  # type: ignore[attr-defined]
+            asking.close()
         return False
-
-    GET = POST = http.QueryDict()
-    COOKIES: dict[str, str] = {}
-    FILES: MultiValueDict[str, Any] = MultiValueDict()
-
-
-def name_of(header: bytes) -> str:
-    """META's name of a header; only short ones are remembered, and those are few."""
-    return _meta_name(header) if len(header) < 40 else _meta_name.__wrapped__(header)
 
 
 class ProtocolRequest(Request):
@@ -61,5 +69,12 @@ class ProtocolRequest(Request):
         self.parsers = ()
         self.negotiator = None
         self.parser_context = {}
-        self._data = self._files = self._full_data = self._content_type = self._stream = Empty
+        self._data = self._files = self._full_data = self._content_type = Empty
         self.META = request.META
+
+    def authenticate(self) -> str:
+        """The label of the request's key, by DRF's authenticators. Raises: AuthenticationFailed."""
+        for authenticator in self.authenticators or ():
+            if (found := authenticator.authenticate(self)) is not None:
+                return str(found[1])
+        return ""

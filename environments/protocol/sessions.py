@@ -2,8 +2,9 @@
 
 Source: Open Reward Standard, HTTP API, "Sessions".
 
-Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets come from
-the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and never reach the environment.
+Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets come
+from the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and never reach the
+environment.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import base64
 import binascii
 import json
 
-from django.http import HttpResponse
-
 from environments import wire
 from environments.errors import InvalidRequest
 from environments.protocol import sse
-from environments.protocol.base import ProtocolView, json_response, text_response, utf8
+from environments.protocol.base import ProtocolView, utf8
 from environments.protocol.errors import Unprocessable
+from environments.protocol.response import Response, json_response, text_response
 from environments.runtime.episode import NewSession
 from environments.runtime.ids import new_session_id
 from environments.runtime.records import RunInfo
@@ -30,7 +30,7 @@ RESERVED_SECRETS = "orsweb_"
 class CreateSession(ProtocolView):
     """POST /create_session: a fresh id. Nothing is kept; whatever the body holds is ignored."""
 
-    async def post(self) -> HttpResponse:
+    async def post(self) -> Response:
         sid = new_session_id()
         if "text/event-stream" not in self.http_request.META.get("HTTP_ACCEPT", ""):
             return json_response({"sid": sid})
@@ -40,7 +40,7 @@ class CreateSession(ProtocolView):
 class Create(ProtocolView):
     """POST /create: begin an episode."""
 
-    async def post(self) -> HttpResponse:
+    async def post(self) -> Response:
         message = self.read(wire.CreateSession)
         sid = self.session_id()
         if isinstance(message, Unprocessable):
@@ -108,14 +108,14 @@ def _whole_number(text: str) -> int | None:
     try:
         number = int(text)
     except ValueError:
-        number = None  # type: ignore[assignment]
-    if number is None or not -(2**62) < number < 2**62:
+        number = 2**62
+    if abs(number) >= 2**62:
         raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number")
     return number
 
 
 class Ping(ProtocolView):
-    async def post(self) -> HttpResponse:
+    async def post(self) -> Response:
         self.service.ping(self.session_id(), self.owner)
         return text_response('{"status":"ok"}')
 
@@ -123,24 +123,22 @@ class Ping(ProtocolView):
 class Delete(ProtocolView):
     """POST /delete and /delete_session: end the episode; unknown ids are answered alike."""
 
-    async def post(self) -> HttpResponse:
+    async def post(self) -> Response:
         sid = self.session_id()
         await self.service.delete(sid, self.owner)
         return json_response({"sid": sid})
 
 
 class Prompt(ProtocolView):
-    async def get(self) -> HttpResponse:
+    async def get(self) -> Response:
         return text_response(await self.service.prompt_json(self.session_id(), self.owner, self.named))
 
 
 class Messages(ProtocolView):
-    async def get(self) -> HttpResponse:
+    async def get(self) -> Response:
         return text_response(await self.service.messages_json(self.session_id(), self.owner, self.named))
 
 
 class TaskTools(ProtocolView):
-    async def get(self) -> HttpResponse:
+    async def get(self) -> Response:
         return text_response(await self.service.task_tools_json(self.session_id(), self.owner, self.named))
-
-

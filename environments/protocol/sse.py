@@ -2,29 +2,28 @@
 
 Source: Open Reward Standard, "SSE"; `_reconnect.py` of ors-sdk 0.1.0. Encoding and headers are django-eventstream's.
 
-Divergences from the references: both SDK clients strip the leading white space of every data line, so no piece begins (and
-none ends) with a blank; results are ASCII, so that no reader takes a character for a line's end; a call that is done
-within 20 ms is answered with one body instead of a chunked stream.
+Divergences from the references: both SDK clients strip the leading white space of every data line, so no piece begins
+(and none ends) with a blank; results are ASCII, so that no reader takes a character for a line's end; a call that is
+done within 20 ms is answered with one body instead of a chunked stream.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from functools import cache
 
-from django.http import HttpResponse, StreamingHttpResponse
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
+from environments.protocol.response import Headers, Response
 from environments.runtime.calls import Call
 from environments.runtime.outcome import Result
 
 PIECE = 4096
 """Most characters of result text in one event."""
 _BLANK = "\\u0020"
-CONTENT_TYPE = "text/event-stream; charset=utf-8"
 _LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_headers: dict[str, str] = {}
 
 
 def event(kind: str, data: str) -> bytes:
@@ -76,7 +75,7 @@ def whole(call: Call) -> bytes:
     return b"".join([event("task_id", call.task_id), *told] if call.task_id else told)
 
 
-async def stream(call: Call, keepalive_seconds: float, on_leave: Callable[[], None]) -> AsyncIterator[bytes]:
+async def stream(call: Call, keepalive_seconds: float, on_leave: Callable[[], None]) -> AsyncGenerator[bytes, None]:
     """Events as they come: the id at once, comments while the call runs, the result.
 
     `on_leave` is called once, when everything was sent or the client has gone.
@@ -94,19 +93,19 @@ async def stream(call: Call, keepalive_seconds: float, on_leave: Callable[[], No
         on_leave()
 
 
-def whole_response(body: bytes) -> HttpResponse:
-    return HttpResponse(body, content_type=CONTENT_TYPE, headers=_default_headers())
+def whole_response(body: bytes) -> Response:
+    return Response(body, headers=_headers())
 
 
-def stream_response(source: AsyncIterator[bytes]) -> StreamingHttpResponse:
-    return StreamingHttpResponse(source, content_type=CONTENT_TYPE, headers=_default_headers())
+def stream_response(source: AsyncGenerator[bytes, None]) -> Response:
+    return Response(source, headers=_headers())
 
 
-def _default_headers() -> dict[str, str]:
-    """django-eventstream's headers (no caching, no buffering), asked for once; CORS is never allowed here."""
-    if not _headers:
-        headers: dict[str, str] = {}
-        add_default_headers(headers, None)
-        _headers.update({"Cache-Control": headers["Cache-Control"], "X-Accel-Buffering": headers["X-Accel-Buffering"]})
-        _headers["Connection"] = "keep-alive"
-    return _headers
+@cache
+def _headers() -> Headers:
+    """django-eventstream's headers (no caching, no buffering) and the references'. CORS is never allowed here."""
+    given: dict[str, str] = {}
+    add_default_headers(given, None)
+    wanted = {"Cache-Control": given["Cache-Control"], "X-Accel-Buffering": given["X-Accel-Buffering"]}
+    pairs = {"Content-Type": "text/event-stream; charset=utf-8", **wanted, "Connection": "keep-alive"}
+    return tuple((name.lower().encode("ascii"), value.encode("ascii")) for name, value in pairs.items())

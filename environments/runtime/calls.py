@@ -3,8 +3,8 @@
 A client rejoins by task_id, which is per session. A call whose every reader was lost before the end was written is
 an orphan; the client's repeat, which knows no task_id yet, adopts it instead of running the tool again.
 
-Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; an id once
-used never runs again.
+Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; an id
+once used never runs again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The environment itself lives behind the Host door; this object makes the rows. D
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault
@@ -41,7 +41,7 @@ class NewSession:
     """Values to keep out of the record: the secrets and the API key."""
     toolset: str | None = None
     user_agent: str = ""
-    run: RunInfo = RunInfo()
+    run: RunInfo = field(default_factory=RunInfo)
     player: Player = "agent"
 
 
@@ -55,9 +55,9 @@ class LiveEpisode:
         "_first_acted",
         "_has_noted",
         "_last_acted",
+        "_last_reward",
         "_mask",
         "_maximum",
-        "_last_reward",
         "_next_index",
         "_refused",
         "_rewards",
@@ -133,7 +133,9 @@ class LiveEpisode:
         self._told_tools = tools_json
         run = request.run
         if run.name or run.labels_json:
-            run = RunInfo(mask.text(run.name), run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
+            run = RunInfo(
+                mask.text(run.name), run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json)
+            )
         return EpisodeStarted(
             episode=self.number,
             environment=self.environment,

@@ -29,7 +29,8 @@ class Result:
 class Outcome:
     """`output_json` is the ToolOutput's text when ok; otherwise `error` and `reason` say why not.
 
-    `reason` of a failure is the exception's type name, "timeout", "deleted" or "result_size"; of a refusal see StepTaken.
+    `reason` of a failure is the exception's type name, "timeout", "deleted" or "result_size"; of a refusal see
+    StepTaken.
     """
 
     status: StepStatus

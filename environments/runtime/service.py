@@ -107,7 +107,9 @@ class SessionService:
         await self._note(episode, tools_json=tools)
         return tools
 
-    async def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
+    async def _note(
+        self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None
+    ) -> None:
         note = episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
         if note is not None:
             await self._sessions.commit(note)

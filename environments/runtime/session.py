@@ -30,11 +30,22 @@ EMPTY_BLOCK = wire.TextBlock(text="")
 
 
 class Session:
-    __slots__ = ("_code", "_gate", "_hosted", "_instance", "_is_finished", "_limits", "_table", "_toolsets")
+    __slots__ = (
+        "_code",
+        "_gate",
+        "_hosted",
+        "_instance",
+        "_is_finished",
+        "_limits",
+        "_output_types",
+        "_table",
+        "_toolsets",
+    )
 
     def __init__(self, hosted: Hosted, code: UserCode, limits: Limits) -> None:
         self._hosted, self._code, self._limits = hosted, code, limits
         self._table: ToolTable = hosted.tools
+        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # whatever its SDK, it has the same fields
         self._gate = Gate()
         self._instance: Any = None
         self._toolsets: dict[type, Any] | None = None
@@ -134,7 +145,9 @@ class Session:
             return refused(f"{name!r} is not a valid tool; this session has: {known}", "not_found")
         if self._is_finished:
             return _over(name, 0.0)
-        tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None), None, None, True, False, False, True)
+        tool = Tool(
+            name, wire.ToolSpec(name=name, description="", input_schema=None), None, None, True, False, False, True
+        )
         await self._gate.enter(tool)
         try:
             answer = (await self._code.call(self._instance._call_tool, name, arguments)).root
@@ -164,7 +177,9 @@ class Session:
         except TimeoutError:
             self._code.abandon_unawaited()
             limit = self._limits.tool_timeout_seconds
-            return failed(f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)", "timeout", waited_ms=waited_ms)
+            return failed(
+                f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)", "timeout", waited_ms=waited_ms
+            )
 
     async def _answer(self, tool: Tool, values: tuple[BaseModel, ...]) -> Any:
         """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
@@ -189,7 +204,7 @@ class Session:
 
     def _output(self, name: str, answer: Any, waited_ms: float) -> Outcome:
         """Check and serialise; only then may it end the episode."""
-        if not isinstance(answer, wire.ToolOutput) and not isinstance(answer, self._hosted.sdk.tool_output):
+        if not isinstance(answer, self._output_types):
             text = f"{name!r} returned {type(answer).__name__}; expected ToolOutput"
             return failed(text, "TypeError", waited_ms=waited_ms)
         if self._is_finished:  # a concurrent call ended the episode meanwhile; the first end wins
@@ -212,7 +227,9 @@ class Session:
         """JSON `{"scores": [...]}`, one per candidate in order. Raises: EnvironmentFault."""
         scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
         try:
-            plain = [s.model_dump() if isinstance(s, BaseModel) else {"reward": float(s), "metadata": None} for s in scores]
+            plain = [
+                s.model_dump() if isinstance(s, BaseModel) else {"reward": float(s), "metadata": None} for s in scores
+            ]
             checked = [wire.GroupScore.model_validate(score) for score in plain]
             if len(checked) != len(candidates):
                 raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")

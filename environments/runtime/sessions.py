@@ -1,9 +1,9 @@
 """Sessions: how live episodes begin, become ready and end. Driven by SessionService.
 
 Divergences from the references: an id is registered before anything is awaited; a constructor's failure is told by the
-request that opens the session; running calls count as activity; sessions end side by side, each with a time limit; an id
-is held until its teardown has ended; a session belongs to the key that opened it; one opened with split and index but
-without an environment's name is bound by the first path that names one.
+request that opens the session; running calls count as activity; sessions end side by side, each with a time limit; an
+id is held until its teardown has ended; a session belongs to the key that opened it; one opened with split and index
+but without an environment's name is bound by the first path that names one.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ IDLE_SECONDS = 30.0
 
 
 class Job:
-    """One plain call. `future` is what the caller awaits (and may cancel); `ended` is true once the thread is through."""
+    """One plain call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
 
     __slots__ = ("abandoned", "args", "ended", "error", "fn", "future", "on_end", "value")
 

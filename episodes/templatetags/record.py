@@ -151,9 +151,9 @@ def duration(episode: Episode) -> str:
 
 @register.filter
 def steps(episode: Episode) -> SafeString:
-    """Steps that ran, and beside them those that were refused."""
+    """Steps that ran, and in brackets those that were refused."""
     refused = episode.refused_count
-    beside = format_html(' <span class="refused" title="{0} refused">+{0} ref.</span>', refused) if refused else ""
+    beside = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
     return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
 
 

@@ -225,9 +225,7 @@ def test_it_escapes_whatever_was_said(client: Client) -> None:
         detail=HOSTILE,
         labels=hostile_json,
         prompt=make_blob(json.dumps([{"type": "text", "text": HOSTILE}])),
-        tools=make_blob(
-            json.dumps({"tools": [tool]})
-        ),
+        tools=make_blob(json.dumps({"tools": [tool]})),
     )
     output = output_of({"type": "text", "text": HOSTILE}, {"type": HOSTILE}, metadata={HOSTILE: HOSTILE})
     make_step(episode, tool=HOSTILE, input=hostile_json, output=output, error=HOSTILE, reason=HOSTILE[:40])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from django.test import AsyncClient, Client
+from pytest_django import DjangoAssertNumQueries, Settings
 
+from environments import wiring
 from tests.factories import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -70,3 +71,14 @@ def test_its_files_name_no_other_host(client: Client, name: str) -> None:
     text = b"".join(response).decode()
     assert response.status_code == 200
     assert re.findall(r"(?:https?:)?//[\w.]+", text.replace("http://www.w3.org/2000/svg", "")) == []
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_it_names_the_tools_of_what_it_plays(async_client: AsyncClient, settings: Settings) -> None:
+    settings.ORSWEB_ENVIRONMENTS = ["tests.envs:Echo"]
+    await wiring.open_service()
+    try:
+        page = (await async_client.get("/")).content.decode()
+    finally:
+        await wiring.close_service(5.0)
+    assert "<strong>echo</strong>" in page and re.search(r"<code[^>]*>echo</code>", page)

@@ -1,0 +1,143 @@
+"""Agent: plays over plain HTTP, for what no SDK client does; and a reader of event streams.
+
+    with Agent(server).open(spec={"id": 1}) as agent:
+        agent.call("echo", {"text": "hi"}).text
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from tests.server import LiveServer
+
+
+@dataclass
+class Answer:
+    """An event stream as it was read to its end (or to where the reader left)."""
+
+    raw: bytes
+    events: list[tuple[str, str]] = field(default_factory=list)
+    """Name and data, in order; several data lines are joined by line feeds."""
+    comments: int = 0
+
+    @cached_property
+    def task_id(self) -> str:
+        return next((data for name, data in self.events if name == "task_id"), "")
+
+    @cached_property
+    def error(self) -> str:
+        return next((data for name, data in self.events if name == "error"), "")
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """The RunToolOutput."""
+        told: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
+        return told
+
+    @property
+    def output(self) -> dict[str, Any]:
+        assert self.result["ok"], self.result
+        return dict(self.result["output"])
+
+    @property
+    def text(self) -> str:
+        return "".join(block["text"] for block in self.output["blocks"])
+
+
+def answer_of(raw: bytes) -> Answer:
+    """Read as the WHATWG tells to: one leading blank of a value is dropped, the rest stays."""
+    answer = Answer(raw)
+    name, data = "", list[str]()
+    for line in raw.decode().split("\n"):
+        if line.startswith(":"):
+            answer.comments += 1
+        elif line.startswith("event:"):
+            name = line[6:].removeprefix(" ")
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+        elif not line and name:
+            answer.events.append((name, "\n".join(data)))
+            name, data = "", []
+    return answer
+
+
+class Agent:
+    """One session, or none before `open`. Closes as a client does: with /delete."""
+
+    def __init__(self, server: LiveServer, **headers: str) -> None:
+        self.http = httpx.Client(base_url=server.url, headers=headers, timeout=60)
+        self.sid = ""
+        self._address = ("127.0.0.1", server.port)
+
+    def open(self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any) -> Self:
+        """A new session; `more` are further fields of /create. Raises: AssertionError with the refusal."""
+        self.sid = self.http.post("/create_session").json()["sid"]
+        refusal = self.create(spec, env_name, **more)
+        assert refusal.status_code == 200, refusal.text
+        return self
+
+    def create(self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any) -> httpx.Response:
+        body = {"env_name": env_name, "task_spec": spec} if "index" not in more else {"env_name": env_name}
+        return self.post("/create", {**body, **more})
+
+    def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        return self.http.post(path, json=body, headers={"X-Session-ID": self.sid, **headers})
+
+    def get(self, path: str) -> httpx.Response:
+        return self.http.get(path, headers={"X-Session-ID": self.sid})
+
+    def call(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> Answer:
+        response = self.post("/call", {"name": tool, "input": arguments or {}, "task_id": task_id})
+        assert response.status_code == 200, response.text
+        return answer_of(response.content)
+
+    def begin(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> socket.socket:
+        """Ask for a call and do not read: the connection, to be dropped with `drop`."""
+        body = json.dumps({"name": tool, "input": arguments or {}, "task_id": task_id}).encode()
+        head = f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
+        connection = socket.create_connection(self._address, timeout=30)
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        return connection
+
+    def close(self) -> None:
+        self.post("/delete")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        finally:
+            self.http.close()
+
+
+def drop(connection: socket.socket) -> None:
+    """As a lost connection looks to the server: reset, nothing said."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    connection.close()
+
+
+def eventually(claim: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until `claim` holds. Raises: AssertionError when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not claim():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def lines(log: Path) -> list[str]:
+    """What an environment noted in its task's log."""
+    return log.read_text().splitlines() if log.exists() else []

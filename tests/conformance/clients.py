@@ -1,0 +1,60 @@
+"""The two unmodified PyPI clients, each with what a user has to set to reach one local server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+from unittest.mock import patch
+
+from openreward.client import OpenReward
+from ors.client import ORS
+
+from tests.server import LiveServer
+
+
+class Client:
+    """A client of one server. Environments and sessions are the SDK's own objects, so they are untyped here."""
+
+    user_agent: str
+    _api: Any
+
+    def environment(self, name: str) -> Any:
+        return self._api.environments.get(name)
+
+    def secrets(self, values: Mapping[str, str]) -> Any:
+        """`values` as this client's `session(secrets=…)` takes them."""
+        return dict(values)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._api.close()
+
+
+class OrsClient(Client):
+    user_agent = "ors-sdk/0.1.0"
+
+    def __init__(self, server: LiveServer, api_key: str | None = None) -> None:
+        self._api = ORS(base_url=server.url, api_key=api_key)
+
+
+class OpenRewardClient(Client):
+    user_agent = "openreward-sdk/0.1.167"
+
+    def __init__(self, server: LiveServer, api_key: str | None = None) -> None:
+        urls = {"OPENREWARD_SESSION_URL": server.url, "OPENREWARD_API_URL": server.url}
+        with patch.dict(os.environ, {**urls, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}):
+            self._api = OpenReward(api_key=api_key, base_url=server.url)
+            self._api.environments  # reads them too  # noqa: B018
+
+    def variant(self, name: str, variant: str) -> Any:
+        """`variant` goes into the paths, `name` into X-Deployment."""
+        return self._api.environments.get(name, variant=variant)
+
+    def secrets(self, values: Mapping[str, str]) -> Any:
+        return {name: (value, ["example.org"]) for name, value in values.items()}

@@ -1,0 +1,63 @@
+"""What every conformance test stands on: one real server for all of them, its record, and the two real clients.
+
+The server hosts several classes of each SDK, sends comments every 0.2 s and forgets results after 1 s. Tests that stop
+theirs, or need other settings, start their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
+from tests.conformance.record import Recorded, recorded
+from tests.server import LiveServer
+
+NATIVE = (
+    "Echo Conversation Counter FailingConstructor FailingPrompt FailingSetup Procedural Raises Scored Secretive Slow "
+    "SlowSetup BlockingSetup TaskTools Terminal Toolsetted"
+).split()
+ORS = ["OrsEcho", "OrsToolset", "OrsTaskTools", "OrsHidden"]
+OPENREWARD = ["OrwEcho", "OrwTerminal", "OrwConversation", "OrwScored", "OrwToolset"]
+CLASSES = [
+    *(f"tests.envs:{name}" for name in NATIVE),
+    *(f"tests.envs_ors:{name}" for name in ORS),
+    *(f"tests.envs_openreward:{name}" for name in OPENREWARD),
+    "tests.conformance.envs:Blocking",
+    "tests.conformance.envs:Pictures",
+]
+LINGER_SECONDS = 1.0
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[LiveServer]:
+    settings = {"ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RESULT_LINGER": str(LINGER_SECONDS)}
+    with LiveServer(*CLASSES, env=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def record(server: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Recorded]:
+    with recorded(server, django_db_blocker) as reader:
+        yield reader
+
+
+@pytest.fixture
+def ors(server: LiveServer) -> Iterator[OrsClient]:
+    with OrsClient(server) as one:
+        yield one
+
+
+@pytest.fixture
+def openreward(server: LiveServer) -> Iterator[OpenRewardClient]:
+    with OpenRewardClient(server) as one:
+        yield one
+
+
+@pytest.fixture(params=[OrsClient, OpenRewardClient], ids=["ors", "openreward"])
+def client(request: pytest.FixtureRequest, server: LiveServer) -> Iterator[Client]:
+    """Either client; what they share is tested with both."""
+    with request.param(server) as one:
+        yield one

@@ -1,0 +1,69 @@
+"""Recorded: what a server has recorded, read from its own database with the project's models."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dj_database_url
+from django.db import connections
+from django.db.models import QuerySet
+from pytest_django import DjangoDbBlocker
+
+from episodes.models import Episode, Step
+from tests.server import LiveServer
+
+ALIAS = "recorded"
+
+
+class Recorded:
+    """Open while its `recorded` block runs. Reads what is committed, at every call anew."""
+
+    @property
+    def episodes(self) -> QuerySet[Episode]:
+        return Episode.objects.using(ALIAS).select_related("environment", "split", "task", "run", "prompt", "tools")
+
+    def episode(self, sid: str | None) -> Episode:
+        """The only episode of a session. Raises: Episode.DoesNotExist, Episode.MultipleObjectsReturned."""
+        return self.episodes.get(session_id=sid)
+
+    def steps(self, sid: str | None) -> list[Step]:
+        """In order."""
+        return list(self.episode(sid).steps.select_related("input_blob", "output_blob").order_by("index"))
+
+    def everything(self) -> str:
+        """Every value of every row of every table, blobs unpacked."""
+        connection = connections[ALIAS]
+        with connection.cursor() as cursor:
+            tables = connection.introspection.table_names(cursor)
+            return "\n".join(value for table in tables for value in _values(cursor, connection.ops.quote_name(table)))
+
+
+def _values(cursor: Any, table: str) -> Iterator[str]:
+    cursor.execute(f"SELECT * FROM {table}")
+    for row in cursor.fetchall():
+        for value in row:
+            yield _unpacked(bytes(value)) if isinstance(value, bytes | memoryview) else str(value)
+
+
+def _unpacked(data: bytes) -> str:
+    try:
+        data = zlib.decompress(data)
+    except zlib.error:
+        pass  # a blob that was too small to compress
+    return data.decode("utf-8", "replace")
+
+
+@contextmanager
+def recorded(server: LiveServer, blocker: DjangoDbBlocker) -> Iterator[Recorded]:
+    url = server.database_url or f"sqlite:///{server.data_dir / 'orsweb.sqlite3'}"
+    config = connections.configure_settings({"default": {}, ALIAS: dict(dj_database_url.parse(url))})
+    connections.settings[ALIAS] = config[ALIAS]
+    with blocker.unblock():
+        try:
+            yield Recorded()
+        finally:
+            connections[ALIAS].close()
+            del connections[ALIAS], connections.settings[ALIAS]
