@@ -147,8 +147,11 @@ def main() -> None:
         from django.db import connection, connections
         from django.test.utils import setup_databases, teardown_databases
 
+        from environments.models import Environment, Split
+
         connections.settings["default"]["TEST"]["NAME"] = f"{directory}/cost.sqlite3" if connection.vendor == "sqlite" else None
         databases = setup_databases(verbosity=0, interactive=False)
+        Split.objects.create(environment=Environment.objects.create(name="echo"), name="train", type="train")
         try:
             show(connection.vendor, *asyncio.run(measure(options.episodes, options.agents)))
         finally:

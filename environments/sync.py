@@ -180,8 +180,8 @@ def _write_tasks(split: Split, texts: list[str]) -> None:
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
         _execute(_ADD_TASKS, [split.environment_id, json.dumps(batch)])
     for start in range(0, len(hashes), BATCH_TASKS):
-        batch = list(enumerate(hashes[start : start + BATCH_TASKS], start))
-        _execute(_PLACE_TASKS, [split.pk, json.dumps(batch), split.environment_id])
+        entries = list(enumerate(hashes[start : start + BATCH_TASKS], start))
+        _execute(_PLACE_TASKS, [split.pk, json.dumps(entries), split.environment_id])
     _cut(split, len(texts))
 
 

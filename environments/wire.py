@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 JSONObject = Mapping[str, Any]
 SplitType = Literal["train", "validation", "test"]
@@ -219,8 +219,12 @@ def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
 def value_json(value: Any) -> str:
     """Compact ASCII JSON of plain data; NaN and infinities become null.
 
-    Raises: TypeError when something in it has no JSON form (an unknown type, a cycle, an integer of 5,000 digits).
+    Raises: TypeError when something in it has no JSON form (an unknown type, a cycle).
     """
+    try:
+        return to_json(value, ensure_ascii=True, inf_nan_mode="null").decode("ascii")
+    except PydanticSerializationError:
+        pass  # lone surrogates, which Python's encoder can write, or something that has no JSON form
     try:
         try:
             return _encode(value)
@@ -260,8 +264,6 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray | memoryview):
         return list(value)
-    from pydantic_core import to_jsonable_python
-
     return to_jsonable_python(value)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import Error, close_old_connections, connections
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
@@ -64,6 +64,8 @@ def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any
         settle, outcome = future.set_result, fn(*args)
     except Exception as error:  # whatever it is belongs to the caller
         settle, outcome = future.set_exception, error
+        if isinstance(error, Error):
+            connections.close_all()  # it may be dead: the next unit opens another
     with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
         future.get_loop().call_soon_threadsafe(_settle, future, settle, outcome)
 

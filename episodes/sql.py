@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
+import psycopg
 from typing import Any
 
 from django.db import models
@@ -55,7 +56,7 @@ class BulkWriter:
             if self._is_sqlite:
                 raw.executemany(sql, rows)
             else:
-                raw.execute(sql, [_array(values) for values in zip(*rows, strict=True)])
+                psycopg.Cursor(raw).execute(sql, [_array(values) for values in zip(*rows, strict=True)])
 
 
 @cache

@@ -32,7 +32,10 @@ class Mask:
         """Masked JSON text. Strings are masked one by one, for a match in the raw text could cut an escape in two."""
         if not any(form in text for form in self._forms):
             return text
-        return value_json(self._value(json.loads(text)))
+        try:
+            return value_json(self._value(json.loads(text)))
+        except (ValueError, RecursionError):  # what Python's reader refuses: an integer of 5,000 digits, say
+            return self.text(text)
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):

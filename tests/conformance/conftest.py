@@ -44,20 +44,20 @@ def record(server: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[R
         yield reader
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def ors(server: LiveServer) -> Iterator[OrsClient]:
     with OrsClient(server) as one:
         yield one
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def openreward(server: LiveServer) -> Iterator[OpenRewardClient]:
     with OpenRewardClient(server) as one:
         yield one
 
 
-@pytest.fixture(params=[OrsClient, OpenRewardClient], ids=["ors", "openreward"])
-def client(request: pytest.FixtureRequest, server: LiveServer) -> Iterator[Client]:
+@pytest.fixture(params=["ors", "openreward"])
+def client(request: pytest.FixtureRequest) -> Client:
     """Either client; what they share is tested with both."""
-    with request.param(server) as one:
-        yield one
+    one: Client = request.getfixturevalue(request.param)
+    return one

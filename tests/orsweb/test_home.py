@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
-from django.test import AsyncClient, Client
+from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from environments import wiring
@@ -74,11 +75,12 @@ def test_its_files_name_no_other_host(client: Client, name: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_it_names_the_tools_of_what_it_plays(async_client: AsyncClient, settings: Settings) -> None:
+def test_it_names_the_tools_of_what_it_plays(client: Client, settings: Settings) -> None:
     settings.ORSWEB_ENVIRONMENTS = ["tests.envs:Echo"]
-    await wiring.open_service()
-    try:
-        page = (await async_client.get("/")).content.decode()
-    finally:
-        await wiring.close_service(5.0)
+    with asyncio.Runner() as loop:
+        loop.run(wiring.open_service())
+        try:
+            page = client.get("/").content.decode()
+        finally:
+            loop.run(wiring.close_service(5.0))
     assert "<strong>echo</strong>" in page and re.search(r"<code[^>]*>echo</code>", page)

@@ -69,18 +69,36 @@ def test_it_tears_environments_down(server: LiveServer, notes: Path) -> None:
 
 @pytest.mark.parametrize("tool", ["sleep", "wait"])
 def test_it_ends_in_time_although_a_call_hangs(server: LiveServer, notes: Path, tool: str) -> None:
-    Agent(server, notes, tool, 600).play()
+    agent = Agent(server, notes, tool, 600)
+    agent.play()
     asked = time.monotonic()
     status = server.stop()
-    assert status == 0
+    agent.join(10)
+    assert (status, "event: error" in agent.answer) == (0, True)
     assert time.monotonic() - asked < 4
     assert "Traceback" not in server.log
 
 
 def test_it_refuses_new_connections_while_it_stops(server: LiveServer, notes: Path) -> None:
-    Agent(server, notes, "wait", 1.5).play()
+    agent = Agent(server, notes, "wait", 1.5)
+    agent.play()
     server.process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + 1
     while server.is_healthy():
         assert time.monotonic() < deadline
     assert server.returncode is None
+    agent.join(10)
+
+
+def test_it_ends_although_a_thread_of_an_author_hangs(tmp_path: Path) -> None:
+    (tmp_path / "stuck.py").write_text(
+        "import asyncio, time\n"
+        "from tests.envs import Echo\n"
+        "class Stuck(Echo):\n"
+        "    async def setup(self):\n"
+        "        asyncio.get_running_loop().run_in_executor(None, time.sleep, 600)\n"
+    )
+    with LiveServer("stuck:Stuck", env=QUICK_STOP, cwd=tmp_path) as server:
+        httpx.post(f"{server.url}/create", json={"task_spec": {}}, headers=SID).raise_for_status()
+        httpx.get(f"{server.url}/stuck/prompt", headers=SID).raise_for_status()
+        assert server.stop() == 0

@@ -1,0 +1,71 @@
+"""Environments made for one test, and the catalogue over them. All code of theirs runs as the server runs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from environments import Environment, TextBlock, ToolOutput, tool
+from environments.catalog import Catalogue
+from environments.hosting import Hosted
+from environments.registry import Registry
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import UserCode
+from environments.sync import SyncReport, sync
+
+
+class Playable(Environment):
+    """Whatever it takes to be hosted, but for splits and tasks."""
+
+    def get_prompt(self) -> list[TextBlock]:
+        return [TextBlock(text="Submit.")]
+
+    @tool
+    def submit(self) -> ToolOutput:
+        return ToolOutput(blocks=[], finished=True)
+
+
+def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> Hosted:
+    """A class whose list_tasks answers from `tasks`, by split; an exception there is raised."""
+
+    def list_tasks(split: str) -> Any:
+        if isinstance(tasks[split], Exception):
+            raise tasks[split]
+        return tasks[split]
+
+    return _made(name, list(tasks), {"list_tasks": staticmethod(list_tasks), **attributes})
+
+
+def procedural(name: str = "dice", **methods: Callable[..., Any]) -> Hosted:
+    """A class with split "train" that lists no tasks, with these static methods."""
+    return _made(name, ["train"], {key: staticmethod(method) for key, method in methods.items()})
+
+
+def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> Hosted:
+    return Hosted(type(name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}), name)
+
+
+def numbered(count: int, start: int = 0) -> list[dict[str, int]]:
+    return [{"n": n} for n in range(start, start + count)]
+
+
+async def synced(*hosted: Hosted) -> SyncReport:
+    pool = ThreadPool()
+    try:
+        return await sync(Registry(hosted), UserCode(pool).call)
+    finally:
+        pool.close()
+
+
+@asynccontextmanager
+async def catalogue_of(*hosted: Hosted) -> AsyncIterator[Catalogue]:
+    """The catalogue after a sync of `hosted`."""
+    await synced(*hosted)
+    pool = ThreadPool()
+    catalogue = Catalogue(Registry(hosted), UserCode(pool).call)
+    try:
+        yield catalogue
+    finally:
+        catalogue.close()
+        pool.close()

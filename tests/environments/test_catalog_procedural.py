@@ -1,0 +1,128 @@
+"""The catalogue over classes that list no tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
+from environments.wire import Split
+from tests.environments.listings import catalogue_of, procedural
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def plain_count(split: str) -> int:
+    return 5
+
+
+def plain_task(split: str, index: int) -> dict[str, Any]:
+    return {"n": index}
+
+
+async def async_count(split: str) -> int:
+    return 5
+
+
+async def async_task(split: str, index: int) -> dict[str, Any]:
+    return {"n": index}
+
+
+def broken(split: str, *_: Any) -> Any:
+    raise KeyError("broken")
+
+
+def out_of_range(split: str, *_: Any) -> Any:
+    raise IndexError
+
+
+PLAIN = procedural(num_tasks=plain_count, get_task=plain_task)
+ASYNC = procedural(num_tasks=async_count, get_task=async_task)
+
+
+@pytest.mark.parametrize("hosted", [PLAIN, ASYNC])
+async def test_it_asks_plain_and_async_methods(hosted: Any) -> None:
+    async with catalogue_of(hosted) as catalogue:
+        assert await catalogue.count("dice", "train") == 5
+        assert await catalogue.get("dice", "train", -1) == '{"n":4}'
+        assert await catalogue.range("dice", "train", -2, 99) == ['{"n":3}', '{"n":4}']
+
+
+@pytest.mark.parametrize("index", [5, -6, 10**30])
+async def test_it_refuses_an_index_beyond_the_count(index: int) -> None:
+    async with catalogue_of(PLAIN) as catalogue:
+        with pytest.raises(InvalidIndex, match="has 5 tasks"):
+            await catalogue.get("dice", "train", index)
+
+
+async def test_it_takes_the_class_at_its_word_that_an_index_is_bad() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=out_of_range)) as catalogue:
+        with pytest.raises(InvalidIndex, match="Invalid index 1"):
+            await catalogue.get("dice", "train", 1)
+
+
+async def test_it_asks_once_for_a_range_that_the_class_can_answer() -> None:
+    asked = []
+
+    def get_task_range(split: str, start: int, stop: int) -> list[dict[str, int]]:
+        asked.append((start, stop))
+        return [{"n": n} for n in range(start, stop)]
+
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=get_task_range)) as catalogue:
+        assert await catalogue.range("dice", "train", None, -3) == ['{"n":0}', '{"n":1}']
+        assert asked == [(0, 2)]
+
+
+async def test_it_answers_an_empty_range_without_asking_for_tasks() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=broken)) as catalogue:
+        assert await catalogue.range("dice", "train", 3, 3) == []
+
+
+async def test_it_refuses_a_range_that_the_class_refuses() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=out_of_range)) as catalogue:
+        with pytest.raises(InvalidIndexRange, match="1 to 3"):
+            await catalogue.range("dice", "train", 1, 3)
+
+
+async def test_it_tells_the_declared_splits() -> None:
+    async with catalogue_of(PLAIN) as catalogue:
+        assert await catalogue.splits("dice") == [Split(name="train", type="train")]
+
+
+async def test_it_refuses_an_undeclared_split() -> None:
+    async with catalogue_of(PLAIN) as catalogue:
+        with pytest.raises(InvalidSplit, match="'test': 'dice' has 'train'"):
+            await catalogue.count("dice", "test")
+
+
+async def test_it_does_not_list_tasks() -> None:
+    async with catalogue_of(PLAIN) as catalogue:
+        with pytest.raises(ListingUnsupported):
+            await anext(catalogue.tasks("dice", "train"))
+
+
+async def test_it_says_which_method_is_missing() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count)) as catalogue:
+        with pytest.raises(EnvironmentFault, match=r"must implement get_task\(\)"):
+            await catalogue.get("dice", "train", 0)
+
+
+async def test_it_tells_an_exception_of_the_class_as_its_fault() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=broken)) as catalogue:
+        with pytest.raises(EnvironmentFault, match="KeyError: 'broken'"):
+            await catalogue.get("dice", "train", 0)
+
+
+@pytest.mark.parametrize("count", [-1, 2.0, None, "5"])
+async def test_it_refuses_a_count_that_is_none(count: Any) -> None:
+    async with catalogue_of(procedural(num_tasks=lambda split: count)) as catalogue:
+        with pytest.raises(EnvironmentFault, match="not a number of tasks"):
+            await catalogue.count("dice", "train")
+
+
+@pytest.mark.parametrize("task", [{"n": float("nan")}, ["n"], {"n": object()}, None])
+async def test_it_refuses_a_task_that_is_no_json_object(task: Any) -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: task)) as catalogue:
+        with pytest.raises(EnvironmentFault, match=r"task 3: .* a task is a JSON object"):
+            await catalogue.get("dice", "train", 3)
