@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-import psycopg
 from typing import Any
 
 from django.db import models
@@ -56,7 +55,7 @@ class BulkWriter:
             if self._is_sqlite:
                 raw.executemany(sql, rows)
             else:
-                psycopg.Cursor(raw).execute(sql, [_array(values) for values in zip(*rows, strict=True)])
+                raw.execute(sql, [_array(values) for values in zip(*rows, strict=True)])
 
 
 @cache

@@ -55,9 +55,8 @@ class LiveServer:
             self.data_dir = Path(tempfile.mkdtemp(prefix="orsweb-test-"))
             self.database_url = _create_database() if _uses_postgresql() else ""
         self._log_path = self.data_dir / f"serve-{self.port}.log"
-        self.env = _clean_environment() | {"ORSWEB_DATA_DIR": str(self.data_dir)} | dict(env or {})
-        if self.database_url:
-            self.env["DATABASE_URL"] = self.database_url
+        own = {"ORSWEB_DATA_DIR": str(self.data_dir), "DATABASE_URL": self.database_url}
+        self.env = _clean_environment() | own | dict(env or {})
 
     def __enter__(self) -> Self:
         try:

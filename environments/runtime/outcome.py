@@ -44,7 +44,7 @@ class Outcome:
 
 
 def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> Outcome:
-    return Outcome("refused", error=error, reason=reason, waited_ms=waited_ms)
+    return Outcome("refused", error=shorten(error, ERROR_CHARACTERS), reason=reason, waited_ms=waited_ms)
 
 
 def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> Outcome:
@@ -61,7 +61,8 @@ def told(outcome: Outcome, mode: ReturnErrors) -> Result:
     if outcome.status == "ok" and outcome.output_json is not None:
         return Result("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
-        reason = outcome.reason if outcome.reason in _TOLD_REASONS else None
+        # the protocol has no word for a ToolError, and the openreward client reads a missing one as "not_found"
+        reason = outcome.reason if outcome.reason in _TOLD_REASONS else "input_validation"
         return Result("end", value_json({"ok": False, "error": outcome.error, "reason": reason}))
     if mode == "none" and outcome.reason not in ("timeout", "deleted", "result_size"):
         return Result("error", "Internal Server Error")

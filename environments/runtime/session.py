@@ -185,7 +185,7 @@ class Session:
         """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
         owner = self._instance if tool.toolset is None else await self._toolset(tool.toolset)
         method = getattr(owner, tool.name)
-        recoverable = self._hosted.recoverable_errors
+        recoverable = (ToolError, *self._hosted.recoverable_errors)
         limit = self._limits.tool_timeout_seconds
         try:
             if limit is None:

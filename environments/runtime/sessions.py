@@ -177,9 +177,9 @@ class Sessions:
         try:
             await self._host.set_up(episode.sid)
         except EnvironmentFault as fault:
-            episode.fault = EnvironmentFault(fault.kind, episode.mask_text(fault.text), episode.mask_text(fault.trace))
             self._log_fault("setup failed", episode, fault)
-            self._record.record(episode.end("setup_failed", time.time(), str(fault)))
+            await self.commit(episode.end("setup_failed", time.time(), str(fault)))
+            episode.fault = EnvironmentFault(fault.kind, episode.mask_text(fault.text), episode.mask_text(fault.trace))
             episode.change("failed")
         else:
             if episode.state == "setting_up":

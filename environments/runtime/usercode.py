@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from environments.errors import EnvironmentFault, OrsError
+from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Job, Lease, ThreadPool
 
 Passing = tuple[type[Exception], ...]
@@ -32,7 +32,7 @@ class UserCode:
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
         """What `fn(*args)` returns, awaited if need be.
 
-        Raises: EnvironmentFault; exceptions of this server's own vocabulary and those in `passing` unchanged.
+        Raises: EnvironmentFault; those in `passing` unchanged; SessionDeleted when its thread was given up.
         """
         fault: EnvironmentFault
         try:
@@ -40,7 +40,7 @@ class UserCode:
                 return await fn(*args)
             result = await self._in_thread(fn, args)
             return await result if inspect.isawaitable(result) else result
-        except OrsError:
+        except (EnvironmentFault, SessionDeleted):
             raise
         except asyncio.CancelledError as error:
             if is_cancelled():
@@ -68,6 +68,8 @@ class UserCode:
         finally:
             if job.ended:
                 self._jobs.discard(job)
+        if isinstance(job.error, StopIteration):
+            raise fault_of(job.error)  # a coroutine cannot raise it
         if job.error is not None:
             raise job.error
         return job.value
@@ -83,16 +85,24 @@ class UserCode:
         try:
             await asyncio.wait_for(ended, seconds)
         except TimeoutError:
-            self.abandon_unawaited()
+            for job in waiting:
+                self._give_up(job)
             return False
         return True
 
     def abandon_unawaited(self) -> None:
         """Give up the threads whose callers were cancelled; the session's next plain code gets another thread."""
         for job in self._jobs or ():
-            if job.future.cancelled() and not job.ended:
-                self._pool.abandon(job)
-                self._lease = None
+            if job.future.cancelled():
+                self._give_up(job)
+
+    def _give_up(self, job: Job) -> None:
+        if job.ended:
+            return
+        self._pool.abandon(job)
+        self._lease = None
+        if not job.future.done():
+            job.future.set_exception(SessionDeleted())
 
     def close(self) -> None:
         """Give the session's thread back."""

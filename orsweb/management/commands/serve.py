@@ -32,7 +32,8 @@ orsweb is ready: {url}  (Ctrl-C stops it)
 Play with the ORS client (pip install ors-sdk):
 
   from ors.client import ORS
-  environment = ORS(base_url="{url}").environment("{default}")
+  client = ORS(base_url="{url}")  # keep it: its connections close with it
+  environment = client.environment("{default}")
 """
 
 

@@ -1,0 +1,102 @@
+"""The two doors of the runtime for tests without a database: a list that commits on demand, and tasks asked of classes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from environments.errors import InvalidSplit
+from environments.registry import Registry
+from environments.runtime.records import EpisodeEnded, EpisodeStarted, RecalledCall, Row, StepTaken
+from environments.runtime.usercode import UserCode
+from environments.source import Source
+from environments.wire import Split
+
+R = TypeVar("R")
+
+
+class ListRecord:
+    """A `Record`: rows in order. While `holds` is true nothing is durable; `commit` makes everything so."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.holds = False
+        self._waiting: list[Callable[[], None]] = []
+        self._episodes = 0
+
+    def next_episode(self) -> int:
+        self._episodes += 1
+        return self._episodes
+
+    def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
+        self.rows.extend(rows)
+        if committed is not None:
+            self._waiting.append(committed)
+        if not self.holds:
+            asyncio.get_running_loop().call_soon(self.commit)
+
+    def commit(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for committed in waiting:
+            committed()
+
+    async def recall(self, session_id: str, task_id: str) -> RecalledCall | None:
+        labels = {row.episode: row.key_label for row in self.of(EpisodeStarted) if row.session_id == session_id}
+        for row in reversed(self.steps):
+            if row.episode in labels and row.task_id == task_id:
+                return RecalledCall(labels[row.episode], row.status, row.output_json, row.error, row.reason)
+        return None
+
+    def of(self, kind: type[R]) -> list[R]:
+        return [row for row in self.rows if isinstance(row, kind)]
+
+    @property
+    def steps(self) -> list[StepTaken]:
+        return self.of(StepTaken)
+
+    @property
+    def end(self) -> EpisodeEnded:
+        """The latest."""
+        return self.of(EpisodeEnded)[-1]
+
+
+class ClassTasks:
+    """A `TaskSource` that asks the classes each time, listed ones too."""
+
+    def __init__(self, registry: Registry, code: UserCode) -> None:
+        self._registry, self._code = registry, code
+
+    async def splits(self, environment: str) -> Sequence[Split]:
+        return self._registry.get(environment).splits
+
+    async def count(self, environment: str, split: str) -> int:
+        return len(await self._texts(environment, split))
+
+    async def get(self, environment: str, split: str, index: int) -> str:
+        source = self._source(environment, split)
+        return await source.get(split, index)
+
+    async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
+        return (await self._texts(environment, split))[start:stop]
+
+    async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
+        yield await self._texts(environment, split)
+
+    async def _texts(self, environment: str, split: str) -> Sequence[str]:
+        return await self._source(environment, split).listing(split)
+
+    def _source(self, environment: str, split: str) -> Source:
+        hosted = self._registry.get(environment)
+        names: Iterable[str] = [declared.name for declared in hosted.splits]
+        if split not in names:
+            raise InvalidSplit(split, hosted.name, names)
+        source: Any = _Listing(hosted, self._code.call)
+        return source  # type: ignore[no-any-return]
+
+
+class _Listing(Source):
+    """Counts and gets are the class's own, the base classes' defaults included."""
+
+    async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
+        return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)
