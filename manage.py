@@ -14,6 +14,8 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:  # a variable with a wrong value: its sentence says all
         sys.exit(str(error))
+    except KeyboardInterrupt:  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from benchmarks.load import Load, Sample
 from benchmarks.scenarios import SCENARIOS, drive

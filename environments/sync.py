@@ -32,7 +32,8 @@ BATCH_TASKS = 1000
 BATCH_BYTES = 2 * 1024 * 1024
 """At most so much is written in one transaction: some 50 ms."""
 
-# one JSON array a statement: nine times as fast as rows made by the ORM, and the same on both databases
+# one JSON array a statement: several times as fast as rows made by the ORM, and the same on both databases; the scalar
+# subquery, because PostgreSQL would answer a join by reading every task of the environment for each batch
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, created)
@@ -41,8 +42,9 @@ _ADD_TASKS = """
 """
 _PLACE_TASKS = """
     INSERT INTO environments_splitentry (split_id, position, task_id)
-    SELECT %s, CAST(value->>0 AS integer), task.id FROM {rows} CROSS JOIN environments_task task
-    WHERE task.environment_id = %s AND task.content_hash = value->>1
+    SELECT %s, CAST(value->>0 AS integer),
+        (SELECT id FROM environments_task WHERE environment_id = %s AND content_hash = value->>1)
+    FROM {rows} WHERE true
     ON CONFLICT (split_id, position) DO UPDATE SET task_id = excluded.task_id
     WHERE environments_splitentry.task_id <> excluded.task_id
 """
@@ -181,7 +183,7 @@ def _write_tasks(split: Split, texts: list[str]) -> None:
         _execute(_ADD_TASKS, [split.environment_id, json.dumps(batch)])
     for start in range(0, len(hashes), BATCH_TASKS):
         entries = list(enumerate(hashes[start : start + BATCH_TASKS], start))
-        _execute(_PLACE_TASKS, [split.pk, json.dumps(entries), split.environment_id])
+        _execute(_PLACE_TASKS, [split.pk, split.environment_id, json.dumps(entries)])
     _cut(split, len(texts))
 
 

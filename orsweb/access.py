@@ -16,19 +16,25 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
+from orsweb.exposure import is_loopback
+
 Next = Callable[[HttpRequest], HttpResponse]
 OPERATOR = "local operator"
 """The blank keeps it apart from every name that a form can give a user."""
 
 
 class LocalOperatorMiddleware:
-    """Without ORSWEB_API_KEYS every request to a page is the local operator's: a superuser without a password."""
+    """Without ORSWEB_API_KEYS every request from this machine is the local operator's: a superuser without a password.
+
+    No server of ours listens elsewhere without keys; the client's address is asked all the same, for other servers.
+    """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not settings.ORSWEB_API_KEYS and not request.user.is_authenticated:
+        is_local = is_loopback(request.META.get("REMOTE_ADDR", ""))
+        if is_local and not settings.ORSWEB_API_KEYS and not request.user.is_authenticated:
             request.user = _operator()
         return self.get_response(request)
 

@@ -23,6 +23,13 @@ ADVISORY_KEY = int.from_bytes(b"orsweb")
 """Six bytes, so its upper half (pg_locks.classid) is below 2**16 and both halves fit pg_locks' columns."""
 
 
+_DESCRIBE_SESSION = (
+    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false), "
+    "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
+)
+"""Keepalives, so that PostgreSQL lets go within half a minute when the holder's whole machine is gone."""
+
+
 class DatabaseInUse(Exception):
     """Another server records into this database; the message is one sentence that names it."""
 
@@ -91,7 +98,7 @@ class AdvisoryLock(Lock):
         holder = _holder()
         name = f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[:63]
         with self._connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+            cursor.execute(_DESCRIBE_SESSION, [name])
             cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_KEY])
             if cursor.fetchone() == (True,):
                 return

@@ -91,6 +91,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- applications ----------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
+    "orsweb",  # before daphne: its runserver is daphne's with a check
     "daphne",
     "unfold",
     "django.contrib.admin",
@@ -103,7 +104,6 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_eventstream",
     "channels",
-    "orsweb",
     "environments",
     "episodes",
 ]

@@ -1,62 +1,66 @@
-"""Rows for tests, with just enough in them; whatever matters to a test is said in the test."""
+"""Rows of live play with everything filled in; a test names only what it is about."""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from environments.models import Environment, Split, SplitEntry, Task
-from episodes.models import Blob, Episode, Run, Step
+from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, RunInfo, StepTaken
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-_numbers = itertools.count(1)
-
-
-def make_environment(name: str = "math", **values: Any) -> Environment:
-    return Environment.objects.get_or_create(name=name, defaults={"class_path": "tests.envs:Echo", **values})[0]
+NOON = 1_800_000_000.25
+"""Seconds since the epoch at which the episodes of tests begin."""
 
 
-def make_task(spec: dict[str, Any] | None = None, environment: Environment | None = None) -> Task:
-    text = json.dumps({"question": next(_numbers)} if spec is None else spec)
-    environment = environment or make_environment()
-    return Task.objects.create(
-        environment=environment, content_hash=hashlib.sha256(text.encode()).hexdigest(), spec=text
-    )
+def episode_started(episode: int = 1, **changes: Any) -> EpisodeStarted:
+    values: dict[str, Any] = {
+        "environment": "echo",
+        "split": None,
+        "index": None,
+        "spec_json": '{"id": 1}',
+        "tools_json": '{"tools": []}',
+        "session_id": f"session-{episode}",
+        "user_agent": "ors/0.1.0",
+        "key_label": "",
+        "player": "agent",
+        "run": RunInfo(),
+        "created": NOON,
+    }
+    return EpisodeStarted(episode=episode, **(values | changes))
 
 
-def make_split(*tasks: Task, name: str = "train", environment: Environment | None = None) -> Split:
-    split = Split.objects.create(environment=environment or make_environment(), name=name, type="train")
-    SplitEntry.objects.bulk_create(SplitEntry(split=split, position=n, task=task) for n, task in enumerate(tasks))
-    return split
+def episode_noted(episode: int = 1, **changes: Any) -> EpisodeNoted:
+    return EpisodeNoted(episode, **changes)
 
 
-def make_blob(text: str) -> Blob:
-    data = text.encode()
-    digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-    return Blob.objects.get_or_create(digest=digest, defaults={"size_bytes": len(data), "data": data})[0]
+def step_taken(episode: int = 1, index: int = 0, **changes: Any) -> StepTaken:
+    values: dict[str, Any] = {
+        "tool": "echo",
+        "input_json": '{"text": "hi"}',
+        "output_json": '{"blocks": [], "metadata": null, "reward": 0.5, "finished": false}',
+        "reward": 0.5,
+        "finished": False,
+        "status": "ok",
+        "error": "",
+        "reason": "",
+        "task_id": f"call-{index}",
+        "started": NOON + 1 + index,
+        "duration_ms": 250.0,
+        "waited_ms": 0.0,
+    }
+    return StepTaken(episode=episode, index=index, **(values | changes))
 
 
-def make_run(name: str = "grpo-3") -> Run:
-    return Run.objects.get_or_create(name=name, defaults={"created": NOW})[0]
-
-
-def make_episode(**values: Any) -> Episode:
-    """An ended episode that finished, of a task of its own; its steps are the caller's."""
-    number = next(_numbers)
-    task = values.pop("task", None) or make_task(environment=values.get("environment"))
-    facts = {"session_id": f"session-{number}", "status": "ended", "cause": "finished", "user_agent": "ors-sdk/0.1.0"}
-    times = {"created": NOW, "ready": NOW, "ended": NOW + timedelta(seconds=4.2)}
-    return Episode.objects.create(**{"environment": task.environment, "task": task, **facts, **times, **values})
-
-
-def make_step(episode: Episode, text: str = "42 is right", **values: Any) -> Step:
-    """The episode's next step: a call of `submit` that was answered with `text`."""
-    index = values.pop("index", episode.steps.count())
-    answer = {"blocks": [{"type": "text", "text": text, "detail": None}], "metadata": None}
-    output = json.dumps({**answer, "reward": values.get("reward"), "finished": values.get("finished", False)})
-    facts = {"tool": "submit", "input": '{"answer": 42}', "output": output, "status": "ok"}
-    times = {"started": NOW, "duration_ms": 12.0, "task_id": f"task-{next(_numbers)}"}
-    return Step.objects.create(episode=episode, index=index, **{**facts, **times, **values})
+def episode_ended(episode: int = 1, **changes: Any) -> EpisodeEnded:
+    values: dict[str, Any] = {
+        "cause": "finished",
+        "detail": "",
+        "ended": NOON + 9,
+        "steps": 1,
+        "refused": 0,
+        "return_sum": 0.5,
+        "return_last": 0.5,
+        "return_max": 0.5,
+        "return_mean": 0.5,
+        "first_acted": NOON + 1,
+        "last_acted": NOON + 2,
+    }
+    return EpisodeEnded(episode=episode, **(values | changes))

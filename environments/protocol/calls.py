@@ -27,7 +27,7 @@ class WatchedCall(ProtocolView):
     """What both kinds of call share."""
 
     async def watch(self, sid: str, call: Call) -> Response:
-        call.join()
+        call.join(self.http_request.has_disconnected)
         is_done = await call.wait(FAST_SECONDS)
         if is_done and call.result is not None and len(call.result.data) <= LARGE_CHARACTERS:
             call.is_delivered = call.is_delivered or not self.http_request.has_disconnected()

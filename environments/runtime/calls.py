@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from environments.runtime.outcome import Result
 from environments.wire import JSONObject
@@ -19,7 +20,18 @@ from environments.wire import JSONObject
 class Call:
     """One call of a session. `result` is None while it runs."""
 
-    __slots__ = ("_waiters", "arguments", "finished_at", "is_delivered", "readers", "result", "task", "task_id", "tool")
+    __slots__ = (
+        "_has_left",
+        "_waiters",
+        "arguments",
+        "finished_at",
+        "is_delivered",
+        "readers",
+        "result",
+        "task",
+        "task_id",
+        "tool",
+    )
 
     def __init__(self, task_id: str, tool: str, arguments: JSONObject) -> None:
         self.task_id, self.tool, self.arguments = task_id, tool, arguments
@@ -29,10 +41,23 @@ class Call:
         self.finished_at = 0.0
         self.task: asyncio.Task[None] | None = None  # the owner's reference keeps the task alive
         self._waiters: list[asyncio.Future[None]] | None = None
+        self._has_left: Callable[[], bool] | None = None
 
-    def join(self) -> None:
-        """A reader has come; `Calls.leave` when it has gone."""
+    def join(self, has_left: Callable[[], bool] | None = None) -> None:
+        """A reader has come; `Calls.leave` when it has gone. `has_left` tells so before it could."""
         self.readers += 1
+        self._has_left = has_left
+
+    def part(self) -> None:
+        """A reader has gone."""
+        self.readers -= 1
+        if not self.readers:
+            self._has_left = None  # it holds the reader's request
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the only reader is known to be gone, though nothing has been written that would have failed."""
+        return self.readers == 1 and self._has_left is not None and self._has_left()
 
     def finish(self, result: Result) -> None:
         self.result, self.task = result, None
@@ -89,16 +114,22 @@ class Calls:
 
     def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
         """The oldest orphan that was the same request."""
+        # those that were rejoined by their id meanwhile have a reader, or their result has reached one
+        self._orphans = [call for call in self._orphans if not (call.readers or call.is_delivered)]
         for call in self._orphans:
             if call.tool == tool and call.arguments == arguments:
                 self._orphans.remove(call)
+                return call
+        for call in self.running:  # the loss of a reader may be known before it is told
+            if call.tool == tool and call.arguments == arguments and call.is_lost:
                 return call
         return None
 
     def leave(self, call: Call) -> None:
         """A reader has gone, after the end (`is_delivered`) or before it."""
-        call.readers -= 1
-        if not call.readers and not call.is_delivered and self.find(call.task_id) is call:
+        call.part()
+        is_lost = not call.readers and not call.is_delivered
+        if is_lost and self.find(call.task_id) is call and call not in self._orphans:
             self._orphans.append(call)
 
     def forget(self, call: Call) -> None:

@@ -14,7 +14,7 @@ from environments.runtime.calls import Call, Calls
 from environments.runtime.mask import Mask
 from environments.runtime.outcome import Outcome
 from environments.runtime.records import Cause, EpisodeEnded, EpisodeNoted, EpisodeStarted, Player, RunInfo, StepTaken
-from environments.wire import value_json
+from environments.wire import JSONObject, value_json
 
 State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 
@@ -177,7 +177,7 @@ class LiveEpisode:
             episode=self.number,
             index=index,
             tool=mask.text(call.tool),
-            input_json=mask.json(value_json(call.arguments)),
+            input_json=mask.json(_input_json(call.arguments)),
             output_json=None if outcome.output_json is None else mask.json(outcome.output_json),
             reward=outcome.reward,
             finished=outcome.finished,
@@ -232,3 +232,13 @@ class LiveEpisode:
 
     def mask_text(self, text: str) -> str:
         return self._mask.text(text)
+
+    def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
+        return EnvironmentFault(fault.kind, self.mask_text(fault.text), self.mask_text(fault.trace))
+
+
+def _input_json(arguments: JSONObject) -> str:
+    try:
+        return value_json(arguments)
+    except TypeError as error:  # nested too deeply; the call has to be answered all the same
+        return value_json({"not recorded": str(error)})

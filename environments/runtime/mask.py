@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
-from typing import Any
 
 from environments.wire import value_json
 
 SHORTEST = 8
 """Shorter values are too likely to be part of honest text."""
 STARS = "********"
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Mask:
@@ -29,25 +30,22 @@ class Mask:
         return text
 
     def json(self, text: str) -> str:
-        """Masked JSON text. Strings are masked one by one, for a match in the raw text could cut an escape in two."""
+        """Masked ASCII JSON text. Strings are masked one by one, for a match in the raw text could cut an escape in two;
+        the rest stays as it is, however deep, and numbers keep their digits.
+        """
         if not any(form in text for form in self._forms):
             return text
-        try:
-            return value_json(self._value(json.loads(text)))
-        except (ValueError, RecursionError):  # what Python's reader refuses: an integer of 5,000 digits, say
-            return self.text(text)
+        return _STRING.sub(self._masked_string, text)
 
-    def _value(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, list):
-            return [self._value(item) for item in value]
-        if isinstance(value, dict):
-            return {self.text(key): self._value(item) for key, item in value.items()}
-        return value
+    def _masked_string(self, match: re.Match[str]) -> str:
+        raw = match[0]
+        return json.dumps(self.text(json.loads(raw))) if any(form in raw for form in self._forms) else raw
 
 
 def _forms(secret: str) -> set[str]:
-    """As itself, escaped once (in JSON text) and twice (in JSON text inside a JSON string)."""
-    once = json.dumps(secret)[1:-1]
-    return {secret, once, json.dumps(once)[1:-1]}
+    """As itself, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
+
+    By either encoder: pydantic's escapes DEL, Python's does not.
+    """
+    once = {encode(secret)[1:-1] for encode in (json.dumps, value_json)}
+    return {secret, *once, *(encode(form)[1:-1] for encode in (json.dumps, value_json) for form in once)}

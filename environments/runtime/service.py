@@ -76,6 +76,7 @@ class SessionService:
         episode.touched = time.monotonic()
         await self._sessions.bind_late(episode, named)
         check_alive(episode)
+        check_path(episode, named)  # another request may have bound it meanwhile
         return episode
 
     def check(self, sid: str, owner: str) -> None:
@@ -121,9 +122,7 @@ class SessionService:
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest.
         """
-        task_id = request.task_id or ""
-        if len(task_id) > LONGEST_TASK_ID:
-            raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {LONGEST_TASK_ID} are allowed")
+        task_id = _checked(request.task_id)
         try:
             episode = self._sessions.find(sid, owner)
         except SessionNotFound:
@@ -163,13 +162,14 @@ class SessionService:
         try:
             if episode.state != "ready":
                 await self._sessions.bind_late(episode, named)
+                check_path(episode, named)  # another request may have bound it meanwhile
                 await self._sessions.until_ready(episode)
             outcome = await self._host.run(episode.sid, call.tool, call.arguments)
         except (asyncio.CancelledError, SessionDeleted):  # this task is cancelled by the session's end alone
             outcome = failed("Session deleted", "deleted")
         except EnvironmentFault as fault:
             outcome = faulted(fault)
-        except OrsError as error:  # the late binding was refused; the session has no episode yet
+        except OrsError as error:  # the late binding was refused; the environment never saw the call
             self._answer(episode, call, Result("error", str(error)))
             return
         except Exception as error:
@@ -180,6 +180,9 @@ class SessionService:
     def _take_step(self, episode: LiveEpisode, call: Call, outcome: Outcome, started: float) -> None:
         """Record the step; the commit answers the call."""
         if call.result is not None:  # given up when the session ended
+            return
+        if not episode.number:  # deleted before it was bound
+            self._answer(episode, call, told(outcome, self.limits.return_errors))
             return
         now = time.time()
         rows: list[Row] = [episode.step_row(call, outcome, started, now)]
@@ -192,6 +195,8 @@ class SessionService:
         if outcome.status == "failed":
             self._log_failure(episode, call, outcome)
         result = told(outcome, self.limits.return_errors)
+        if outcome.status == "failed":
+            result = Result("error", episode.mask_text(result.data))
         self._record.record(*rows, committed=partial(self._answer, episode, call, result))
 
     def _answer(self, episode: LiveEpisode, call: Call, result: Result) -> None:
@@ -225,10 +230,11 @@ class SessionService:
 
         Raises: Unsupported, and what `call` raises.
         """
+        task_id = _checked(request.task_id)
         episode = await self._enter(sid, owner, named)
         if not self.registry.get(episode.environment).supports_score_group:
             raise Unsupported(f"Environment {episode.environment!r} does not implement score_group")
-        task_id, calls = request.task_id or "", episode.calls
+        calls = episode.calls
         if task_id and calls.is_used(task_id):
             return calls.find(task_id) or _unknown_task_id()
         arguments = request.model_dump(include={"candidates"})
@@ -245,8 +251,19 @@ class SessionService:
         except (asyncio.CancelledError, SessionDeleted):
             result = Result("error", "Session deleted")
         except EnvironmentFault as fault:
-            result = told(faulted(fault), self.limits.return_errors)
+            told_fault = told(faulted(fault), self.limits.return_errors)
+            result = Result("error", episode.mask_text(told_fault.data))
+        except Exception as error:
+            log.exception("a group was not scored", session=episode.sid, episode=episode.number)
+            result = Result("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(episode, call, result)
+
+
+def _checked(task_id: str | None) -> str:
+    """Empty: the client chose none. Raises: InvalidRequest."""
+    if task_id and len(task_id) > LONGEST_TASK_ID:
+        raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {LONGEST_TASK_ID} are allowed")
+    return task_id or ""
 
 
 def _unknown_task_id() -> Call:

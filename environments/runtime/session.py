@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
-from environments.errors import EnvironmentFault, ToolError
+from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.hosting import Hosted, plain_specs
 from environments.runtime.conversation import as_blocks, as_messages
 from environments.runtime.gate import Gate
@@ -31,6 +31,7 @@ EMPTY_BLOCK = wire.TextBlock(text="")
 
 class Session:
     __slots__ = (
+        "_building",
         "_code",
         "_gate",
         "_hosted",
@@ -56,14 +57,17 @@ class Session:
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> None:
         """Build the instance; `toolset` is one that the class's SDK knows. Raises: EnvironmentFault."""
         extra = None if toolset is None else self._hosted.session_toolsets[toolset]
-        cls = self._hosted.cls
         if self._hosted.runs_constructor:
-            self._instance = await self._code.call(lambda: cls(task_spec=spec, secrets=secrets))
+            await self._code.call(self._build, spec, secrets)
         else:
-            self._instance = cls(task_spec=spec, secrets=secrets)
+            self._build(spec, secrets)
         if extra is not None:
             self._table = self._hosted.tools.with_toolset(find_tools(extra, (), self._hosted.sdk.tool_output), extra)
             await self._toolset(extra)
+
+    def _build(self, spec: Any, secrets: dict[str, str]) -> None:
+        """In the thread: an instance that came too late for its caller has to be torn down all the same."""
+        self._instance = self._hosted.cls(task_spec=spec, secrets=secrets)
 
     @property
     def has_setup(self) -> bool:
@@ -83,13 +87,21 @@ class Session:
         instance, self._instance = self._instance, None
         try:
             if instance is not None and self._hosted.overrides("teardown"):
-                async with asyncio.timeout(limit):
-                    await self._code.call(instance.teardown)
-        except TimeoutError:
-            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
+                await self._tear_down(instance, limit)
         finally:
             await self._code.settle(0)
             self._code.close()
+
+    async def _tear_down(self, instance: Any, limit: float) -> None:
+        # in a task of its own, which is left behind should it swallow its cancellation
+        work = asyncio.get_running_loop().create_task(self._code.call(instance.teardown))
+        try:
+            await asyncio.wait([work], timeout=limit)
+        finally:
+            work.cancel()
+        if not work.done():
+            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up")
+        await work
 
     # --- what the agent reads -----------------------------------------------------------------------------------------
 
@@ -185,21 +197,27 @@ class Session:
         """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
         owner = self._instance if tool.toolset is None else await self._toolset(tool.toolset)
         method = getattr(owner, tool.name)
-        recoverable = (ToolError, *self._hosted.recoverable_errors)
         limit = self._limits.tool_timeout_seconds
+        if limit is None:
+            return await self._call(method, values)
+        async with asyncio.timeout(limit):
+            return await self._call(method, values)
+
+    async def _call(self, method: Any, values: tuple[BaseModel, ...]) -> Any:
+        recoverable = self._hosted.recoverable_errors
         try:
-            if limit is None:
-                return await self._code.call(method, *values, passing=recoverable)
-            async with asyncio.timeout(limit):
-                return await self._code.call(method, *values, passing=recoverable)
+            return await self._code.call(method, *values, passing=(ToolError, *recoverable))
+        except OrsError:
+            raise
         except recoverable as error:
             raise ToolError(f"{type(error).__name__}: {error}") from None
 
     async def _toolset(self, cls: type) -> Any:
         if self._toolsets is None:
-            self._toolsets = {}
-        if cls not in self._toolsets:
-            self._toolsets[cls] = await self._code.call(_build_toolset, cls, self._instance)
+            self._toolsets, self._building = {}, asyncio.Lock()
+        async with self._building:  # one of each, though two of its tools may be the first at the same time
+            if cls not in self._toolsets:
+                self._toolsets[cls] = await self._code.call(_build_toolset, cls, self._instance)
         return self._toolsets[cls]
 
     def _output(self, name: str, answer: Any, waited_ms: float) -> Outcome:
@@ -225,17 +243,23 @@ class Session:
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """JSON `{"scores": [...]}`, one per candidate in order. Raises: EnvironmentFault."""
-        scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
         try:
-            plain = [
-                s.model_dump() if isinstance(s, BaseModel) else {"reward": float(s), "metadata": None} for s in scores
-            ]
-            checked = [wire.GroupScore.model_validate(score) for score in plain]
+            scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
+            checked = [_score(one) for one in scores]
             if len(checked) != len(candidates):
                 raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
+            return wire.value_json({"scores": [score.model_dump() for score in checked]})
         except (TypeError, ValueError) as error:
             raise EnvironmentFault(type(error).__name__, str(error)) from None
-        return wire.value_json({"scores": [score.model_dump() for score in checked]})
+
+
+def _score(answer: Any) -> wire.GroupScore:
+    """Raises: TypeError, ValueError."""
+    plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
+    score = wire.GroupScore.model_validate(plain)
+    if not math.isfinite(score.reward):
+        raise ValueError(f"score_group returned the reward {score.reward}; it must be a finite number")
+    return score
 
 
 def _over(name: str, waited_ms: float) -> Outcome:

@@ -22,6 +22,7 @@ from environments.errors import (
     Draining,
     EnvironmentFault,
     InvalidIndex,
+    InvalidRequest,
     InvalidSplit,
     OrsError,
     OtherEnvironment,
@@ -35,7 +36,7 @@ from environments.registry import Registry
 from environments.runtime.episode import LiveEpisode, NewSession
 from environments.runtime.host import Host
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Result
+from environments.runtime.outcome import Result, failed
 from environments.runtime.records import Cause, Record, Row, TaskSource
 
 log = structlog.get_logger(__name__)
@@ -95,6 +96,7 @@ class Sessions:
         except BaseException:
             if episode.state != "closing":  # whoever deletes a session lets go of its id
                 del self.live[request.sid]
+                episode.change("closing")  # for requests that did not wait for this one's answer
             raise
 
     async def _check_bindable(self, request: NewSession) -> None:
@@ -122,8 +124,9 @@ class Sessions:
         try:
             await self._bind(episode, episode.request, environment)
         except EnvironmentFault as fault:
-            episode.fault = fault
-            episode.change("failed")
+            episode.fault, episode.request = fault, None
+            if not is_closing(episode):
+                episode.change("failed")
             raise
         except OrsError:
             if not is_closing(episode):
@@ -136,6 +139,8 @@ class Sessions:
         hosted = self.registry.get(environment)
         hosted.check_toolset(request.toolset)
         spec_json = await self._spec_json(request, hosted.name)
+        if is_closing(episode):
+            raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()
         started = self.commit(episode.started_row(request, spec_json, hosted.tools_json, time.time()))
         spec = request.spec if request.spec is not None else json.loads(spec_json)
@@ -146,10 +151,10 @@ class Sessions:
                 needs_setup = await asyncio.shield(episode.work)
             else:
                 needs_setup = await building
-        except OrsError as error:
-            self._log_fault("construction failed", episode, error)
-            await self.commit(episode.end("setup_failed", time.time(), str(error)))
-            raise
+        except EnvironmentFault as fault:
+            self._log_fault("construction failed", episode, fault)
+            await self.commit(episode.end("setup_failed", time.time(), str(fault)))
+            raise episode.masked(fault) from None
         except asyncio.CancelledError:
             if episode.state == "closing":  # deleted while the constructor ran
                 raise SessionDeleted from None
@@ -169,7 +174,10 @@ class Sessions:
 
     async def _spec_json(self, request: NewSession, environment: str) -> str:
         if request.spec is not None:
-            return wire.value_json(request.spec)
+            try:
+                return wire.value_json(request.spec)
+            except TypeError as error:  # nested too deeply
+                raise InvalidRequest(f"task_spec: {error}") from error
         assert request.split is not None and request.index is not None
         return await self._tasks.get(environment, request.split, request.index)
 
@@ -179,7 +187,7 @@ class Sessions:
         except EnvironmentFault as fault:
             self._log_fault("setup failed", episode, fault)
             await self.commit(episode.end("setup_failed", time.time(), str(fault)))
-            episode.fault = EnvironmentFault(fault.kind, episode.mask_text(fault.text), episode.mask_text(fault.trace))
+            episode.fault = episode.masked(fault)
             episode.change("failed")
         else:
             if episode.state == "setting_up":
@@ -234,6 +242,9 @@ class Sessions:
             await asyncio.wait(tasks, timeout=self._limits.close_wait_seconds)
         for call in list(episode.calls.running):
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
+                now = time.time()
+                if episode.number:
+                    self._record.record(episode.step_row(call, failed("Session deleted", "deleted"), now, now))
                 call.finish(Result("error", "Session deleted"))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,23 +25,27 @@ IDLE_SECONDS = 30.0
 class Job:
     """One plain call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
 
-    __slots__ = ("abandoned", "args", "ended", "error", "fn", "future", "on_end", "value")
+    __slots__ = ("abandoned", "args", "ended", "error", "fn", "future", "is_leased", "on_end", "started", "value")
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
         self.fn, self.args = fn, args
         self.future: asyncio.Future[Any] = loop.create_future()
-        self.ended = False
-        self.abandoned = False
+        self.started = self.ended = False
+        self.abandoned = self.is_leased = False
         self.value: Any = None
         self.error: BaseException | None = None
         self.on_end: Callable[[Job], None] | None = None
 
-    def work(self) -> None:
-        """Run in a thread; whatever the author's code raises is kept."""
+    def work(self) -> bool:
+        """Run in a thread; whatever the author's code raises is kept. Whether the thread is still counted on."""
+        self.started = True
+        if self.abandoned:  # while it waited for the thread
+            return True
         try:
             self.value = self.fn(*self.args)
         except BaseException as error:  # the author's code, SystemExit included
             self.error = error
+        return not self.abandoned
 
     def deliver(self) -> None:
         """Hand the result over; on the loop."""
@@ -75,7 +80,7 @@ class ThreadPool:
         if not (job.ended or job.abandoned):
             job.abandoned = True
             self._busy -= 1
-            self._threads -= 1
+            self._threads -= job.started or job.is_leased
 
     def lease(self) -> Lease:
         """A thread for one session, to be given back with `release`."""
@@ -91,7 +96,7 @@ class ThreadPool:
         """A leased thread serves `job`: one more job, one more thread, so the balance stays."""
         self._busy += 1
         self._threads += 1
-        job.on_end = self._uncount_leased
+        job.is_leased, job.on_end = True, self._uncount_leased
 
     def _uncount_leased(self, _: Job) -> None:
         self._threads -= 1
@@ -139,8 +144,7 @@ class ThreadPool:
                 continue
             if job is None:
                 return
-            job.work()
-            if job.abandoned:
+            if not job.work():
                 return
             self.tell(job)
             del job  # or an idle thread would keep the last environment alive
@@ -182,10 +186,17 @@ class Lease:
     def stop(self) -> None:
         self._work.put(None)
 
+    def hand_over(self) -> Lease:
+        """Another thread, for what waits behind a job that hangs in this one."""
+        other = self._pool.lease()
+        with suppress(Empty):
+            while True:
+                other._work.put(self._work.get_nowait())
+        return other
+
     def _serve(self) -> None:
         while (job := self._work.get()) is not None:
-            job.work()
-            if job.abandoned:
+            if not job.work():
                 return
             self._pool.tell(job)
             del job

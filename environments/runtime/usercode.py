@@ -97,10 +97,11 @@ class UserCode:
                 self._give_up(job)
 
     def _give_up(self, job: Job) -> None:
-        if job.ended:
+        if job.ended or job.abandoned:
             return
         self._pool.abandon(job)
-        self._lease = None
+        if self._lease is not None and job.started:
+            self._lease = self._lease.hand_over()
         if not job.future.done():
             job.future.set_exception(SessionDeleted())
 

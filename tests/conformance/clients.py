@@ -39,15 +39,15 @@ class Client:
 class OrsClient(Client):
     user_agent = "ors-sdk/0.1.0"
 
-    def __init__(self, server: LiveServer, api_key: str | None = None) -> None:
-        self._api = ORS(base_url=server.url, api_key=api_key)
+    def __init__(self, server: LiveServer, api_key: str | None = None, url: str = "") -> None:
+        self._api = ORS(base_url=url or server.url, api_key=api_key)
 
 
 class OpenRewardClient(Client):
     user_agent = "openreward-sdk/0.1.167"
 
-    def __init__(self, server: LiveServer, api_key: str | None = None) -> None:
-        urls = {"OPENREWARD_SESSION_URL": server.url, "OPENREWARD_API_URL": server.url}
+    def __init__(self, server: LiveServer, api_key: str | None = None, url: str = "") -> None:
+        urls = {"OPENREWARD_SESSION_URL": url or server.url, "OPENREWARD_API_URL": server.url}
         with patch.dict(os.environ, {**urls, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}):
             self._api = OpenReward(api_key=api_key, base_url=server.url)
             self._api.environments  # reads them too  # noqa: B018

@@ -26,14 +26,14 @@ CLASSES = [
     *(f"tests.envs_ors:{name}" for name in ORS),
     *(f"tests.envs_openreward:{name}" for name in OPENREWARD),
     "tests.conformance.envs:Blocking",
+    "tests.conformance.envs:OrsBlocking",
     "tests.conformance.envs:Pictures",
 ]
-LINGER_SECONDS = 1.0
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[LiveServer]:
-    settings = {"ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RESULT_LINGER": str(LINGER_SECONDS)}
+    settings = {"ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RESULT_LINGER": "1"}
     with LiveServer(*CLASSES, env=settings) as running:
         yield running
 

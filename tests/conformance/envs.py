@@ -1,18 +1,24 @@
-"""Environments of the conformance tests alone: Blocking and Pictures."""
+"""Environments of the conformance tests alone: Blocking, OrsBlocking and Pictures."""
 
 from __future__ import annotations
 
 import base64
 import time
+from pathlib import Path
+
+import ors
 
 from environments import Blocks, ImageBlock, JSONObject, TextBlock, ToolOutput, tool
 from tests.envs_base import Small, said
+from tests.envs_ors import Small as OrsSmall
+from tests.envs_ors import said as ors_said
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
+BLOCKED_SECONDS = 1.5
 
 
 class Blocking(Small):
-    """Plain code that blocks its thread for `seconds` of the task, where the task's `where` says."""
+    """Plain code that blocks its thread where the task's `where` says."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
@@ -34,7 +40,19 @@ class Blocking(Small):
     def _block(self, where: str) -> None:
         if self.task_spec.get("where") == where:
             self.note(f"{where} blocks")
-            time.sleep(self.task_spec["seconds"])
+            time.sleep(BLOCKED_SECONDS)
+
+
+class OrsBlocking(OrsSmall):
+    """The same in an `ors` class, whose plain code has one thread per session."""
+
+    @ors.tool
+    def work(self) -> ors.ToolOutput:
+        """Block."""
+        with Path(self.task_spec["log"]).open("a") as log:
+            log.write("tool blocks\n")
+        time.sleep(BLOCKED_SECONDS)
+        return ors_said("done", 1.0, finished=True)
 
 
 class Pictures(Small):

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from tests.factories import make_environment, make_split, make_task
+from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 

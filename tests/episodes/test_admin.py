@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
 from episodes.transcript import STEPS_PER_PAGE
-from tests.factories import (
+from tests.stored import (
     make_blob,
     make_environment,
     make_episode,

@@ -8,7 +8,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from orsweb.access import OPERATOR
-from tests.factories import make_episode
+from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db
 
@@ -110,3 +110,9 @@ def test_a_foreign_page_cannot_act_as_the_operator() -> None:
 
 def test_pages_cannot_be_framed(client: Client) -> None:
     assert client.get("/")["X-Frame-Options"] == "DENY"
+
+
+def test_it_asks_a_visitor_from_elsewhere_to_log_in_even_without_keys(client: Client) -> None:
+    response = client.get("/", REMOTE_ADDR="192.0.2.7")
+    assert response.status_code == 302
+    assert response["Location"].startswith("/admin/login/")

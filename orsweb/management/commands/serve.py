@@ -18,6 +18,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from environments import wiring
 from environments.errors import Unhostable
 from orsweb import exposure, lock, server
 from orsweb.lock import DatabaseInUse
@@ -85,8 +86,6 @@ class Command(BaseCommand):
         server.run(application, listeners, on_ready=self._print_banner)
 
     def _print_banner(self) -> None:
-        from environments import wiring
-
         names = wiring.service().registry.names
         host = f"[{settings.ORSWEB_HOST}]" if ":" in settings.ORSWEB_HOST else settings.ORSWEB_HOST
         text = _BANNER.format(
@@ -125,7 +124,7 @@ def _explain(error: BaseException) -> NoReturn:
     if isinstance(error, Unhostable | DatabaseInUse | ImproperlyConfigured):
         _fail(str(error))
     if isinstance(error, DatabaseError):
-        _fail(f"The database cannot be used: {' '.join(str(error).split())}.")
+        _fail(f"The database cannot be used: {' '.join(str(error).split()).rstrip('.?')}.")
     raise error
 
 

@@ -43,7 +43,7 @@ async def test_it_tells_a_fault_and_goes_on(tool: str, text: str, reason: str) -
 async def test_it_answers_a_recoverable_error(tool: str, text: str) -> None:
     async with Play(Raises) as play:
         await play.open("s")
-        assert (await play.answer("s", tool)).body == {"ok": False, "error": text, "reason": None}
+        assert (await play.answer("s", tool)).body == {"ok": False, "error": text, "reason": "input_validation"}
     assert (play.record.steps[0].status, play.record.steps[0].reason) == ("refused", "tool_error")
 
 

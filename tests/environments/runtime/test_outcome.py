@@ -1,0 +1,47 @@
+"""How an outcome is told, and that the record tells the same."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from environments.errors import EnvironmentFault
+from environments.runtime.outcome import ERROR_CHARACTERS, Outcome, failed, faulted, refused, told
+
+OUTPUT = '{"blocks":[],"metadata":null,"reward":1.0,"finished":true}'
+FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
+
+
+def test_an_output_is_told_byte_for_byte() -> None:
+    assert told(Outcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
+
+
+@pytest.mark.parametrize("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
+def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
+    result = told(refused("no", reason), "none")
+    assert (result.event, json.loads(result.data)) == ("end", {"ok": False, "error": "no", "reason": reason})
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"), [("none", "Internal Server Error"), ("exception", "wrong"), ("stacktrace", FAULT.trace)]
+)
+def test_the_mode_says_how_much_of_a_fault_is_told(mode: str, text: str) -> None:
+    result = told(faulted(FAULT), mode)  # type: ignore[arg-type]
+    assert (result.event, result.data) == ("error", text)
+
+
+@pytest.mark.parametrize("reason", ["timeout", "deleted", "result_size"])
+def test_what_the_server_itself_did_is_always_told(reason: str) -> None:
+    assert told(failed("because", reason), "none").data == "because"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\ud800", "x" * 100_000])
+def test_an_error_is_never_empty_and_never_endless(text: str) -> None:
+    assert 0 < len(told(failed(text, "ValueError"), "exception").data) <= ERROR_CHARACTERS
+
+
+@pytest.mark.parametrize("outcome", [Outcome("ok", OUTPUT), refused("no", "tool_error"), failed("bad", "timeout")])
+def test_the_record_tells_the_same(outcome: Outcome) -> None:
+    recorded = Outcome(outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason)
+    assert told(recorded, "exception") == told(outcome, "exception")

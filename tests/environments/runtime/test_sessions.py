@@ -1,0 +1,550 @@
+"""How sessions begin, become ready and end, and what each ending leaves on record."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from environments import JSONObject, Split, ToolOutput, tool
+from environments.errors import (
+    Draining,
+    EnvironmentFault,
+    InvalidIndex,
+    InvalidRequest,
+    InvalidSplit,
+    OtherEnvironment,
+    SessionDeleted,
+    SessionExists,
+    SessionNotFound,
+    SessionStarting,
+    TooManySessions,
+)
+from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted
+from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, Secretive, SlowSetup
+from tests.envs_base import Small, said
+from tests.environments.runtime.play import Play, ended, until, within
+
+
+class Staged(Small):
+    """Each stage that the task names waits, in a thread, until the test lets it go on; `events` tells what happened."""
+
+    events: ClassVar[list[str]] = []
+    doors: ClassVar[dict[str, threading.Event]] = {}
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self._stage("constructor")
+
+    def setup(self) -> None:
+        self._stage("setup")
+
+    def teardown(self) -> None:
+        self._stage("teardown")
+
+    @tool
+    def work(self) -> ToolOutput:
+        """Wait in a thread."""
+        self._stage("work")
+        return said("worked", 1.0)
+
+    def _stage(self, name: str) -> None:
+        Staged.events.append(f"{name} starts")
+        if name in self.task_spec.get("waits", ()):
+            Staged.doors[name].wait(30)
+        Staged.events.append(f"{name} ends")
+
+
+@pytest.fixture(autouse=True)
+def stages() -> Any:
+    Staged.events.clear()
+    Staged.doors = {name: threading.Event() for name in ("constructor", "setup", "teardown", "work")}
+    yield
+    for door in Staged.doors.values():
+        door.set()
+
+
+def creating(play: Play, sid: str, *waits: str) -> asyncio.Task[None]:
+    return asyncio.ensure_future(play.open(sid, spec={"waits": waits}))
+
+
+async def closing(play: Play, sid: str) -> asyncio.Task[None]:
+    """A delete that has begun."""
+    deleting = asyncio.ensure_future(play.service.delete(sid, ""))
+    await until(lambda: play.service._sessions.live[sid].state == "closing")
+    return deleting
+
+
+async def test_an_id_is_taken_before_the_constructor_has_run() -> None:
+    async with Play(Staged) as play:
+        first = creating(play, "s", "constructor")
+        await until(lambda: "constructor starts" in Staged.events)
+        with pytest.raises(SessionExists):
+            await play.open("s")
+        Staged.doors["constructor"].set()
+        await within(first)
+    assert Staged.events.count("constructor starts") == 1
+
+
+async def test_delete_during_the_constructor_tears_down_what_it_made() -> None:
+    async with Play(Staged) as play:
+        opening = creating(play, "s", "constructor")
+        await until(lambda: "constructor starts" in Staged.events)
+        deleting = await closing(play, "s")
+        Staged.doors["constructor"].set()
+        await within(deleting)
+        with pytest.raises(SessionDeleted):
+            await opening
+    assert Staged.events == ["constructor starts", "constructor ends", "teardown starts", "teardown ends"]
+    assert play.record.end.cause == "abandoned"
+
+
+async def test_delete_during_setup_waits_for_its_thread_before_teardown() -> None:
+    async with Play(Staged) as play:
+        await creating(play, "s", "setup")
+        await until(lambda: "setup starts" in Staged.events)
+        deleting = await closing(play, "s")
+        Staged.doors["setup"].set()
+        await within(deleting)
+    assert Staged.events[-3:] == ["setup ends", "teardown starts", "teardown ends"]
+
+
+async def test_delete_during_setup_wakes_who_waits() -> None:
+    async with Play(SlowSetup) as play:
+        await play.open("s", spec={"seconds": 30})
+        reading = asyncio.ensure_future(play.service.prompt_json("s", "", None))
+        call = await play.start("s", "echo", text="x")
+        await within(play.service.delete("s", ""))
+        assert (await ended(call)).data == "Session deleted"
+        with pytest.raises(SessionDeleted):
+            await within(reading)
+
+
+async def test_delete_during_a_call_tears_down_after_its_thread_has_ended() -> None:
+    async with Play(Staged) as play:
+        await creating(play, "s", "work")
+        call = await play.start("s", "work")
+        await until(lambda: "work starts" in Staged.events)
+        deleting = asyncio.ensure_future(play.service.delete("s", ""))
+        assert (await ended(call)).data == "Session deleted"
+        Staged.doors["work"].set()
+        await within(deleting)
+    assert Staged.events[-3:] == ["work ends", "teardown starts", "teardown ends"]
+    assert (play.record.steps[0].reason, play.record.end.cause) == ("deleted", "abandoned")
+
+
+async def test_two_deletes_tear_down_once_and_both_wait_for_it() -> None:
+    async with Play(Staged) as play:
+        await creating(play, "s", "teardown")
+        await until(lambda: "setup ends" in Staged.events)
+        deletes = [asyncio.ensure_future(play.service.delete("s", "")) for _ in range(2)]
+        await until(lambda: "teardown starts" in Staged.events)
+        assert not any(one.done() for one in deletes)
+        Staged.doors["teardown"].set()
+        await within(asyncio.gather(*deletes))
+    assert Staged.events.count("teardown starts") == 1
+
+
+async def test_an_id_is_held_until_teardown_has_ended_and_then_free() -> None:
+    async with Play(Staged) as play:
+        await creating(play, "s", "teardown")
+        deleting = asyncio.ensure_future(play.service.delete("s", ""))
+        await until(lambda: "teardown starts" in Staged.events)
+        with pytest.raises(SessionExists):
+            await play.open("s")
+        Staged.doors["teardown"].set()
+        await within(deleting)
+        await play.open("s")
+
+
+async def test_a_teardown_that_hangs_is_given_up() -> None:
+    async with Play(Staged, close_wait_seconds=0.05) as play:
+        await creating(play, "s", "teardown")
+        await within(play.service.delete("s", ""))
+        assert play.service.live_sessions == 0
+
+
+class Stubborn(Small):
+    """Swallows its cancellation, as author's code sometimes does."""
+
+    async def teardown(self) -> None:
+        await self._endure("teardown")
+
+    @tool
+    async def endure(self) -> ToolOutput:
+        """Go on though cancelled."""
+        Staged.events.append("endure starts")
+        await self._endure("tool")
+        return said("endured")
+
+    async def _endure(self, where: str) -> None:
+        while where in self.task_spec["endures"] and not Staged.doors["work"].is_set():
+            try:
+                await asyncio.sleep(0.005)
+            except asyncio.CancelledError:
+                Staged.events.append("cancelled")
+
+
+async def test_a_teardown_that_swallows_its_cancellation_is_given_up() -> None:
+    async with Play(Stubborn, close_wait_seconds=0.05) as play:
+        await play.open("s", spec={"endures": ["teardown"]})
+        await within(play.service.delete("s", ""))
+        assert play.service.live_sessions == 0
+        Staged.doors["work"].set()
+
+
+async def test_a_tool_that_swallows_its_cancellation_is_answered_and_on_record() -> None:
+    async with Play(Stubborn, close_wait_seconds=0.05) as play:
+        await play.open("s", spec={"endures": ["tool"]})
+        call = await play.start("s", "endure")
+        await until(lambda: Staged.events)
+        await within(play.service.delete("s", ""))
+        assert (await ended(call)).data == "Session deleted"
+        Staged.doors["work"].set()
+    assert [(step.tool, step.reason) for step in play.record.steps] == [("endure", "deleted")]
+    assert play.record.end.steps == 1
+
+
+async def test_a_failing_teardown_is_nobodys_business() -> None:
+    async with Play(FailingTeardown) as play:
+        await play.open("s")
+        await play.answer("s", "finish")
+        await within(play.service.delete("s", ""))
+    assert play.record.end.cause == "finished"
+
+
+async def test_a_failed_setup_is_torn_down_once_at_the_delete(tmp_path: Any) -> None:
+    log = tmp_path / "log"
+    async with Play(FailingSetup) as play:
+        await play.open("s", spec={"log": str(log)})
+        with pytest.raises(EnvironmentFault):
+            await within(play.service.prompt_json("s", "", None))
+        await within(play.service.delete("s", ""))
+    assert log.read_text() == "teardown\n"
+    assert play.record.end.cause == "setup_failed"
+
+
+async def test_waiting_for_setup_has_a_limit() -> None:
+    async with Play(SlowSetup, setup_wait_seconds=0.02) as play:
+        await play.open("s", spec={"seconds": 30})
+        with pytest.raises(SessionStarting):
+            await within(play.service.prompt_json("s", "", None))
+
+
+async def test_task_tools_do_not_wait_for_setup() -> None:
+    async with Play(SlowSetup) as play:
+        await play.open("s", spec={"seconds": 30})
+        assert '"echo"' in await within(play.service.task_tools_json("s", "", None))
+
+
+async def test_a_request_that_came_before_the_constructor_failed_is_answered() -> None:
+    class Late(FailingConstructor):
+        def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+            Staged.events.append("constructor starts")
+            Staged.doors["constructor"].wait(30)
+            super().__init__(task_spec, secrets)
+
+    async with Play(Late) as play:
+        opening = asyncio.ensure_future(play.open("s"))
+        await until(lambda: Staged.events)
+        reading = asyncio.ensure_future(play.service.prompt_json("s", "", None))
+        call = await play.start("s", "finish")
+        Staged.doors["constructor"].set()
+        with pytest.raises(EnvironmentFault):
+            await opening
+        with pytest.raises(SessionDeleted):
+            await within(reading)
+        assert (await ended(call)).event == "error"
+
+
+async def test_an_id_whose_constructor_failed_is_free_again() -> None:
+    async with Play(FailingConstructor, Echo) as play:
+        with pytest.raises(EnvironmentFault):
+            await play.open("s")
+        await play.open("s", "echo")
+        assert (await play.answer("s", "echo", text="x")).text == "x"
+
+
+class SlowTasks(Echo):
+    """`get_task` waits in a thread."""
+
+    @classmethod
+    def get_task(cls, split: str, index: int) -> JSONObject:  # type: ignore[override]
+        Staged.events.append("get_task starts")
+        Staged.doors["work"].wait(30)
+        return {"id": "slow"}
+
+
+@pytest.mark.parametrize("environment", ["slowtasks", None])
+async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: str | None) -> None:
+    async with Play(SlowTasks) as play:
+        if environment is None:
+            await within(asyncio.gather(play.open("s", split="train", index=0), asyncio.to_thread(Staged.doors["work"].set)))
+            Staged.doors["work"].clear()
+            work: Any = await play.start("s", "echo", text="x")
+        else:
+            work = asyncio.ensure_future(play.open("s", environment, split="train", index=0))
+        await until(lambda: Staged.events.count("get_task starts") == (2 if environment is None else 1))
+        await within(play.service.delete("s", ""))
+        Staged.doors["work"].set()
+        if environment is None:
+            assert (await ended(work)).event == "error"
+        else:
+            with pytest.raises(SessionDeleted):
+                await within(work)
+        assert play.record.rows == [] and play.host._sessions == {}
+
+
+async def test_an_idle_session_expires(tmp_path: Any) -> None:
+    async with Play(Counter, session_timeout_seconds=0.05) as play:
+        await play.open("s", spec={"id": "expires"})
+        await until(lambda: play.service.live_sessions == 0)
+        with pytest.raises(SessionNotFound):
+            play.service.ping("s", "")
+    assert play.record.end.cause == "expired" and Counter.events["expires"][-1] == "teardown"
+
+
+async def test_pings_keep_a_session() -> None:
+    async with Play(Echo, session_timeout_seconds=0.2) as play:
+        await play.open("s")
+        for _ in range(20):
+            play.service.ping("s", "")
+            await asyncio.sleep(0.02)
+        assert play.service.live_sessions == 1
+
+
+async def test_a_running_call_keeps_its_session() -> None:
+    async with Play(Staged, session_timeout_seconds=0.05) as play:
+        await creating(play, "s", "work")
+        call = await play.start("s", "work")
+        await asyncio.sleep(0.3)
+        Staged.doors["work"].set()
+        assert (await ended(call)).text == "worked"
+
+
+async def test_sessions_end_side_by_side() -> None:
+    async with Play(Staged, session_timeout_seconds=0.05, close_wait_seconds=5) as play:
+        for number in range(4):
+            await creating(play, f"s{number}", "teardown")
+        await until(lambda: Staged.events.count("teardown starts") == 4)
+        Staged.doors["teardown"].set()
+
+
+async def test_more_sessions_than_allowed_are_refused() -> None:
+    async with Play(Echo, max_sessions=2) as play:
+        await play.open("a")
+        await play.open("b")
+        with pytest.raises(TooManySessions, match="2 sessions are live"):
+            await play.open("c")
+        await play.service.delete("a", "")
+        await play.open("c")
+
+
+async def test_another_keys_session_does_not_exist() -> None:
+    async with Play(Echo) as play:
+        await play.open("s", owner="lab")
+        for request in (play.service.prompt_json("s", "other", None), play.service.delete("s", "other")):
+            with pytest.raises(SessionNotFound):
+                await within(request)
+        assert play.service.live_sessions == 1
+
+
+async def test_a_draining_server_opens_nothing_and_interrupts_what_runs() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        await play.service.drain(1.0)
+        with pytest.raises(Draining):
+            await play.open("t")
+    assert play.record.end.cause == "interrupted"
+
+
+async def test_a_running_call_is_answered_before_the_drain_ends_its_session() -> None:
+    async with Play(Staged) as play:
+        await creating(play, "s", "work")
+        call = await play.start("s", "work")
+        await until(lambda: "work starts" in Staged.events)
+        draining = asyncio.ensure_future(play.service.drain(5.0))
+        await until(lambda: play.service._sessions._is_draining)
+        Staged.doors["work"].set()
+        assert (await ended(call)).text == "worked"
+        await within(draining)
+
+
+# --- late binding ----------------------------------------------------------------------------------------------------
+
+
+class Elsewhere(Small):
+    """Has a split that Echo has not."""
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        return ["extra"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"id": "extra-0"}]
+
+    @tool
+    async def shout(self) -> ToolOutput:
+        """Say the task's id."""
+        return said(str(self.task_spec["id"]))
+
+
+async def test_a_session_without_a_name_plays_what_its_first_path_names() -> None:
+    async with Play(Echo, Elsewhere) as play:
+        await play.open("s", split="extra", index=0)
+        assert (await play.answer("s", "shout", named="elsewhere")).text == "extra-0"
+    assert [row.environment for row in play.record.of(EpisodeStarted)] == ["elsewhere"]
+
+
+async def test_a_bare_path_binds_to_the_default() -> None:
+    async with Play(Echo, Elsewhere) as play:
+        await play.open("s", split="train", index=1)
+        assert "Task train-1." in await within(play.service.prompt_json("s", "", None))
+
+
+async def test_a_refused_binding_leaves_the_session_unbound() -> None:
+    async with Play(Echo, Elsewhere) as play:
+        await play.open("s", split="extra", index=0)
+        with pytest.raises(InvalidSplit):
+            await within(play.service.prompt_json("s", "", None))
+        refused = await play.answer("s", "echo", text="x")
+        assert refused.event == "error" and "Invalid split 'extra'" in refused.data
+        assert (await play.answer("s", "shout", named="elsewhere")).event == "end"
+    assert len(play.record.steps) == 1
+
+
+@pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
+async def test_nobody_having_the_task_is_told_at_once(split: str, index: int, error: type[Exception]) -> None:
+    async with Play(Echo, Elsewhere) as play:
+        with pytest.raises(error):
+            await play.open("s", split=split, index=index)
+        assert play.service.live_sessions == 0
+
+
+async def test_two_first_paths_that_differ_play_one_environment_and_tell_the_other() -> None:
+    async with Play(Echo, SlowTasks) as play:
+        await play.open("s", split="train", index=0)
+        first = asyncio.ensure_future(play.service.prompt_json("s", "", "slowtasks"))
+        await until(lambda: Staged.events)
+        call = await play.start("s", "echo", named="echo", text="x")
+        Staged.doors["work"].set()
+        assert "Task slow." in await within(first)
+        refused = await ended(call)
+    assert refused.event == "error" and "This session plays 'slowtasks', but the path names 'echo'" in refused.data
+
+
+async def test_a_path_of_another_environment_is_refused() -> None:
+    async with Play(Echo, Elsewhere) as play:
+        await play.open("s")
+        with pytest.raises(OtherEnvironment, match="plays 'echo', but the path names 'elsewhere'"):
+            await play.start("s", "echo", named="elsewhere", text="x")
+        assert (await play.answer("s", "echo", named="ECHO", text="x")).text == "x"
+
+
+async def test_a_late_constructor_failure_is_recorded_and_told_again() -> None:
+    async with Play(Echo, FailingConstructor) as play:
+        await play.open("s", split="train", index=0)
+        for _ in range(2):
+            with pytest.raises(EnvironmentFault, match="the constructor gave up"):
+                await within(play.service.prompt_json("s", "", "failingconstructor"))
+        await within(play.service.delete("s", ""))
+    assert [row.cause for row in play.record.of(EpisodeEnded)] == ["setup_failed"]
+
+
+# --- the record ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_counts_cover_what_ran() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        for tool_name, arguments in (("echo", {"text": "x"}), ("echo", {}), ("nope", {}), ("finish", {}), ("echo", {})):
+            await play.answer("s", tool_name, **arguments)
+        await within(play.service.delete("s", ""))
+    end = play.record.end
+    assert (end.cause, end.steps, end.refused) == ("finished", 2, 3)
+    assert (end.return_sum, end.return_last, end.return_max, end.return_mean) == (pytest.approx(0.6), 0.5, 0.5, 0.3)
+    assert [step.index for step in play.record.steps] == [0, 1, 2, 3, 4]
+
+
+async def test_an_episode_that_ends_on_a_fault_is_not_the_agents_doing() -> None:
+    class Broken(Echo):
+        @tool
+        async def crash(self) -> ToolOutput:
+            """Raise."""
+            raise RuntimeError("broken")
+
+    async with Play(Broken) as play:
+        await play.open("s")
+        await play.answer("s", "crash")
+        await within(play.service.delete("s", ""))
+    assert play.record.end.cause == "env_error"
+
+
+async def test_prompt_and_readiness_are_noted_once() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        for _ in range(2):
+            await within(play.service.prompt_json("s", "", None))
+    notes = play.record.of(EpisodeNoted)
+    assert len(notes) == 1 and notes[0].ready is not None and "Task s." in (notes[0].prompt_json or "")
+
+
+async def test_secrets_are_in_no_row_and_no_error() -> None:
+    secret = "hunter2-hunter2"
+    async with Play(Secretive) as play:
+        await play.open("s", spec={"note": secret}, secrets={"token": secret}, masked=(secret,), user_agent=secret)
+        await within(play.service.prompt_json("s", "", None))
+        for name in ("reveal", "leak", "scold"):
+            assert secret not in (await play.answer("s", name)).data or name != "leak"
+        await play.answer("s", "reveal", more=[secret], task_id=f"t-{secret}")
+    assert secret not in repr(play.record.rows)
+
+
+@pytest.mark.parametrize("where", ["constructor", "setup"])
+async def test_a_secret_in_a_failed_start_is_told_to_nobody(where: str) -> None:
+    secret = "hunter2-hunter2"
+    async with Play(Secretive) as play:
+        with pytest.raises(EnvironmentFault) as told:
+            await play.open("s", spec={"fail": where}, secrets={"token": secret}, masked=(secret,))
+            await within(play.service.prompt_json("s", "", None))
+    assert f"{where} refused ********" in str(told.value) and secret not in told.value.trace
+    assert secret not in repr(play.record.rows)
+
+
+async def test_a_task_nested_too_deeply_is_refused() -> None:
+    spec: Any = "x"
+    for _ in range(5000):
+        spec = {"x": spec}
+    async with Play(Echo) as play:
+        with pytest.raises(InvalidRequest, match="task_spec"):
+            await play.open("s", spec=spec)
+        assert play.service.live_sessions == 0
+
+
+async def test_a_task_of_a_list_is_each_sessions_own() -> None:
+    class Shared(Counter):
+        TASKS: ClassVar[list[JSONObject]] = [{"id": "shared"}]
+
+        @classmethod
+        def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+            return cls.TASKS
+
+    async with Play(Shared) as play:
+        for sid in ("a", "b"):
+            await play.open(sid, "shared", split="train", index=0)
+            assert (await play.answer(sid, "mutate")).text == "1"
+
+
+async def test_nothing_is_answered_before_it_is_durable() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        play.record.holds = True
+        call = await play.start("s", "echo", text="x")
+        await until(lambda: play.record.steps)
+        assert not await call.wait(0.05)
+        play.record.commit()
+        assert (await ended(call)).text == "x"
