@@ -9,6 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+SHOWN = 200
+"""Most characters of a refused name that a message repeats."""
+
 
 class OrsError(Exception):
     """Base of everything this server refuses or reports on purpose."""
@@ -28,14 +31,14 @@ class ToolError(OrsError):
 class UnknownEnvironment(OrsError):
     def __init__(self, name: str, hosted: Iterable[str]) -> None:
         names = list(hosted)
-        near = difflib.get_close_matches(name.lower(), names, n=1)
+        near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=1)  # its time grows with the square
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown environment {name!r}; this server hosts {_listing(names)}{hint}")
+        super().__init__(f"unknown environment {shorten(name, SHOWN)!r}; this server hosts {_listing(names)}{hint}")
 
 
 class InvalidSplit(OrsError):
     def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
-        super().__init__(f"Invalid split {split!r}: {environment!r} has {_listing(list(splits))}")
+        super().__init__(f"Invalid split {shorten(split, SHOWN)!r}: {environment!r} has {_listing(list(splits))}")
 
 
 class InvalidIndex(OrsError):

@@ -18,7 +18,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from environments import environment, wire  # noqa: F401  (sdk_of finds the base class among the loaded modules)
-from environments.errors import InvalidRequest, Unhostable
+from environments.errors import SHOWN, InvalidRequest, Unhostable, shorten
 from environments.reserved import RESERVED_NAMES
 from environments.tools import ToolTable, find_tools
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
@@ -123,7 +123,7 @@ class Hosted:
     def check_toolset(self, name: str | None) -> None:
         """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
         if name is not None and name not in self.session_toolsets:
-            raise InvalidRequest(f"unknown toolset {name!r}; valid options are {sorted(self.session_toolsets)}")
+            raise InvalidRequest(f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {sorted(self.session_toolsets)}")
 
     @cached_property
     def supports_score_group(self) -> bool:

@@ -6,6 +6,7 @@ text never changes, so texts are kept by id. Blocking: the catalogue calls it on
 
 from __future__ import annotations
 
+import re
 import threading
 from array import array
 from collections import OrderedDict
@@ -29,6 +30,8 @@ _LIST_SPLITS = """
     SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
 """
+_UNASKABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no row has them."""
 _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
 
 
@@ -51,7 +54,7 @@ class ListedTasks:
 
     def ids(self, environment: str, split: str) -> array[int]:
         """Task ids in order; not to be changed. Raises: InvalidSplit."""
-        found = _rows(_FIND_SPLIT, environment, split)
+        found = [] if _UNASKABLE.search(split) else _rows(_FIND_SPLIT, environment, split)
         if not found:
             raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
         [(split_id, version)] = found

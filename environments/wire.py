@@ -124,7 +124,7 @@ class ListToolsOutput(WireModel):
 class ToolOutput(WireModel):
     """What a tool answers: content, a reward (or null), and whether the episode is over."""
 
-    blocks: Blocks
+    blocks: list[TextBlock | ImageBlock]  # not Sequence: pydantic would serialise that by calls back into Python
     metadata: JSONObject | None = None
     reward: float | None = None
     finished: bool = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import zlib
 from typing import Any, ClassVar
 
+import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
@@ -15,7 +15,7 @@ class Blob(models.Model):
     """Content of any size, stored once: specs' prompts, tool lists, large inputs and outputs."""
 
     digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
-    is_compressed = models.BooleanField(default=False)
+    is_compressed = models.BooleanField(default=False, help_text="By zstandard")
     size_bytes = models.PositiveBigIntegerField(help_text="Before compression")
     data = models.BinaryField()
 
@@ -25,7 +25,7 @@ class Blob(models.Model):
     @property
     def text(self) -> str:
         data = bytes(self.data)
-        return (zlib.decompress(data) if self.is_compressed else data).decode("utf-8")
+        return (zstandard.decompress(data) if self.is_compressed else data).decode("utf-8")
 
 
 class Run(models.Model):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
+
+import zstandard
 
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.known import Ids, Known
@@ -14,7 +15,7 @@ from episodes.values import bigint, digest_of, finite, storable, storable_id
 INLINE_CHARACTERS = 8192
 """Inputs and outputs up to this length stand in the step itself."""
 COMPRESSED_BYTES = 512
-"""Blobs beyond this are compressed, if that makes them smaller."""
+"""Blobs beyond this are compressed, if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
 
 SESSION_ID_LENGTH = 512
 TASK_ID_LENGTH = 300
@@ -42,6 +43,7 @@ class Batch:
 
     def __init__(self, known: Known, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
+        self._compressor = zstandard.ZstdCompressor(level=1)
         self._blobs: dict[str, Values] = {}
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM takes one row for each
@@ -81,7 +83,7 @@ class Batch:
         content = text.encode()
         digest = digest_of(content)
         if digest not in self._known.blobs and digest not in self._blobs:
-            packed = zlib.compress(content, 1) if len(content) > COMPRESSED_BYTES else content
+            packed = self._compressor.compress(content) if len(content) > COMPRESSED_BYTES else content
             is_compressed = len(packed) < len(content)
             self._blobs[digest] = (digest, is_compressed, len(content), packed if is_compressed else content)
         return digest

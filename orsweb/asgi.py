@@ -7,6 +7,7 @@ Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, whic
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -30,12 +31,11 @@ from orsweb.lifespan import lifespan  # noqa: E402
 protocol = ProtocolHandler()
 
 
-async def http(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
     """Pages have Django's ordinary handling, a thread per request; the protocol has its lean handler."""
-    if is_page(scope["method"], scope["path"]):
-        await pages(scope, receive, send)
-    else:
-        await protocol(scope, receive, send)
+    handler = pages if is_page(scope["method"], scope["path"]) else protocol
+    answered: Awaitable[None] = handler(scope, receive, send)
+    return answered
 
 
 def is_page(method: str, path: str) -> bool:

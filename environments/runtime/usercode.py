@@ -76,7 +76,7 @@ class UserCode:
 
     async def settle(self, seconds: float) -> bool:
         """Wait until no thread runs this session's code; whether that came true within `seconds`. Abandons the rest."""
-        waiting = [job for job in self._jobs or () if not job.ended]
+        waiting = [job for job in self._jobs or () if not (job.ended or job.abandoned)]
         if not waiting:
             return True
         ended = asyncio.get_running_loop().create_future()

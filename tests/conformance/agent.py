@@ -1,7 +1,7 @@
 """Agent: plays over plain HTTP, for what no SDK client does; and a reader of event streams.
 
-    with Agent(server).open(spec={"id": 1}) as agent:
-        agent.call("echo", {"text": "hi"}).text
+with Agent(server).open(spec={"id": 1}) as agent:
+    agent.call("echo", {"text": "hi"}).text
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ class Agent:
     def begin(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> Pending:
         """Ask for a call without waiting for the answer."""
         body = json.dumps({"name": tool, "input": arguments or {}, "task_id": task_id}).encode()
-        head = f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
+        head = (
+            f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
+        )
         pending = Pending(socket.create_connection(self._address, timeout=30))
         pending.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return pending

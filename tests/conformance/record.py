@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import dj_database_url
+import zstandard
 from django.db import connections
 from django.db.models import QuerySet
 from pytest_django import DjangoDbBlocker
@@ -50,8 +50,8 @@ def _values(cursor: Any, table: str) -> Iterator[str]:
 
 def _unpacked(data: bytes) -> str:
     try:
-        data = zlib.decompress(data)
-    except zlib.error:
+        data = zstandard.decompress(data)
+    except zstandard.ZstdError:
         pass  # a blob that was too small to compress
     return data.decode("utf-8", "replace")
 

@@ -1,0 +1,115 @@
+"""Acknowledged means recorded: the server is killed (SIGKILL) again and again under play, and no counted step is missing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.agent import Agent, eventually
+from tests.conformance.record import Recorded, recorded
+from tests.server import LiveServer
+
+KILLS = 3
+PLAYERS = 8
+STEPS_BEFORE_A_KILL = 150
+STEPS_AN_EPISODE = 20
+
+
+@dataclass
+class Counted:
+    """What the clients know: by session, the task_ids of its answered calls in order."""
+
+    answered: dict[str, list[str]] = field(default_factory=dict)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def steps(self) -> int:
+        return sum(map(len, list(self.answered.values())))
+
+
+def play(server: LiveServer, counted: Counted) -> None:
+    """Episode after episode; when the connection fails, wait for the server and open another."""
+    while not counted.is_over.is_set():
+        try:
+            _play_episode(server, counted)
+        except (httpx.TransportError, AssertionError):  # the latter: an answer was cut short, or the server is draining
+            counted.is_over.wait(0.05)
+
+
+def _play_episode(server: LiveServer, counted: Counted) -> None:
+    agent = Agent(server).open({"id": 1})
+    answered = counted.answered.setdefault(agent.sid, [])
+    for number in range(1, STEPS_AN_EPISODE + 1):
+        answer = agent.call("count")
+        assert answer.text == str(number)
+        answered.append(answer.task_id)
+    agent.close()
+    agent.http.close()
+
+
+@dataclass(frozen=True)
+class Played:
+    server: LiveServer
+    counted: Counted
+    record: Recorded
+
+
+@pytest.fixture(scope="module")
+def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
+    """A server that was killed KILLS times while PLAYERS played, and runs again."""
+    counted = Counted()
+    with LiveServer("tests.envs:Counter") as server:
+        players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
+        for player in players:
+            player.start()
+        for _ in range(KILLS):
+            goal = counted.steps + STEPS_BEFORE_A_KILL
+            eventually(lambda goal=goal: counted.steps >= goal, seconds=60)  # type: ignore[misc]  # bound now, called now
+            server.kill()
+            server.start()
+        counted.is_over.set()
+        for player in players:
+            player.join(timeout=30)
+        with recorded(server, django_db_blocker) as record:
+            yield Played(server, counted, record)
+
+
+def test_it_has_every_answered_step(played: Played) -> None:
+    assert played.counted.steps >= KILLS * STEPS_BEFORE_A_KILL
+    for sid, answered in played.counted.answered.items():
+        assert [step.task_id for step in played.record.steps(sid)][: len(answered)] == answered
+
+
+def test_it_has_no_step_twice_and_none_left_out(played: Played) -> None:
+    for sid, answered in played.counted.answered.items():
+        steps = played.record.steps(sid)
+        assert [(step.index, step.blocks[0]["text"]) for step in steps] == [(n, str(n + 1)) for n in range(len(steps))]
+        assert len(steps) - len(answered) in (0, 1)  # one may be recorded whose answer the kill took
+
+
+def test_it_closed_what_was_open_as_interrupted(played: Played) -> None:
+    causes = set(played.record.episodes.filter(status="ended").values_list("cause", flat=True))
+    assert causes <= {"interrupted", "abandoned"}
+    assert played.record.episodes.filter(cause="interrupted").count() >= KILLS
+
+
+def test_it_counted_the_steps_of_interrupted_episodes(played: Played) -> None:
+    for episode in played.record.episodes.filter(cause="interrupted"):
+        steps = episode.steps.count()
+        assert (episode.steps_count, episode.return_sum) == (steps, float(steps))
+
+
+def test_it_tells_the_last_answers_before_a_kill_again(played: Played) -> None:
+    interrupted = played.record.episodes.filter(cause="interrupted").values_list("session_id", flat=True)
+    asked = [sid for sid in interrupted if played.counted.answered.get(sid)]
+    assert asked
+    for sid in asked:
+        with Agent(played.server) as agent:
+            agent.sid = sid
+            answered = played.counted.answered[sid]
+            assert agent.call("count", task_id=answered[-1]).text == str(len(answered))

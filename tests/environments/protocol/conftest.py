@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+import pytest_asyncio
+from django.core.management import call_command
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+from tests.environments.protocol.serving import serving
+
+
+@pytest.fixture(scope="module")
+def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """In place of pytest-django's: the test database for a whole file, whose tests share a server; emptied afterwards."""
+    with django_db_blocker.unblock():
+        yield
+        call_command("flush", interactive=False, verbosity=0)
+        connections.close_all()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
+    """One server of one environment, for a whole file."""
+    async with serving("tests.envs:Echo") as running:
+        yield running

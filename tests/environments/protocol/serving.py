@@ -1,0 +1,105 @@
+"""The ASGI application in this process, with the test database, driven by httpx.
+
+    async with serving("tests.envs:Echo") as client:
+        answer = await client.post("/create", ...)
+
+Sessions of different tests differ in their ids, so a file may share one `serving`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import httpx
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.test import override_settings
+
+from environments import conf, wiring
+from environments.protocol.handler import ProtocolHandler
+from orsweb import asgi
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+@asynccontextmanager
+async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server that hosts `specifications`; `settings` override Django's."""
+    with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
+        conf.key_labels.cache_clear()
+        asgi.protocol, before = ProtocolHandler(), asgi.protocol
+        await wiring.open_service()
+        try:
+            transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=20) as client:
+                yield client
+        finally:
+            await wiring.close_service(5.0)
+            asgi.protocol = before
+            conf.key_labels.cache_clear()
+
+
+async def in_database(read: Callable[[], T]) -> T:
+    """What `read` returns, run in a thread with a connection that is closed afterwards."""
+
+    def run() -> T:
+        try:
+            return read()
+        finally:
+            connection.close()
+
+    return await sync_to_async(run, thread_sensitive=False)()
+
+
+def as_json(value: Any) -> dict[str, Any]:
+    """Keywords for httpx: `value` as ASCII JSON, lone surrogates included, which httpx cannot write."""
+    return raw(json.dumps(value))
+
+
+def raw(body: str | bytes, kind: str = "application/json") -> dict[str, Any]:
+    return {"content": body, "headers": {"Content-Type": kind}}
+
+
+def fresh_id() -> str:
+    return f"session-{next(_numbers)}"
+
+
+async def opened(client: httpx.AsyncClient, environment: str | None = None, **body: Any) -> dict[str, str]:
+    """The header of a new session."""
+    header = {"X-Session-ID": fresh_id()}
+    body = {"env_name": environment, **({"task_spec": {"id": "x"}} if "split" not in body else {}), **body}
+    answer = await client.post("/create", json=body, headers=header)
+    assert answer.status_code == 200, answer.text
+    return header
+
+
+def events(text: str) -> list[tuple[str, str]]:
+    """(event, data) of a whole stream; comments are dropped."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")]
+        if lines:
+            data = "\n".join(value for name, _, value in lines if name == "data")
+            found.append((lines[0][2], data))
+    return found
+
+
+def result(answer: httpx.Response) -> dict[str, Any]:
+    """The RunToolOutput of a call's stream."""
+    assert answer.status_code == 200, answer.text
+    told = events(answer.text)
+    assert [kind for kind, _ in told[:1] + told[-1:]] == ["task_id", "end"], told
+    return json.loads("".join(data for kind, data in told if kind in ("chunk", "end")))  # type: ignore[no-any-return]
+
+
+def error(answer: httpx.Response) -> str:
+    """The text of a stream that ends with an error event."""
+    assert answer.status_code == 200, answer.text
+    kind, data = events(answer.text)[-1]
+    assert kind == "error"
+    return data
