@@ -20,7 +20,11 @@ from typing import Any
 
 STEPS = 5
 INPUT_JSON = '{"text":"' + "x" * 100 + '"}'
-OUTPUT_JSON = '{"blocks":[{"text":"' + "x" * 100 + '","detail":null,"type":"text"}],"metadata":null,"reward":0.5,"finished":false}'
+OUTPUT_JSON = (
+    '{"blocks":[{"text":"'
+    + "x" * 100
+    + '","detail":null,"type":"text"}],"metadata":null,"reward":0.5,"finished":false}'
+)
 TOOLS_JSON = '{"tools":[{"name":"echo","description":"' + "x" * 800 + '","input_schema":null}]}'
 
 
@@ -97,7 +101,9 @@ def backend_seconds() -> float | None:
     if connection.vendor != "postgresql":
         return None
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+        cursor.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
         pids = [pid for (pid,) in cursor.fetchall()]
     connection.close()
     try:
@@ -149,7 +155,9 @@ def main() -> None:
 
         from environments.models import Environment, Split
 
-        connections.settings["default"]["TEST"]["NAME"] = f"{directory}/cost.sqlite3" if connection.vendor == "sqlite" else None
+        connections.settings["default"]["TEST"]["NAME"] = (
+            f"{directory}/cost.sqlite3" if connection.vendor == "sqlite" else None
+        )
         databases = setup_databases(verbosity=0, interactive=False)
         Split.objects.create(environment=Environment.objects.create(name="echo"), name="train", type="train")
         try:

@@ -1,6 +1,7 @@
 """What can be played, as rows: Environment, Split, SplitEntry, Task.
 
-In text, rows are `models.Environment`, classes `Environment`.
+In text, rows are `models.Environment`, classes `Environment`. Foreign keys that a unique constraint begins with have no
+index of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Split(models.Model):
 
     TYPES: ClassVar = [("train", "train"), ("validation", "validation"), ("test", "test")]
 
-    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="splits")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="splits", db_index=False)
     name = models.CharField(max_length=200)
     type = models.CharField(max_length=10, choices=TYPES)
     position = models.PositiveIntegerField(default=0)
@@ -58,7 +59,7 @@ class Split(models.Model):
 class Task(models.Model):
     """A task is its content: unique by environment and sha256 of `json.dumps(spec, sort_keys=True)`."""
 
-    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="tasks")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="tasks", db_index=False)
     content_hash = models.CharField(max_length=64)
     spec = models.TextField(help_text="Exact JSON text; never rewritten")
     created = models.DateTimeField(auto_now_add=True)
@@ -75,7 +76,7 @@ class Task(models.Model):
 class SplitEntry(models.Model):
     """One place in a split."""
 
-    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="entries")
+    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="entries", db_index=False)
     position = models.PositiveIntegerField()
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="entries")
 

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+
+MOST_DEPTH = 200
+"""Levels of nesting that a body may have; pydantic's reader has the same limit. Writers recurse, so none may be deeper."""
 
 JSONObject = Mapping[str, Any]
 SplitType = Literal["train", "validation", "test"]
@@ -246,8 +249,19 @@ def object_json(value: Any) -> str:
 
 
 def parsed_json(content: bytes) -> Any:
-    """Python's reading of JSON text, lone surrogates and NaN included. Raises: ValueError, RecursionError."""
-    return json.loads(content)
+    """Python's reading of JSON text in UTF-8, lone surrogates and NaN included. Raises: ValueError, RecursionError."""
+    value = json.loads(content.decode("utf-8"))
+    level = [value]
+    for _ in range(MOST_DEPTH):
+        if not (level := [child for item in level for child in _children(item)]):
+            return value
+    raise ValueError(f"nested more than {MOST_DEPTH} deep")
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def plain_blocks(blocks: Any) -> Any:

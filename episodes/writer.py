@@ -23,7 +23,7 @@ from django.db import (
     transaction,
 )
 
-from environments.runtime.records import Row
+from environments.runtime.records import Row, StepTaken
 from episodes.known import Known
 from episodes.rows import Batch
 from episodes.sql import BulkWriter
@@ -33,6 +33,8 @@ Call = tuple[Sequence[Row], Callable[[], None] | None]
 
 MOST_CALLS = 2000
 """In one transaction: about 100 ms of SQLite's write lock."""
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""Of inputs and outputs in one transaction, and one call more: PostgreSQL takes no parameter over 1 GB."""
 FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 1.0
 
@@ -46,6 +48,11 @@ def is_away(error: Exception) -> bool:
     if state := getattr(error.__cause__, "sqlstate", None):
         return not state.startswith(("22", "23", "54"))  # data, integrity, a limit of the program
     return not isinstance(error, ProgrammingError)  # a type that the driver cannot bind
+
+
+def _characters(call: Call | None) -> int:
+    rows = call[0] if call else ()
+    return sum(len(row.input_json) + len(row.output_json or "") for row in rows if isinstance(row, StepTaken))
 
 
 class Writer(threading.Thread):
@@ -78,6 +85,16 @@ class Writer(threading.Thread):
                 self.in_hand = ()
         with contextlib.suppress(DatabaseError, InterfaceError):
             connection.close()
+
+    def _gather(self) -> list[Call | None]:
+        """All waiting calls, at least one, within the limits of a transaction."""
+        calls, size = [self._queue.get()], 0
+        for _ in range(min(self._queue.qsize(), MOST_CALLS)):
+            size += _characters(calls[-1])
+            if size > MOST_CHARACTERS:
+                break
+            calls.append(self._queue.get_nowait())
+        return calls
 
     def _write(self, calls: Sequence[Call]) -> None:
         """Until every row is committed or rejected."""

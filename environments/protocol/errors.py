@@ -43,6 +43,10 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 }
 
 
+MOST_PROBLEMS = 100
+"""Told of one body; a million unknown fields are no reason for a million objects."""
+
+
 class Unprocessable(errors.OrsError):
     """A body that is no JSON or not of the message's shape. `problems`: FastAPI's list, without values."""
 
@@ -57,7 +61,7 @@ def malformed(text: str) -> Unprocessable:
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
     problems = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False):
+    for one in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]:
         text = one["msg"]
         if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
             text += f"; allowed: {', '.join(model.model_fields)}"

@@ -15,10 +15,10 @@ from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
-NATIVE = (
-    "Echo Conversation Counter FailingConstructor FailingPrompt FailingSetup Procedural Raises Scored Secretive Slow "
-    "SlowSetup BlockingSetup TaskTools Terminal Toolsetted"
-).split()
+NATIVE = [
+    *("Echo", "Conversation", "Counter", "FailingConstructor", "FailingPrompt", "FailingSetup", "Procedural", "Raises"),
+    *("Scored", "Secretive", "Slow", "SlowSetup", "TaskTools", "Terminal", "Toolsetted"),
+]
 ORS = ["OrsEcho", "OrsToolset", "OrsTaskTools", "OrsHidden"]
 OPENREWARD = ["OrwEcho", "OrwTerminal", "OrwConversation", "OrwScored", "OrwToolset"]
 CLASSES = [

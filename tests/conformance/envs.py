@@ -49,7 +49,7 @@ class OrsBlocking(OrsSmall):
     @ors.tool
     def work(self) -> ors.ToolOutput:
         """Block."""
-        with Path(self.task_spec["log"]).open("a") as log:
+        with Path(str(self.task_spec["log"])).open("a") as log:
             log.write("tool blocks\n")
         time.sleep(BLOCKED_SECONDS)
         return ors_said("done", 1.0, finished=True)

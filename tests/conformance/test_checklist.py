@@ -73,7 +73,7 @@ def test_it_refuses_other_methods_in_json_or_without_a_body(http: Any, method: s
     assert "GET" in answer.headers["Allow"]
 
 
-# --- refusals: never a 5xx, never a value, always a name -----------------------------------------------------------------
+# --- refusals: never a 5xx, never a value, always a name -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,10 +212,13 @@ def test_it_sends_outputs_that_every_client_can_read(
     assert (record.steps(agent.sid)[0].blocks, record.steps(agent.sid)[0].reward) == (answer.output["blocks"], reward)
 
 
-@pytest.mark.parametrize(
-    "tool",
-    "fault sync_fault silent_fault long_fault cancelled sync_cancelled leaves stops wrong_type nothing unserialisable".split(),
-)
+FAULTS = [
+    *("fault", "sync_fault", "silent_fault", "long_fault", "cancelled", "sync_cancelled"),
+    *("leaves", "stops", "wrong_type", "nothing", "unserialisable"),
+]
+
+
+@pytest.mark.parametrize("tool", FAULTS)
 def test_it_tells_a_fault_in_words_and_goes_on(server: LiveServer, record: Recorded, tool: str) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
         answer = agent.call(tool)

@@ -173,7 +173,7 @@ def test_it_plays_tasks_that_are_never_listed(client: Client, record: Recorded) 
 def test_it_refuses_bad_calls_and_the_session_goes_on(client: Client, record: Recorded) -> None:
     with client.environment("echo").session(split="train", index=0) as session:
         for tool, arguments in (("nope", {}), ("echo", {"text": 5})):
-            with pytest.raises(Exception, match="not a valid tool|validation error") as refusal:
+            with pytest.raises(Exception, match=r"not a valid tool|validation error") as refusal:
                 session.call_tool(tool, arguments)
             assert type(refusal.value).__name__ == "ToolCallError"
         session.call_tool("finish", {})
@@ -191,9 +191,9 @@ def test_it_refuses_calls_after_the_end(client: Client, record: Recorded) -> Non
 
 @pytest.mark.parametrize("name", ["raises", "orsecho", "orwecho"])
 def test_it_tells_what_a_tool_raised(client: Client, record: Recorded, name: str) -> None:
-    with client.environment(name).session(split="train", index=0) as session:
-        with pytest.raises(Exception, match="the valve is stuck"):
-            session.call_tool("fault", {})
+    session = client.environment(name).session(split="train", index=0)
+    with session, pytest.raises(Exception, match="the valve is stuck"):
+        session.call_tool("fault", {})
     (step,) = record.steps(session.sid)
     assert (step.status, step.error, step.reason) == ("failed", "the valve is stuck", "RuntimeError")
     assert record.episode(session.sid).cause == "env_error"

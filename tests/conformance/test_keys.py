@@ -73,7 +73,7 @@ def test_it_does_not_repeat_a_wrong_key(guarded: LiveServer) -> None:
 
 @CLIENTS
 def test_it_turns_clients_without_a_key_away(guarded: LiveServer, make: type[OrsClient]) -> None:
-    with make(guarded) as client, pytest.raises(Exception, match="401|X-API-Key") as refusal:
+    with make(guarded) as client, pytest.raises(Exception, match=r"401|X-API-Key") as refusal:
         client.environment("echo").list_splits()
     assert type(refusal.value).__name__ == "AuthenticationError"
 

@@ -1,4 +1,4 @@
-"""Acknowledged means recorded: the server is killed (SIGKILL) again and again under play, and no counted step is missing."""
+"""Acknowledged means recorded: however often the server is killed (SIGKILL) under play, no counted step is missing."""
 
 from __future__ import annotations
 

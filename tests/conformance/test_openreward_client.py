@@ -1,9 +1,10 @@
-"""What only the openreward client does: bare paths with X-Deployment, variants, messages, terminal tools, group scores."""
+"""What only the openreward client does: bare paths, X-Deployment, variants, messages, terminal tools, group scores."""
 
 from __future__ import annotations
 
 import pytest
 from openreward.api.environments.types import GroupCandidate, Message, TextBlock
+from openreward.api.errors import ToolCallError
 
 from tests.conformance.clients import OpenRewardClient
 from tests.conformance.record import Recorded
@@ -95,7 +96,7 @@ def test_it_tells_the_version(openreward: OpenRewardClient) -> None:
 def test_it_goes_on_after_a_call_that_came_too_late(openreward: OpenRewardClient) -> None:
     with openreward.environment("echo").session(split="train", index=0) as session:
         session.call_tool("finish", {})
-        with pytest.raises(Exception, match="has finished") as refusal:
+        with pytest.raises(ToolCallError, match="has finished") as refusal:
             session.call_tool("echo", {"text": "more"})
         assert refusal.value.reason == "episode_finished"
         assert session.get_prompt()

@@ -24,11 +24,9 @@ def test_it_binds_a_nameless_session_by_its_first_call(ors: OrsClient, record: R
 
 
 def test_it_tells_the_first_call_that_its_environment_lacks_the_index(ors: OrsClient) -> None:
-    with ors.environment("orsecho").session(
-        split="train", index=2
-    ) as session:  # Echo has a third task, OrsEcho has not
-        with pytest.raises(RuntimeError, match="Invalid index"):
-            session.call_tool("echo", {"text": "late"})
+    session = ors.environment("orsecho").session(split="train", index=2)  # which Echo has
+    with session, pytest.raises(RuntimeError, match="Invalid index"):
+        session.call_tool("echo", {"text": "late"})
 
 
 def test_it_opens_sessions_for_discovery_without_recording_them(ors: OrsClient, record: Recorded) -> None:

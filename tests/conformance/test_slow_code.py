@@ -39,7 +39,7 @@ def test_it_answers_others_at_once(server: LiveServer, tmp_path: Path, environme
     with Agent(server).open({"id": 1}, "slow") as other, ThreadPoolExecutor(SESSIONS) as players:
         blocked = [players.submit(play_blocked, server, environment, where, log) for _ in range(SESSIONS)]
         eventually(lambda: len(lines(log)) == SESSIONS)
-        durations = []
+        durations: list[float] = []
         while not any(player.done() for player in blocked) and len(durations) < 20:
             started = time.monotonic()
             other.call("echo", {"text": "hi"})

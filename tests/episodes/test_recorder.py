@@ -27,7 +27,12 @@ def test_it_records_how_an_episode_began() -> None:
     episode = Episode.objects.select_related("task").get()
     assert (episode.environment, episode.split, episode.task_index) == (echo, split, -3)
     assert (episode.task.environment, episode.task.spec) == (echo, '{"id": 1}')
-    assert (episode.session_id, episode.user_agent, episode.key_label, episode.player) == ("s1", "ors/0.1.0", "lab", "agent")
+    assert (episode.session_id, episode.user_agent, episode.key_label, episode.player) == (
+        "s1",
+        "ors/0.1.0",
+        "lab",
+        "agent",
+    )
     assert (episode.status, episode.cause, episode.created, episode.ended) == ("running", "", moment(NOON), None)
 
 
@@ -61,7 +66,9 @@ def test_it_records_a_refused_step_without_output() -> None:
 
 
 def test_it_records_the_end_with_its_counts() -> None:
-    end = episode_ended(steps=3, refused=1, return_sum=1.5, return_last=None, return_max=1.0, return_mean=0.5, detail="done")
+    end = episode_ended(
+        steps=3, refused=1, return_sum=1.5, return_last=None, return_max=1.0, return_mean=0.5, detail="done"
+    )
     record((episode_started(),), (end,))
     episode = Episode.objects.get()
     assert (episode.status, episode.cause, episode.detail, episode.is_probe) == ("ended", "finished", "done", False)
@@ -216,3 +223,10 @@ def test_it_makes_again_what_was_deleted_meanwhile() -> None:
 
     assert run(play) == 0
     assert Episode.objects.select_related("tools").get(pk=2).tools is not None
+
+
+def test_it_records_more_than_one_transaction_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("episodes.writer.MOST_CHARACTERS", 1000)
+    outputs = [f'"{index}{"x" * 700}"' for index in range(20)]
+    record((episode_started(),), *[(step_taken(index=n, output_json=text),) for n, text in enumerate(outputs)])
+    assert list(Step.objects.order_by("index").values_list("output", flat=True)) == outputs

@@ -23,7 +23,9 @@ def test_it_tells_a_call_again_after_a_restart() -> None:
 
 
 def test_it_tells_a_refusal_again() -> None:
-    record((episode_started(), step_taken(status="refused", output_json=None, error="no such tool", reason="not_found")))
+    record(
+        (episode_started(), step_taken(status="refused", output_json=None, error="no such tool", reason="not_found"))
+    )
     assert recall("session-1", "call-0") == RecalledCall("", "refused", None, "no such tool", "not_found")
 
 

@@ -29,7 +29,7 @@ async def test_list_environments(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("path", ["/tools", "/echo/tools", "/ECHO/tools", "//echo//tools", "/Echo//tools"])
 async def test_tools(client: httpx.AsyncClient, path: str) -> None:
-    body = (await client.get(path)).json()
+    body = (await client.get(f"http://localhost{path}")).json()
     assert [set(tool) for tool in body["tools"]] == [{"name", "description", "input_schema"}] * 2
     assert (body["tools"][1]["name"], body["tools"][1]["input_schema"]) == ("finish", None)
     assert (body["terminal_tool"], body["supports_score_group"]) == (None, False)

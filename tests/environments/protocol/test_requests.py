@@ -16,6 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 GETS = {"health", "version", "list_environments", "tools", "splits", "prompt", "messages", "task_tools"}
 WITH_BODY = ["/tasks", "/num_tasks", "/task", "/task_range", "/create", "/call", "/score_group"]
 ENDPOINTS = [f"/{word}" for word in [*ROOT, *OF_AN_ENVIRONMENT]] + [f"/echo/{word}" for word in OF_AN_ENVIRONMENT]
+ENDPOINTS.remove("/tasks")  # a page for every method but POST
 
 
 def method_of(path: str) -> str:
@@ -26,14 +27,16 @@ def method_of(path: str) -> str:
 
 
 @pytest.mark.parametrize("path", ENDPOINTS)
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "GET", "POST", "get", "X"])
-async def test_another_method_is_refused_with_the_right_one(client: httpx.AsyncClient, path: str, method: str) -> None:
-    if method.upper() == method_of(path) or (method == "GET" and path == "/tasks"):
-        pytest.skip("served")
-    answer = await client.request(method, path)
-    assert (answer.status_code, answer.headers["allow"]) == (405, method_of(path))
-    assert answer.json() == {"detail": "Method Not Allowed"}
-    assert not [name for name in answer.headers if name.startswith("access-control")]
+async def test_another_method_is_refused_with_the_right_one(client: httpx.AsyncClient, path: str) -> None:
+    for method in {"HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "GET", "POST", "X"} - {method_of(path)}:
+        answer = await client.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, method_of(path))
+        assert answer.headers["content-type"] == "application/json"
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+async def test_a_refused_method_is_told_in_json(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/tools")).json() == {"detail": "Method Not Allowed"}
 
 
 @pytest.mark.parametrize("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/v1/rollouts", "/v1/runs/x", "/%00"])
@@ -50,7 +53,7 @@ async def test_the_platforms_paths_are_no_environments(client: httpx.AsyncClient
 
 @pytest.mark.parametrize("path", ["/echo/tools/", "/health/", "//health//", "/tasks/", "/nope/"])
 async def test_a_trailing_slash_is_redirected(client: httpx.AsyncClient, path: str) -> None:
-    answer = await client.post(f"{path}?a=b%20c")
+    answer = await client.post(f"http://localhost{path}?a=b%20c")
     expected = "http://localhost/" + path.strip("/") + "?a=b%20c"
     assert (answer.status_code, answer.headers["location"]) == (307, expected)
 

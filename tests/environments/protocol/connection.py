@@ -1,0 +1,63 @@
+"""Connection: one request against the ASGI application event by event, for streams and for clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from orsweb import asgi
+
+DEADLINE_SECONDS = 10.0
+
+
+class Connection:
+    """A POST of `body` to `path`. `more_body` chunks follow when the test says so."""
+
+    def __init__(self, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, more_body: bool = False) -> None:
+        pairs = {"Host": "localhost", "Content-Type": "application/json", **headers}
+        self._scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "scheme": "http",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in pairs.items()],
+        }
+        self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.feed(content, more_body=more_body)
+        self.answer = asyncio.ensure_future(asgi.application(self._scope, self._incoming.get, self._outgoing.put))
+
+    def feed(self, content: bytes, *, more_body: bool = False) -> None:
+        self._incoming.put_nowait({"type": "http.request", "body": content, "more_body": more_body})
+
+    def leave(self) -> None:
+        """The client closes the connection."""
+        self._incoming.put_nowait({"type": "http.disconnect"})
+
+    async def next(self) -> dict[str, Any]:
+        """The next ASGI event of the answer."""
+        return await asyncio.wait_for(self._outgoing.get(), DEADLINE_SECONDS)
+
+    async def piece(self) -> str:
+        """The next bytes of the body, as text."""
+        while (event := await self.next())["type"] != "http.response.body":
+            pass
+        return event["body"].decode()  # type: ignore[no-any-return]
+
+    async def rest(self) -> str:
+        """The body up to its end."""
+        text, has_more = "", True
+        while has_more:
+            event = await self.next()
+            if event["type"] == "http.response.body":
+                text += event["body"].decode()
+                has_more = event.get("more_body", False)
+        return text
+
+    async def gone(self) -> None:
+        """Wait until the server has noticed that the client left, or has answered."""
+        await asyncio.wait_for(self.answer, DEADLINE_SECONDS)
