@@ -3,8 +3,9 @@
     python -m benchmarks.record_cost [--episodes 4000] [--agents 32]
 
 Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for each step's commit, as sessions do. The same
-load on a record that keeps nothing is subtracted. Runs on SQLite in a temporary directory, or on DATABASE_URL's server in
-a database that is made for it and dropped. A PostgreSQL server's own CPU is measured when it runs on this machine.
+load on a record that keeps nothing is subtracted. Runs on SQLite in a temporary directory, or on the server that
+DATABASE_URL names, in a database that is made for it and dropped; the CPU of that server's processes is shown when it
+runs on this machine.
 """
 
 from __future__ import annotations

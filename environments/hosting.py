@@ -123,7 +123,9 @@ class Hosted:
     def check_toolset(self, name: str | None) -> None:
         """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
         if name is not None and name not in self.session_toolsets:
-            raise InvalidRequest(f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {sorted(self.session_toolsets)}")
+            raise InvalidRequest(
+                f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {sorted(self.session_toolsets)}"
+            )
 
     @cached_property
     def supports_score_group(self) -> bool:

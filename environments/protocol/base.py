@@ -19,7 +19,7 @@ from environments import wiring
 from environments.errors import InvalidRequest
 from environments.hosting import Hosted
 from environments.protocol.auth import KeyAuthentication
-from environments.protocol.errors import Unprocessable, malformed, mistyped, respond
+from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
 from environments.runtime.service import SessionService
@@ -106,7 +106,7 @@ class ProtocolView(APIView):
         try:
             return model.model_validate_json(request.content)
         except ValidationError as error:
-            if error.errors(include_url=False, include_context=False, include_input=False)[0]["type"] != "json_invalid":
+            if not is_malformed_json(error):
                 return mistyped(error, model)
         try:  # Python's reader takes what clients may send and pydantic's refuses: lone surrogates
             return model.model_validate(parsed_json(request.content))

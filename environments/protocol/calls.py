@@ -27,14 +27,15 @@ class WatchedCall(ProtocolView):
     """What both kinds of call share."""
 
     async def watch(self, sid: str, call: Call) -> Response:
-        call.join(self.http_request.has_disconnected)
+        has_left = self.http_request.has_disconnected
+        call.join(has_left)
         is_done = await call.wait(FAST_SECONDS)
         if is_done and call.result is not None and len(call.result.data) <= LARGE_CHARACTERS:
-            call.is_delivered = call.is_delivered or not self.http_request.has_disconnected()
+            call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)
             return sse.whole_response(sse.whole(call))
         on_leave = partial(self.service.leave, sid, call)
-        return sse.stream_response(sse.stream(call, self.service.limits.keepalive_seconds, on_leave))
+        return sse.stream_response(sse.stream(call, self.service.limits.keepalive_seconds, has_left, on_leave))
 
 
 class CallTool(WatchedCall):

@@ -44,7 +44,7 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 
 
 MOST_PROBLEMS = 100
-"""Told of one body; a million unknown fields are no reason for a million objects."""
+"""Listed of one body. More are not even looked at: a million unknown fields would take a minute of everybody's time."""
 
 
 class Unprocessable(errors.OrsError):
@@ -60,13 +60,26 @@ def malformed(text: str) -> Unprocessable:
 
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
+    count = error.error_count()
+    if count > MOST_PROBLEMS:
+        return Unprocessable(
+            [_problem("too_many_problems", [], f"{count} problems; at most {MOST_PROBLEMS} are listed")]
+        )
     problems = []
-    for one in error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]:
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
         text = one["msg"]
         if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
             text += f"; allowed: {', '.join(model.model_fields)}"
         problems.append(_problem(one["type"], list(one["loc"]), text))
     return Unprocessable(problems)
+
+
+def is_malformed_json(error: ValidationError) -> bool:
+    """Whether pydantic's reader refused the text itself."""
+    if error.error_count() > 1:
+        return False
+    [problem] = error.errors(include_url=False, include_context=False, include_input=False)
+    return problem["type"] == "json_invalid"
 
 
 def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:

@@ -68,18 +68,19 @@ class ProtocolHandler:
         """Fill `request.content`, or say why not."""
         most = self._most_body_bytes
         length = request.META.get("CONTENT_LENGTH", "0")
-        if length.isdigit() and int(length) > most:
+        if length.isdecimal() and int(length) > most:
             return _too_large(length, most)
-        message = await receive()
-        body = message.get("body", b"")
-        while message.get("more_body"):
+        pieces: list[bytes] = []
+        size, has_more = 0, True
+        while has_more:
             message = await receive()
-            body += message.get("body", b"")
-            if len(body) > most:
+            if message["type"] == "http.disconnect":
+                return GONE
+            pieces.append(message.get("body", b""))
+            size, has_more = size + len(pieces[-1]), message.get("more_body", False)
+            if size > most:
                 return _too_large(f"over {most}", most)
-        if message["type"] == "http.disconnect":
-            return GONE
-        request.content = body
+        request.content = b"".join(pieces)
         return None
 
     async def _answer(self, request: HttpRequest) -> Response:

@@ -84,7 +84,7 @@ def _header_secrets(header: str) -> dict[str, str]:
         secrets: dict[str, str] = {
             name: secret["value"] for name, secret in json.loads(base64.b64decode(header, validate=True)).items()
         }
-    except (binascii.Error, ValueError, AttributeError, KeyError, TypeError):
+    except (binascii.Error, ValueError, AttributeError, KeyError, TypeError, RecursionError):
         secrets = {"": None}  # type: ignore[dict-item]
     if not all(isinstance(value, str) for value in secrets.values()):
         raise InvalidRequest('X-Secrets must be base64 of a JSON object {name: {"value": string}}')

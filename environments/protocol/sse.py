@@ -48,6 +48,11 @@ def comment() -> bytes:
     return f": ping - {time.strftime('%Y-%m-%d %H:%M:%S+00:00', time.gmtime())}\n\n".encode()
 
 
+def opening(call: Call) -> bytes:
+    """The first event; a client may have chosen an id that some readers would take for several lines."""
+    return event("task_id", _LINE_ENDS.sub("\n", call.task_id))
+
+
 def events(result: Result) -> list[bytes]:
     """The closing events: `chunk`s and `end`, or `error`."""
     if result.event == "error":
@@ -84,24 +89,27 @@ def whole(call: Call) -> bytes:
     """Every event of a finished call."""
     assert call.result is not None
     told = events(call.result)
-    return b"".join([event("task_id", call.task_id), *told] if call.task_id else told)
+    return b"".join([opening(call), *told] if call.task_id else told)
 
 
-async def stream(call: Call, keepalive_seconds: float, on_leave: Callable[[], None]) -> AsyncGenerator[bytes, None]:
+async def stream(
+    call: Call, keepalive_seconds: float, has_left: Callable[[], bool], on_leave: Callable[[], None]
+) -> AsyncGenerator[bytes, None]:
     """Events as they come: the id at once, comments while the call runs, the result.
 
-    `on_leave` is called once, when everything was sent or the client has gone.
+    `on_leave` is called once, when everything was sent or the client has gone. `has_left` says whether it has gone:
+    what is sent to a lost connection vanishes without an error.
     """
     try:
         if call.task_id:
-            yield event("task_id", call.task_id)
+            yield opening(call)
         while not await call.wait(keepalive_seconds):
             yield comment()
         assert call.result is not None
         told = events(call.result)
         for start in range(0, len(told), TOGETHER):
             yield b"".join(told[start : start + TOGETHER])
-        call.is_delivered = True
+        call.is_delivered = call.is_delivered or not has_left()
     finally:
         on_leave()
 

@@ -46,6 +46,16 @@ def test_it_gives_an_orphaned_run_to_the_same_request(server: LiveServer, log: P
     assert lines(log).count("wait starts") == 1
 
 
+def test_it_tells_a_large_result_again_that_was_lost_on_the_way(server: LiveServer, record: Recorded) -> None:
+    large = {"size_bytes": 8_000_000}
+    with Agent(server).open({"id": 1}, "raises") as agent:
+        lost = agent.begin("huge", large)
+        lost.hear(b"event: chunk")
+        lost.drop()
+        assert len(agent.call("huge", large).text) == large["size_bytes"]
+    assert len(record.steps(agent.sid)) == 1
+
+
 def test_it_runs_the_same_request_again_when_the_first_was_answered(server: LiveServer, log: Path) -> None:
     with Agent(server).open({"log": str(log)}, "counter") as agent:
         assert [agent.call("count").text for _ in range(3)] == ["1", "2", "3"]

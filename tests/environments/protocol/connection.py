@@ -15,7 +15,9 @@ DEADLINE_SECONDS = 10.0
 class Connection:
     """A POST of `body` to `path`. `more_body` chunks follow when the test says so."""
 
-    def __init__(self, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, more_body: bool = False) -> None:
+    def __init__(
+        self, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, more_body: bool = False
+    ) -> None:
         pairs = {"Host": "localhost", "Content-Type": "application/json", **headers}
         self._scope = {
             "type": "http",

@@ -48,7 +48,10 @@ async def count(client: httpx.AsyncClient, header: dict[str, str], **more: Any) 
 async def test_a_fast_call_is_one_body(client: httpx.AsyncClient) -> None:
     answer = await client.post("/call", json=call("count"), headers=await opened(client, "counter"))
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert {answer.headers[name] for name in ("cache-control", "x-accel-buffering", "connection")} >= {"no", "keep-alive"}
+    assert {answer.headers[name] for name in ("cache-control", "x-accel-buffering", "connection")} >= {
+        "no",
+        "keep-alive",
+    }
     (_, task_id), (_, data) = events(answer.text)
     assert answer.text == f"event: task_id\ndata: {task_id}\n\nevent: end\ndata: {data}\n\n"
     assert len(task_id) == 32 and json.loads(data)["ok"] is True
@@ -260,10 +263,15 @@ async def test_a_wrong_number_of_scores_is_an_error_event(client: httpx.AsyncCli
 
 async def test_an_environment_without_it_scores_no_group(client: httpx.AsyncClient) -> None:
     answer = await client.post("/score_group", json={"candidates": []}, headers=await opened(client, "counter"))
-    assert (answer.status_code, answer.json()["detail"]) == (404, "Environment 'counter' does not implement score_group")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "Environment 'counter' does not implement score_group",
+    )
 
 
-@pytest.mark.parametrize("block", [{"type": "text"}, {"type": "tool_result", "tool_call_id": "1", "blocks": []}, {"type": "x"}])
+@pytest.mark.parametrize(
+    "block", [{"type": "text"}, {"type": "tool_result", "tool_call_id": "1", "blocks": []}, {"type": "x"}]
+)
 async def test_a_wrong_candidate_is_refused(client: httpx.AsyncClient, block: Any) -> None:
     wrong = {"candidates": [{"messages": [{"role": "assistant", "blocks": [block]}]}]}
     answer = await client.post("/score_group", json=wrong, headers=await opened(client, "scored"))

@@ -39,7 +39,9 @@ async def test_a_refused_method_is_told_in_json(client: httpx.AsyncClient) -> No
     assert (await client.post("/tools")).json() == {"detail": "Method Not Allowed"}
 
 
-@pytest.mark.parametrize("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/v1/rollouts", "/v1/runs/x", "/%00"])
+@pytest.mark.parametrize(
+    "path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/v1/rollouts", "/v1/runs/x", "/%00"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_an_unknown_path_is_told_in_json(client: httpx.AsyncClient, path: str, method: str) -> None:
     answer = await client.request(method, path)
@@ -58,7 +60,9 @@ async def test_a_trailing_slash_is_redirected(client: httpx.AsyncClient, path: s
     assert (answer.status_code, answer.headers["location"]) == (307, expected)
 
 
-@pytest.mark.parametrize("path", ["/a%0Ab/", "/%E2%80%A8é/", "/\\evil.example/", "/%5Cevil.example/x/", "//evil.example/"])
+@pytest.mark.parametrize(
+    "path", ["/a%0Ab/", "/%E2%80%A8é/", "/\\evil.example/", "/%5Cevil.example/x/", "//evil.example/"]
+)
 async def test_a_redirect_stays_here_whatever_the_path_holds(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(f"http://localhost{path}")
     assert answer.status_code == 307
@@ -159,7 +163,13 @@ async def test_an_unknown_field_is_told_with_the_known_ones(client: httpx.AsyncC
 
 async def test_no_refusal_repeats_a_value(client: httpx.AsyncClient) -> None:
     secret = "hunter2-hunter2"
-    wrong = {"task_spec": secret, "split": [secret], "secrets": {"a": {"deep": secret}}, "index": secret, "env_name": [secret]}
+    wrong = {
+        "task_spec": secret,
+        "split": [secret],
+        "secrets": {"a": {"deep": secret}},
+        "index": secret,
+        "env_name": [secret],
+    }
     answer = await client.post("/create", json=wrong, headers={"X-Session-ID": fresh_id()})
     assert answer.status_code == 422 and secret not in answer.text and len(answer.json()["detail"]) == 5
 
@@ -202,7 +212,17 @@ async def test_a_deep_task_is_read_or_refused(client: httpx.AsyncClient, depth: 
 
 # --- the session's id ------------------------------------------------------------------------------------------------
 
-WITH_SESSION = ["/create", "/ping", "/delete", "/delete_session", "/prompt", "/messages", "/task_tools", "/call", "/score_group"]
+WITH_SESSION = [
+    "/create",
+    "/ping",
+    "/delete",
+    "/delete_session",
+    "/prompt",
+    "/messages",
+    "/task_tools",
+    "/call",
+    "/score_group",
+]
 
 
 def sensible(path: str) -> dict[str, Any]:
@@ -238,7 +258,9 @@ async def test_a_bad_id_is_refused(client: httpx.AsyncClient, path: str, sid: by
     assert (answer.status_code, answer.json()) == (400, {"detail": detail})
 
 
-@pytest.mark.parametrize("path", ["/ping", "/prompt", "/messages", "/task_tools", "/call", "/score_group", "/echo/call"])
+@pytest.mark.parametrize(
+    "path", ["/ping", "/prompt", "/messages", "/task_tools", "/call", "/score_group", "/echo/call"]
+)
 async def test_an_unknown_session_is_told(client: httpx.AsyncClient, path: str) -> None:
     body = sensible(path.removeprefix("/echo"))
     headers = body["headers"] | {"X-Session-ID": "never-opened"}

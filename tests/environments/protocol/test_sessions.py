@@ -22,7 +22,9 @@ async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
     assert uuid.UUID(answer.json()["sid"]).version == 4
 
 
-@pytest.mark.parametrize("accept", ["text/event-stream", "text/event-stream, */*", "application/json, text/event-stream"])
+@pytest.mark.parametrize(
+    "accept", ["text/event-stream", "text/event-stream, */*", "application/json, text/event-stream"]
+)
 async def test_create_session_streams_to_who_accepts_it(client: httpx.AsyncClient, accept: str) -> None:
     answer = await client.post("/create_session", json={"env": {"x": 1}}, headers={"Accept": accept})
     (first, sid), (last, data) = events(answer.text)
@@ -197,9 +199,7 @@ async def test_a_run_is_named_by_reserved_secrets(client: httpx.AsyncClient) -> 
     secrets = {"orsweb_run": "grpo-7", "orsweb_step": "12", "orsweb_model": "small", "orsweb_seed": "3"}
     header = await opened(client, secrets=secrets)
     await client.post("/delete", headers=header)
-    episode = await in_database(
-        lambda: Episode.objects.select_related("run").get(session_id=header["X-Session-ID"])
-    )
+    episode = await in_database(lambda: Episode.objects.select_related("run").get(session_id=header["X-Session-ID"]))
     assert episode.run is not None
     assert (episode.run.name, episode.run_step, episode.model) == ("grpo-7", 12, "small")
 

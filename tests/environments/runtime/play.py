@@ -1,8 +1,8 @@
 """Play: live play in this process, without HTTP and without a database.
 
-    async with Play(Echo) as play:
-        await play.open("s")
-        assert (await play.answer("s", "echo", text="hi")).text == "hi"
+async with Play(Echo) as play:
+    await play.open("s")
+    assert (await play.answer("s", "echo", text="hi")).text == "hi"
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class Play:
             values.setdefault("spec", {"id": sid})
         await within(self.service.create(NewSession(sid=sid, environment=name, **values)))
 
-    async def start(self, sid: str, tool: str, *, task_id: str | None = None, named: str | None = None, **input: Any) -> Call:
+    async def start(
+        self, sid: str, tool: str, *, task_id: str | None = None, named: str | None = None, **input: Any
+    ) -> Call:
         """The call, running or not; with one reader."""
         request = wire.ToolCall(name=tool, input=input, task_id=task_id)
         call = await within(self.service.call(sid, "", named, request))

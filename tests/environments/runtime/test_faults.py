@@ -39,7 +39,9 @@ async def test_it_tells_a_fault_and_goes_on(tool: str, text: str, reason: str) -
     assert (echo.status, echo.index) == ("ok", 1)
 
 
-@pytest.mark.parametrize(("tool", "text"), [("recoverable", "try the other door"), ("lookup", "KeyError: 'no such door'")])
+@pytest.mark.parametrize(
+    ("tool", "text"), [("recoverable", "try the other door"), ("lookup", "KeyError: 'no such door'")]
+)
 async def test_it_answers_a_recoverable_error(tool: str, text: str) -> None:
     async with Play(Raises) as play:
         await play.open("s")

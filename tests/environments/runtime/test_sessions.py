@@ -282,7 +282,9 @@ class SlowTasks(Echo):
 async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: str | None) -> None:
     async with Play(SlowTasks) as play:
         if environment is None:
-            await within(asyncio.gather(play.open("s", split="train", index=0), asyncio.to_thread(Staged.doors["work"].set)))
+            await within(
+                asyncio.gather(play.open("s", split="train", index=0), asyncio.to_thread(Staged.doors["work"].set))
+            )
             Staged.doors["work"].clear()
             work: Any = await play.start("s", "echo", text="x")
         else:

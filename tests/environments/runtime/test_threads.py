@@ -239,5 +239,3 @@ async def test_a_plain_tool_answers_from_its_thread() -> None:
         await play.open("s")
         body = (await play.answer("s", "echo", text="hi")).body
     assert body["output"]["metadata"]["thread"] != threading.get_ident()
-
-
