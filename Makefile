@@ -8,6 +8,8 @@ BIN := .venv/bin
 ENV ?=
 OPTIONS ?=
 TESTS ?= tests
+comma := ,
+space := $() $()
 
 .PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench clean
 
@@ -27,7 +29,7 @@ serve: migrate
 
 # daphne, restarting whenever a file changes: for people who write environments.
 runserver: migrate
-	@ORSWEB_ENVIRONMENTS="$(ENV)" $(BIN)/python manage.py runserver $(OPTIONS)
+	@ORSWEB_ENVIRONMENTS="$(subst $(space),$(comma),$(strip $(ENV)))" $(BIN)/python manage.py runserver $(OPTIONS)
 
 test: test-sqlite test-postgresql
 

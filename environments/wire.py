@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 MOST_DEPTH = 200
-"""Levels of nesting that a body may have; pydantic's reader has the same limit. Writers recurse, so none may be deeper."""
+"""Levels of nesting that a body may have, by pydantic's reader too; writers recurse and could not write it again."""
 
 JSONObject = Mapping[str, Any]
 SplitType = Literal["train", "validation", "test"]

@@ -1,4 +1,4 @@
-"""The two doors of the runtime for tests without a database: a list that commits on demand, and tasks asked of classes."""
+"""The two doors of the runtime without a database: a list that commits on demand, and tasks asked of classes."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Mask:
         return text
 
     def json(self, text: str) -> str:
-        """Masked ASCII JSON text. Strings are masked one by one, for a match in the raw text could cut an escape in two;
+        """Masked ASCII JSON text. Strings are masked one by one, for a match in raw text could cut an escape in two;
         the rest stays as it is, however deep, and numbers keep their digits.
         """
         if not any(form in text for form in self._forms):

@@ -108,7 +108,10 @@ class Agent:
         head = (
             f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
         )
-        pending = Pending(socket.create_connection(self._address, timeout=30))
+        pending = Pending(socket.socket())
+        pending.socket.settimeout(30)
+        pending.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # what is not read stays with the server
+        pending.socket.connect(self._address)
         pending.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return pending
 

@@ -14,7 +14,7 @@ from tests.environments.protocol.serving import serving
 
 @pytest.fixture(scope="module")
 def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """In place of pytest-django's: the test database for a whole file, whose tests share a server; emptied afterwards."""
+    """For pytest-django's: the test database for a whole file, whose tests share a server; emptied afterwards."""
     with django_db_blocker.unblock():
         yield
         call_command("flush", interactive=False, verbosity=0)

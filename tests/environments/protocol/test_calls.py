@@ -11,10 +11,10 @@ import pytest
 import pytest_asyncio
 
 from episodes.models import Step
-from tests.envs import GATES, PASSED
 from tests.environments.protocol.connection import Connection
 from tests.environments.protocol.serving import error, events, in_database, opened, result, serving
 from tests.environments.runtime.play import until
+from tests.envs import GATES, PASSED
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -72,7 +72,7 @@ async def test_an_index_beyond_either_end_is_refused(client: httpx.AsyncClient, 
 
 @pytest.mark.parametrize("index", ["2.5", "null", '"two"', "[2]", "1e400", "NaN", "9" * 5000])
 async def test_an_index_that_is_no_number_is_refused(client: httpx.AsyncClient, index: str) -> None:
-    answer = await client.post("/task", **raw('{"split": "train", "index": %s}' % index))
+    answer = await client.post("/task", **raw(f'{{"split": "train", "index": {index}}}'))
     assert answer.status_code == 422 and answer.json()["detail"][0]["loc"][0] == "body"
 
 

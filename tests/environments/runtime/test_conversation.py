@@ -6,8 +6,8 @@ import json
 
 from environments.runtime.conversation import as_blocks, as_messages
 from environments.wire import ImageBlock, Message, TextBlock
-from tests.envs import Conversation, Echo
 from tests.environments.runtime.play import Play, within
+from tests.envs import Conversation, Echo
 
 HI = TextBlock(text="hi")
 

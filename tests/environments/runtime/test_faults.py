@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from environments import Blocks, TextBlock, ToolError, ToolOutput, tool
+from environments.errors import EnvironmentFault, SessionNotFound
+from tests.environments.runtime.play import Play, ended, within
 from tests.envs import Echo, FailingConstructor, FailingPrompt, FailingSetup, Raises
 from tests.envs_base import Small, Text, said
-from tests.environments.runtime.play import Play, ended, within
-from environments.errors import EnvironmentFault, SessionNotFound
 
 
 @pytest.mark.parametrize(

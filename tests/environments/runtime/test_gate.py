@@ -11,8 +11,8 @@ from environments.runtime.calls import Call
 from environments.runtime.gate import Gate
 from environments.tools import Tool
 from environments.wire import ToolSpec
-from tests.envs import GATES, PASSED, Gated, Terminal
 from tests.environments.runtime.play import Play, ended, until, within
+from tests.envs import GATES, PASSED, Gated, Terminal
 
 
 @pytest.fixture

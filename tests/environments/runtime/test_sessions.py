@@ -24,9 +24,9 @@ from environments.errors import (
     TooManySessions,
 )
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted
+from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, Secretive, SlowSetup
 from tests.envs_base import Small, said
-from tests.environments.runtime.play import Play, ended, until, within
 
 
 class Staged(Small):

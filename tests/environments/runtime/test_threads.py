@@ -13,9 +13,9 @@ from environments import ToolOutput, Toolset, tool
 from environments.runtime import threads
 from environments.runtime.threads import START_THREADS, Job, ThreadPool
 from environments.runtime.usercode import UserCode
+from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Slow, SyncEcho
 from tests.envs_base import Small, said
-from tests.environments.runtime.play import Play, ended, until, within
 
 
 @pytest.fixture(autouse=True)

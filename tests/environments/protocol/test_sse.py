@@ -1,0 +1,71 @@
+"""How a result is cut: no reader that strips, splits or decodes piece by piece may change it."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from environments import wire
+from environments.protocol.sse import PIECE, event, events, pieces, whole
+from environments.runtime.calls import Call
+from environments.runtime.outcome import Result
+
+TEXTS = [
+    "",
+    "x" * 20_000,
+    " " * 20_000,
+    "word " * 5000,
+    "\t\n\r\u2028\u0085\u00a0" * 3000,
+    "\\" * 9000,
+    '"' * 9000,
+    "é☃😀\ud800" * 3000,
+    "a" * (PIECE - 30) + " " * 300 + "b" * PIECE,
+    "\\u0020" * 3000,
+]
+
+
+def as_result(text: str) -> str:
+    output = wire.ToolOutput(blocks=[wire.TextBlock(text=text)])
+    return '{"ok":true,"output":' + wire.model_json(output) + "}"
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_pieces_are_short_and_neither_begin_nor_end_with_a_blank(text: str) -> None:
+    for piece in pieces(as_result(text)):
+        assert 0 < len(piece) <= PIECE and piece == piece.strip() and piece.isascii() and "\n" not in piece
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_pieces_make_the_same_json(text: str) -> None:
+    assert json.loads("".join(pieces(as_result(text)))) == json.loads(as_result(text))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_mixture_survives(seed: int) -> None:
+    dice = random.Random(seed)
+    text = "".join(dice.choice(["a", " ", "  ", "\\", '"', "\n", "é", " " * 300, "b" * 200]) for _ in range(2000))
+    cut = pieces(as_result(text))
+    assert json.loads("".join(cut))["output"]["blocks"][0]["text"] == text
+    assert all(len(piece) <= PIECE and piece == piece.strip() for piece in cut)
+
+
+@pytest.mark.parametrize("length", [PIECE, PIECE + 1])
+def test_up_to_the_limit_it_is_one_event(length: int) -> None:
+    assert len(events(Result("end", "x" * length))) == (1 if length == PIECE else 2)
+
+
+def test_the_bytes_of_a_short_result() -> None:
+    call = Call("0123", "echo", {})
+    call.finish(Result("end", '{"ok":true}'))
+    assert whole(call) == b'event: task_id\ndata: 0123\n\nevent: end\ndata: {"ok":true}\n\n'
+
+
+def test_an_error_of_several_lines_has_a_line_each() -> None:
+    [told] = events(Result("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
+    assert told == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
+
+
+def test_an_error_may_hold_any_character() -> None:
+    assert event("error", "é \ud800").decode() == "event: error\ndata: é ?\n\n"
