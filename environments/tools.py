@@ -70,12 +70,11 @@ class Tool:
 
     name: str
     spec: ToolSpec
-    input_model: type[BaseModel] | None
-    toolset: type | None
-    shared: bool
-    concurrent: bool
-    runs_alone: bool
-    is_async: bool
+    input_model: type[BaseModel] | None = None
+    toolset: type | None = None
+    shared: bool = True
+    concurrent: bool = False
+    runs_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,6 @@ def _inspect(owner: type, name: str, toolset: type | None, output_type: type) ->
         shared=bool(getattr(function, "_env_tool_shared", True)),
         concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
         runs_alone=runs_alone,
-        is_async=inspect.iscoroutinefunction(function),
     )
 
 

@@ -67,7 +67,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports_of(name: str, *, at_start: bool = False) -> frozenset[str]:
-    """Every module that `name` imports, ours as modules, others by their first part. `at_start`: not within functions."""
+    """What `name` imports: ours as modules, others by their first part. `at_start`: not within functions."""
     tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
     return frozenset(_resolve(full) for full in _imported(tree, at_start=at_start)) - {name}
 

@@ -9,6 +9,7 @@ done within 20 ms is answered with one body instead of a chunked stream.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -109,6 +110,7 @@ async def stream(
         told = events(call.result)
         for start in range(0, len(told), TOGETHER):
             yield b"".join(told[start : start + TOGETHER])
+        await asyncio.sleep(0)  # a connection that broke under these writes is told to be lost in the loop's next round
         call.is_delivered = call.is_delivered or not has_left()
     finally:
         on_leave()

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 
 from environments.runtime.outcome import Result
-from environments.wire import JSONObject
+from environments.wire import JSONObject, value_json
 
 
 class Call:
@@ -53,6 +53,10 @@ class Call:
         self.readers -= 1
         if not self.readers:
             self._has_left = None  # it holds the reader's request
+
+    def asked(self, tool: str, arguments: JSONObject) -> bool:
+        """Whether the request was this very one; in JSON 1, 1.0 and true are different."""
+        return self.tool == tool and self.arguments == arguments and value_json(self.arguments) == value_json(arguments)
 
     @property
     def is_lost(self) -> bool:
@@ -117,11 +121,11 @@ class Calls:
         # those that were rejoined by their id meanwhile have a reader, or their result has reached one
         self._orphans = [call for call in self._orphans if not (call.readers or call.is_delivered)]
         for call in self._orphans:
-            if call.tool == tool and call.arguments == arguments:
+            if call.asked(tool, arguments):
                 self._orphans.remove(call)
                 return call
         for call in self.running:  # the loss of a reader may be known before it is told
-            if call.tool == tool and call.arguments == arguments and call.is_lost:
+            if call.asked(tool, arguments) and call.is_lost:
                 return call
         return None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Coroutine
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -26,6 +27,7 @@ from environments.runtime.outcome import Outcome, failed, faulted, refused
 from environments.runtime.usercode import UserCode, fault_of
 from environments.tools import Tool, ToolTable, find_tools
 
+MOST_PROBLEMS = 100
 EMPTY_BLOCK = wire.TextBlock(text="")
 
 
@@ -33,6 +35,7 @@ class Session:
     __slots__ = (
         "_building",
         "_code",
+        "_extra",
         "_gate",
         "_hosted",
         "_instance",
@@ -47,6 +50,7 @@ class Session:
         self._hosted, self._code, self._limits = hosted, code, limits
         self._table: ToolTable = hosted.tools
         self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # whatever its SDK, it has the same fields
+        self._extra: type | None = None  # the toolset that /create asked for by name
         self._gate = Gate()
         self._instance: Any = None
         self._toolsets: dict[type, Any] | None = None
@@ -56,14 +60,15 @@ class Session:
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> None:
         """Build the instance; `toolset` is one that the class's SDK knows. Raises: EnvironmentFault."""
-        extra = None if toolset is None else self._hosted.session_toolsets[toolset]
+        self._extra = None if toolset is None else self._hosted.session_toolsets[toolset]
         if self._hosted.runs_constructor:
             await self._code.call(self._build, spec, secrets)
         else:
             self._build(spec, secrets)
-        if extra is not None:
-            self._table = self._hosted.tools.with_toolset(find_tools(extra, (), self._hosted.sdk.tool_output), extra)
-            await self._toolset(extra)
+        if self._extra is not None:
+            theirs = find_tools(self._extra, (), self._hosted.sdk.tool_output)
+            self._table = self._hosted.tools.with_toolset(theirs, self._extra)
+            await self._toolset(self._extra)
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
         """In the thread: an instance that came too late for its caller has to be torn down all the same."""
@@ -87,21 +92,12 @@ class Session:
         instance, self._instance = self._instance, None
         try:
             if instance is not None and self._hosted.overrides("teardown"):
-                await self._tear_down(instance, limit)
+                await _within(limit, self._code.call(instance.teardown))
+        except TimeoutError:
+            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
         finally:
             await self._code.settle(0)
             self._code.close()
-
-    async def _tear_down(self, instance: Any, limit: float) -> None:
-        # in a task of its own, which is left behind should it swallow its cancellation
-        work = asyncio.get_running_loop().create_task(self._code.call(instance.teardown))
-        try:
-            await asyncio.wait([work], timeout=limit)
-        finally:
-            work.cancel()
-        if not work.done():
-            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up")
-        await work
 
     # --- what the agent reads -----------------------------------------------------------------------------------------
 
@@ -136,8 +132,11 @@ class Session:
     async def run(self, name: str, arguments: wire.JSONObject) -> Outcome:
         """Run one tool call by the session's rules. Never raises but for cancellation."""
         tool = self._table.by_name.get(name)
+        if tool is None and self._hosted.dispatches_itself:
+            tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None))
         if tool is None:
-            return await self._run_unlisted(name, arguments)
+            known = ", ".join(sorted(self._table.by_name))
+            return refused(f"{name!r} is not a valid tool; this session has: {known}", "not_found")
         if self._is_finished:
             return _over(name, 0.0)
         arrived = time.monotonic()
@@ -150,38 +149,11 @@ class Session:
         finally:
             self._gate.leave(tool)
 
-    async def _run_unlisted(self, name: str, arguments: wire.JSONObject) -> Outcome:
-        """A class that overrides its SDK's `_call_tool` dispatches by itself; for others the tool does not exist."""
-        if not self._hosted.dispatches_itself:
-            known = ", ".join(sorted(self._table.by_name))
-            return refused(f"{name!r} is not a valid tool; this session has: {known}", "not_found")
-        if self._is_finished:
-            return _over(name, 0.0)
-        tool = Tool(
-            name, wire.ToolSpec(name=name, description="", input_schema=None), None, None, True, False, False, True
-        )
-        await self._gate.enter(tool)
-        try:
-            answer = (await self._code.call(self._instance._call_tool, name, arguments)).root
-            if answer.ok:
-                return self._output(name, answer.output, 0.0)
-            return refused(answer.error, getattr(answer, "reason", None) or "tool_error")
-        except EnvironmentFault as fault:
-            return faulted(fault)
-        finally:
-            self._gate.leave(tool)
-
     async def _run_alone(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
-        values: tuple[BaseModel, ...] = ()
         try:
-            if tool.input_model is not None:
-                values = (tool.input_model(**arguments),)
-        except ValidationError as error:
-            return refused(f"Tool input validation error: {error.errors()}", "input_validation", waited_ms=waited_ms)
-        except Exception as error:  # a validator of the author's, or a key that is no keyword
-            return faulted(fault_of(error), waited_ms=waited_ms)
-        try:
-            return self._output(tool.name, await self._answer(tool, values), waited_ms)
+            if self._hosted.dispatches_itself and (self._extra is None or tool.toolset is not self._extra):
+                return await self._run_by_class(tool.name, arguments, waited_ms)
+            return await self._run_method(tool, arguments, waited_ms)
         except ToolError as error:
             return refused(str(error) or "ToolError", "tool_error", waited_ms=waited_ms)
         except EnvironmentFault as fault:
@@ -189,24 +161,40 @@ class Session:
         except TimeoutError:
             self._code.abandon_unawaited()
             limit = self._limits.tool_timeout_seconds
-            return failed(
-                f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)", "timeout", waited_ms=waited_ms
-            )
+            text = f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)"
+            return failed(text, "timeout", waited_ms=waited_ms)
 
-    async def _answer(self, tool: Tool, values: tuple[BaseModel, ...]) -> Any:
-        """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
+    async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
+        """By the class's own `_call_tool`. Raises: as `_limited`."""
+        answer = (await self._limited(self._instance._call_tool, (name, arguments))).root
+        if answer.ok:
+            return self._output(name, answer.output, waited_ms)
+        return refused(answer.error, getattr(answer, "reason", None) or "tool_error", waited_ms=waited_ms)
+
+    async def _run_method(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
+        """Check the input and run the method. Raises: as `_limited`."""
+        values: tuple[BaseModel, ...] = ()
+        try:
+            if tool.input_model is not None:
+                values = (tool.input_model(**arguments),)
+        except ValidationError as error:
+            return refused(f"Tool input validation error: {_problems(error)}", "input_validation", waited_ms=waited_ms)
+        except Exception as error:  # a validator of the author's, or a key that is no keyword
+            return faulted(fault_of(error), waited_ms=waited_ms)
         owner = self._instance if tool.toolset is None else await self._toolset(tool.toolset)
-        method = getattr(owner, tool.name)
+        return self._output(tool.name, await self._limited(getattr(owner, tool.name), values), waited_ms)
+
+    async def _limited(self, method: Any, arguments: tuple[Any, ...]) -> Any:
+        """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
         limit = self._limits.tool_timeout_seconds
         if limit is None:
-            return await self._call(method, values)
-        async with asyncio.timeout(limit):
-            return await self._call(method, values)
+            return await self._call(method, arguments)
+        return await _within(limit, self._call(method, arguments))
 
-    async def _call(self, method: Any, values: tuple[BaseModel, ...]) -> Any:
+    async def _call(self, method: Any, arguments: tuple[Any, ...]) -> Any:
         recoverable = self._hosted.recoverable_errors
         try:
-            return await self._code.call(method, *values, passing=(ToolError, *recoverable))
+            return await self._code.call(method, *arguments, passing=(ToolError, *recoverable))
         except OrsError:
             raise
         except recoverable as error:
@@ -253,6 +241,12 @@ class Session:
             raise EnvironmentFault(type(error).__name__, str(error)) from None
 
 
+def _problems(error: ValidationError) -> str:
+    """Python's repr of pydantic's list, as clients know it; not of a list so long that it would hold up the server."""
+    count = error.error_count()
+    return str(error.errors()) if count <= MOST_PROBLEMS else f"[{count} problems]"
+
+
 def _score(answer: Any) -> wire.GroupScore:
     """Raises: TypeError, ValueError."""
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
@@ -275,3 +269,18 @@ def _build_toolset(cls: type, instance: Any) -> Any:
         return cls(instance)
     except TypeError:
         return cls()
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+    """What `work` returns. It has a task of its own, which is left behind should it swallow its cancellation.
+
+    Raises: TimeoutError, and what `work` raises.
+    """
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+    if not task.done():
+        raise TimeoutError
+    return await task

@@ -183,6 +183,15 @@ def test_it_tells_a_failed_beginning_as_the_environments_fault(
     assert "gave up" in "".join(answer.text for answer in answers)
 
 
+@pytest.mark.parametrize(("secrets", "run"), [({}, "grpo-8"), ({"orsweb_run": "said-in-secrets"}, "said-in-secrets")])
+def test_it_records_the_run_that_the_header_names(
+    server: LiveServer, record: Recorded, secrets: dict[str, str], run: str
+) -> None:
+    with Agent(server, **{"X-Run": "grpo-8"}).open({"id": 1}, "echo", secrets=secrets) as agent:
+        agent.call("finish")
+    assert record.episode(agent.sid).run.name == run
+
+
 def test_it_gives_each_session_a_task_of_its_own(server: LiveServer) -> None:
     for _ in range(2):
         with Agent(server).open(split="train", index=0, env_name="counter") as agent:

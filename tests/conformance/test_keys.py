@@ -72,7 +72,7 @@ def test_it_does_not_repeat_a_wrong_key(guarded: LiveServer) -> None:
 
 
 @CLIENTS
-def test_it_turns_clients_without_a_key_away(guarded: LiveServer, make: type[OrsClient]) -> None:
+def test_it_turns_clients_without_a_key_away(guarded: LiveServer, make: type[OrsClient | OpenRewardClient]) -> None:
     with make(guarded) as client, pytest.raises(Exception, match=r"401|X-API-Key") as refusal:
         client.environment("echo").list_splits()
     assert type(refusal.value).__name__ == "AuthenticationError"
@@ -80,7 +80,7 @@ def test_it_turns_clients_without_a_key_away(guarded: LiveServer, make: type[Ors
 
 @CLIENTS
 def test_it_plays_with_a_key_and_records_its_label(
-    guarded: LiveServer, record: Recorded, make: type[OrsClient]
+    guarded: LiveServer, record: Recorded, make: type[OrsClient | OpenRewardClient]
 ) -> None:
     with make(guarded, api_key=ALICE) as client:
         environment = client.environment("secretive")

@@ -24,7 +24,7 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("cut", ["before the task_id", "after the task_id"])
 @pytest.mark.parametrize("make", [OrsClient, OpenRewardClient])
 def test_it_runs_a_clients_tool_once_when_the_connection_is_lost(
-    server: LiveServer, record: Recorded, log: Path, make: type[OrsClient], cut: Cut
+    server: LiveServer, record: Recorded, log: Path, make: type[OrsClient | OpenRewardClient], cut: Cut
 ) -> None:
     with cutting_proxy(server.port, cut) as proxy, make(server, url=proxy.url) as client:
         environment = client.environment("slow")

@@ -123,7 +123,7 @@ def test_it_finds_a_tool_under_a_wrapping_decorator() -> None:
         async def speak(self, args: Text) -> ToolOutput:
             return said(args.text)
 
-    assert (only(One).input_model, only(One).is_async) == (Text, True)
+    assert only(One).input_model is Text
 
 
 def test_it_finds_inherited_tools_and_respects_an_override_without_mark() -> None:
@@ -139,17 +139,17 @@ def test_it_keeps_task_specific_tools_out_of_the_shared_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "concurrent", "runs_alone", "is_async"),
+    ("name", "concurrent", "runs_alone"),
     [
-        ("hold", False, False, True),
-        ("glance", True, False, True),
-        ("grade", False, True, True),
-        ("block", False, False, False),
+        ("hold", False, False),
+        ("glance", True, False),
+        ("grade", False, True),
+        ("block", False, False),
     ],
 )
-def test_it_reads_the_marks(name: str, concurrent: bool, runs_alone: bool, is_async: bool) -> None:
+def test_it_reads_the_marks(name: str, concurrent: bool, runs_alone: bool) -> None:
     found = table(Gated).by_name[name]
-    assert (found.concurrent, found.runs_alone, found.is_async) == (concurrent, runs_alone, is_async)
+    assert (found.concurrent, found.runs_alone) == (concurrent, runs_alone)
 
 
 def test_it_lets_exclusive_win_over_concurrent() -> None:

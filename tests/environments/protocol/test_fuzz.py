@@ -1,4 +1,4 @@
-"""Random requests: whatever comes, the answer is JSON or a stream, never the server's own fault, and the server lives."""
+"""Random requests: whatever comes, the answer is JSON or a stream, never the server's own fault; and it lives on."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from tests.environments.protocol.serving import events, opened, serving
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SECONDS = 2.0
-FIELDS = (
-    "split index start stop env_name task_spec secrets toolset_name name input task_id candidates messages role blocks "
-    "text type id data mimeType detail reward metadata a b"
-).split()
+FIELDS = [
+    "split", "index", "start", "stop", "env_name", "task_spec", "secrets", "toolset_name", "name", "input",
+    "task_id", "candidates", "messages", "role", "blocks", "text", "type", "id", "data", "mimeType", "detail",
+    "reward", "metadata", "a", "b",
+]  # fmt: skip
 TEXTS = [
     "",
     "train",

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from environments import Blocks, TextBlock, ToolError, ToolOutput, tool
 from environments.errors import EnvironmentFault, SessionNotFound
@@ -114,6 +115,26 @@ async def test_wrong_input_is_refused_with_the_clients_known_words() -> None:
         body = (await play.answer("s", "echo", text=5)).body
     assert body["error"].startswith("Tool input validation error: [{'type': 'string_type', 'loc': ('text',)")
     assert body["reason"] == "input_validation"
+
+
+class Votes(BaseModel):
+    votes: list[int]
+
+
+class Tally(Small):
+    @tool
+    async def tally(self, args: Votes) -> ToolOutput:
+        """Add up."""
+        return said(str(sum(args.votes)))
+
+
+async def test_a_million_wrong_values_hold_nobody_up() -> None:
+    async with Play(Tally) as play:
+        await play.open("s")
+        started = asyncio.get_running_loop().time()
+        body = (await play.answer("s", "tally", votes=["x"] * 1_000_000)).body
+        assert body["error"] == "Tool input validation error: [1000000 problems]"
+        assert asyncio.get_running_loop().time() - started < 5
 
 
 async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:

@@ -102,7 +102,8 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
-    return Tool(name, ToolSpec(name=name, description="", input_schema=None), None, None, True, concurrent, alone, True)
+    spec = ToolSpec(name=name, description="", input_schema=None)
+    return Tool(name, spec, concurrent=concurrent, runs_alone=alone)
 
 
 async def test_it_lets_in_first_come_first_served() -> None:

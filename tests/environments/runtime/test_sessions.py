@@ -1,70 +1,26 @@
-"""How sessions begin, become ready and end, and what each ending leaves on record."""
+"""How sessions begin, become ready and end, and that whatever an author's code does they do end."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from environments import JSONObject, Split, ToolOutput, tool
+from environments import JSONObject, ToolOutput, tool
 from environments.errors import (
     Draining,
     EnvironmentFault,
-    InvalidIndex,
-    InvalidRequest,
-    InvalidSplit,
-    OtherEnvironment,
     SessionDeleted,
     SessionExists,
     SessionNotFound,
     SessionStarting,
     TooManySessions,
 )
-from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted
 from tests.environments.runtime.play import Play, ended, until, within
-from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, Secretive, SlowSetup
+from tests.environments.runtime.staged import SlowTasks, Staged
+from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
 from tests.envs_base import Small, said
-
-
-class Staged(Small):
-    """Each stage that the task names waits, in a thread, until the test lets it go on; `events` tells what happened."""
-
-    events: ClassVar[list[str]] = []
-    doors: ClassVar[dict[str, threading.Event]] = {}
-
-    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
-        super().__init__(task_spec, secrets)
-        self._stage("constructor")
-
-    def setup(self) -> None:
-        self._stage("setup")
-
-    def teardown(self) -> None:
-        self._stage("teardown")
-
-    @tool
-    def work(self) -> ToolOutput:
-        """Wait in a thread."""
-        self._stage("work")
-        return said("worked", 1.0)
-
-    def _stage(self, name: str) -> None:
-        Staged.events.append(f"{name} starts")
-        if name in self.task_spec.get("waits", ()):
-            Staged.doors[name].wait(30)
-        Staged.events.append(f"{name} ends")
-
-
-@pytest.fixture(autouse=True)
-def stages() -> Any:
-    Staged.events.clear()
-    Staged.doors = {name: threading.Event() for name in ("constructor", "setup", "teardown", "work")}
-    yield
-    for door in Staged.doors.values():
-        door.set()
 
 
 def creating(play: Play, sid: str, *waits: str) -> asyncio.Task[None]:
@@ -268,16 +224,6 @@ async def test_an_id_whose_constructor_failed_is_free_again() -> None:
         assert (await play.answer("s", "echo", text="x")).text == "x"
 
 
-class SlowTasks(Echo):
-    """`get_task` waits in a thread."""
-
-    @classmethod
-    def get_task(cls, split: str, index: int) -> JSONObject:  # type: ignore[override]
-        Staged.events.append("get_task starts")
-        Staged.doors["work"].wait(30)
-        return {"id": "slow"}
-
-
 @pytest.mark.parametrize("environment", ["slowtasks", None])
 async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: str | None) -> None:
     async with Play(SlowTasks) as play:
@@ -373,180 +319,3 @@ async def test_a_running_call_is_answered_before_the_drain_ends_its_session() ->
         Staged.doors["work"].set()
         assert (await ended(call)).text == "worked"
         await within(draining)
-
-
-# --- late binding ----------------------------------------------------------------------------------------------------
-
-
-class Elsewhere(Small):
-    """Has a split that Echo has not."""
-
-    @classmethod
-    def list_splits(cls) -> Sequence[Split | str]:
-        return ["extra"]
-
-    @classmethod
-    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [{"id": "extra-0"}]
-
-    @tool
-    async def shout(self) -> ToolOutput:
-        """Say the task's id."""
-        return said(str(self.task_spec["id"]))
-
-
-async def test_a_session_without_a_name_plays_what_its_first_path_names() -> None:
-    async with Play(Echo, Elsewhere) as play:
-        await play.open("s", split="extra", index=0)
-        assert (await play.answer("s", "shout", named="elsewhere")).text == "extra-0"
-    assert [row.environment for row in play.record.of(EpisodeStarted)] == ["elsewhere"]
-
-
-async def test_a_bare_path_binds_to_the_default() -> None:
-    async with Play(Echo, Elsewhere) as play:
-        await play.open("s", split="train", index=1)
-        assert "Task train-1." in await within(play.service.prompt_json("s", "", None))
-
-
-async def test_a_refused_binding_leaves_the_session_unbound() -> None:
-    async with Play(Echo, Elsewhere) as play:
-        await play.open("s", split="extra", index=0)
-        with pytest.raises(InvalidSplit):
-            await within(play.service.prompt_json("s", "", None))
-        refused = await play.answer("s", "echo", text="x")
-        assert refused.event == "error" and "Invalid split 'extra'" in refused.data
-        assert (await play.answer("s", "shout", named="elsewhere")).event == "end"
-    assert len(play.record.steps) == 1
-
-
-@pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
-async def test_nobody_having_the_task_is_told_at_once(split: str, index: int, error: type[Exception]) -> None:
-    async with Play(Echo, Elsewhere) as play:
-        with pytest.raises(error):
-            await play.open("s", split=split, index=index)
-        assert play.service.live_sessions == 0
-
-
-async def test_two_first_paths_that_differ_play_one_environment_and_tell_the_other() -> None:
-    async with Play(Echo, SlowTasks) as play:
-        await play.open("s", split="train", index=0)
-        first = asyncio.ensure_future(play.service.prompt_json("s", "", "slowtasks"))
-        await until(lambda: Staged.events)
-        call = await play.start("s", "echo", named="echo", text="x")
-        Staged.doors["work"].set()
-        assert "Task slow." in await within(first)
-        refused = await ended(call)
-    assert refused.event == "error" and "This session plays 'slowtasks', but the path names 'echo'" in refused.data
-
-
-async def test_a_path_of_another_environment_is_refused() -> None:
-    async with Play(Echo, Elsewhere) as play:
-        await play.open("s")
-        with pytest.raises(OtherEnvironment, match="plays 'echo', but the path names 'elsewhere'"):
-            await play.start("s", "echo", named="elsewhere", text="x")
-        assert (await play.answer("s", "echo", named="ECHO", text="x")).text == "x"
-
-
-async def test_a_late_constructor_failure_is_recorded_and_told_again() -> None:
-    async with Play(Echo, FailingConstructor) as play:
-        await play.open("s", split="train", index=0)
-        for _ in range(2):
-            with pytest.raises(EnvironmentFault, match="the constructor gave up"):
-                await within(play.service.prompt_json("s", "", "failingconstructor"))
-        await within(play.service.delete("s", ""))
-    assert [row.cause for row in play.record.of(EpisodeEnded)] == ["setup_failed"]
-
-
-# --- the record ------------------------------------------------------------------------------------------------------
-
-
-async def test_the_counts_cover_what_ran() -> None:
-    async with Play(Echo) as play:
-        await play.open("s")
-        for tool_name, arguments in (("echo", {"text": "x"}), ("echo", {}), ("nope", {}), ("finish", {}), ("echo", {})):
-            await play.answer("s", tool_name, **arguments)
-        await within(play.service.delete("s", ""))
-    end = play.record.end
-    assert (end.cause, end.steps, end.refused) == ("finished", 2, 3)
-    assert (end.return_sum, end.return_last, end.return_max, end.return_mean) == (pytest.approx(0.6), 0.5, 0.5, 0.3)
-    assert [step.index for step in play.record.steps] == [0, 1, 2, 3, 4]
-
-
-async def test_an_episode_that_ends_on_a_fault_is_not_the_agents_doing() -> None:
-    class Broken(Echo):
-        @tool
-        async def crash(self) -> ToolOutput:
-            """Raise."""
-            raise RuntimeError("broken")
-
-    async with Play(Broken) as play:
-        await play.open("s")
-        await play.answer("s", "crash")
-        await within(play.service.delete("s", ""))
-    assert play.record.end.cause == "env_error"
-
-
-async def test_prompt_and_readiness_are_noted_once() -> None:
-    async with Play(Echo) as play:
-        await play.open("s")
-        for _ in range(2):
-            await within(play.service.prompt_json("s", "", None))
-    notes = play.record.of(EpisodeNoted)
-    assert len(notes) == 1 and notes[0].ready is not None and "Task s." in (notes[0].prompt_json or "")
-
-
-async def test_secrets_are_in_no_row_and_no_error() -> None:
-    secret = "hunter2-hunter2"
-    async with Play(Secretive) as play:
-        await play.open("s", spec={"note": secret}, secrets={"token": secret}, masked=(secret,), user_agent=secret)
-        await within(play.service.prompt_json("s", "", None))
-        for name in ("reveal", "leak", "scold"):
-            assert secret not in (await play.answer("s", name)).data or name != "leak"
-        await play.answer("s", "reveal", more=[secret], task_id=f"t-{secret}")
-    assert secret not in repr(play.record.rows)
-
-
-@pytest.mark.parametrize("where", ["constructor", "setup"])
-async def test_a_secret_in_a_failed_start_is_told_to_nobody(where: str) -> None:
-    secret = "hunter2-hunter2"
-    async with Play(Secretive) as play:
-        with pytest.raises(EnvironmentFault) as told:
-            await play.open("s", spec={"fail": where}, secrets={"token": secret}, masked=(secret,))
-            await within(play.service.prompt_json("s", "", None))
-    assert f"{where} refused ********" in str(told.value) and secret not in told.value.trace
-    assert secret not in repr(play.record.rows)
-
-
-async def test_a_task_nested_too_deeply_is_refused() -> None:
-    spec: Any = "x"
-    for _ in range(5000):
-        spec = {"x": spec}
-    async with Play(Echo) as play:
-        with pytest.raises(InvalidRequest, match="task_spec"):
-            await play.open("s", spec=spec)
-        assert play.service.live_sessions == 0
-
-
-async def test_a_task_of_a_list_is_each_sessions_own() -> None:
-    class Shared(Counter):
-        TASKS: ClassVar[list[JSONObject]] = [{"id": "shared"}]
-
-        @classmethod
-        def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-            return cls.TASKS
-
-    async with Play(Shared) as play:
-        for sid in ("a", "b"):
-            await play.open(sid, "shared", split="train", index=0)
-            assert (await play.answer(sid, "mutate")).text == "1"
-
-
-async def test_nothing_is_answered_before_it_is_durable() -> None:
-    async with Play(Echo) as play:
-        await play.open("s")
-        play.record.holds = True
-        call = await play.start("s", "echo", text="x")
-        await until(lambda: play.record.steps)
-        assert not await call.wait(0.05)
-        play.record.commit()
-        assert (await ended(call)).text == "x"
