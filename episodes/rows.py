@@ -75,11 +75,12 @@ class Batch:
     def write(self) -> None:
         """What others refer to comes first. Raises: django.db.Error."""
         writer = self._writer
-        writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
-        writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
-        writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
-        writer.insert(Step, STEP_COLUMNS, self._steps)
-        writer.update(Episode, END_COLUMNS, self._ends.values())
+        with writer.together():
+            writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
+            writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
+            writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
+            writer.insert(Step, STEP_COLUMNS, self._steps)
+            writer.update(Episode, END_COLUMNS, self._ends.values())
 
     def remember(self) -> None:
         """After the commit: its blobs are known."""

@@ -8,7 +8,8 @@ absolute values.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -42,6 +43,15 @@ class BulkWriter:
         """Like `update`, but None leaves the column as it is."""
         if rows:
             self._run((_sqlite_update if self._is_sqlite else _postgresql_update)(model, columns, "COALESCE"), rows)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """On PostgreSQL the statements within are sent without waiting for the answer to the one before."""
+        if self._is_sqlite:
+            yield
+            return
+        with self._connection.wrap_database_errors, self._connection.connection.pipeline():
+            yield
 
     def time(self, seconds: float | None) -> str | float | None:
         """SQLite keeps naive UTC as text; PostgreSQL converts seconds since the epoch itself."""

@@ -43,7 +43,7 @@ class ProtocolView(APIView):
 
     async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
         request = ProtocolRequest(http_request, self.authenticators)
-        self.request = request
+        self.request, self.http_request = request, http_request
         try:
             self.owner = request.authenticate()
             self.service = wiring.current() or await wiring.open_service()
@@ -61,10 +61,6 @@ class ProtocolView(APIView):
         finally:
             # view, request and handler refer to each other; breaking the cycle spares the garbage collector's pauses
             del self.request, self.http_request, request
-
-    def setup(self, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Django would also keep the arguments on the view and derive HEAD from GET; neither is wanted."""
-        self.request = self.http_request = request
 
     # --- what requests say --------------------------------------------------------------------------------------------
 

@@ -21,12 +21,12 @@ from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
 
+from environments.protocol.base import ProtocolView
 from environments.protocol.request import HttpRequest
 from environments.protocol.response import Response, refusal
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-View = Callable[..., Awaitable[Response]]
 
 log = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ class ProtocolHandler:
 
     def __init__(self) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), "environments.protocol.urls")
-        self._routes: dict[str, tuple[View, dict[str, str]]] = {}
+        self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
         self._most_body_bytes: int = settings.ORSWEB_MAX_BODY_BYTES
 
@@ -89,14 +89,15 @@ class ProtocolHandler:
             return route
         view, kwargs = route
         try:
-            return await view(request, **kwargs)
+            # what as_view's function does, without its two layers
+            return await view().dispatch(request, **kwargs)
         except asyncio.CancelledError:
             raise
         except Exception:
             log.exception("a protocol view failed", method=request.method, path=request.path[:200])
             return refusal(500, "Internal Server Error")
 
-    def _find_route(self, request: HttpRequest) -> tuple[View, dict[str, str]] | Response:
+    def _find_route(self, request: HttpRequest) -> tuple[type[ProtocolView], dict[str, str]] | Response:
         path = re.sub("/{2,}", "/", request.path)
         if path != "/" and path.endswith("/"):
             return refusal(307, "The path has no trailing slash", {"Location": request.url_of(path.rstrip("/"))})
@@ -104,7 +105,8 @@ class ProtocolHandler:
             match = self._resolver.resolve(path)
         except Resolver404:
             return refusal(404, "Not Found")
-        route = (match.func, match.kwargs)
+        view: type[ProtocolView] = match.func.cls  # type: ignore[attr-defined]  # DRF notes it there
+        route = (view, match.kwargs)
         if len(self._routes) < _ROUTES_KEPT:
             self._routes[request.path] = route
         return route

@@ -10,6 +10,8 @@ from django import http
 from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
+CONNECTION = "orsweb.connection"
+"""ASGI extension: `{"is_closed": callable}`."""
 _NAMES_KEPT = 500
 _names: dict[bytes, str] = {}
 
@@ -49,7 +51,13 @@ class HttpRequest(http.HttpRequest):
         return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
     def has_disconnected(self) -> bool:
-        """Whether the client is already gone. Asks without waiting: `receive` answers at once only when it is."""
+        """Whether the client is already gone.
+
+        `serve` says how to know, in the scope's extensions; other servers are asked by a `receive` that is not awaited,
+        for it has an answer at once only when the client is gone.
+        """
+        if (connection := self._scope.get("extensions", {}).get(CONNECTION)) is not None:
+            return bool(connection["is_closed"]())
         asking: Any = self._receive_event()
         try:
             asking.send(None)

@@ -201,6 +201,8 @@ class Sessions:
 
         Raises: EnvironmentFault (setup failed, told anew each time), SessionDeleted, SessionStarting (still at it).
         """
+        if episode.state == "ready":
+            return
         try:
             async with asyncio.timeout(seconds):
                 while episode.state in ("constructing", "setting_up"):
