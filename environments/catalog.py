@@ -59,6 +59,8 @@ class Catalogue:
         hosted = self._registry.get(environment)
         if await self._asks(hosted):
             return await self._source(hosted, split).get(split, index)
+        if (known := self._listed.fresh(hosted.name, split, index)) is not None:
+            return known
         return await self._readers.run(self._listed.get, hosted.name, split, index)
 
     async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -35,6 +36,12 @@ _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
 
 
+FRESH_SECONDS = 0.02
+"""A split's version is asked for at most this often: at hundreds of sessions a second the question, with its way to
+another thread and back, would cost more than the rest of opening a session."""
+_STALE = (0.0, array("q"))
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """A split's tasks by position, as of `version`."""
@@ -46,6 +53,7 @@ class Order:
 class ListedTasks:
     def __init__(self) -> None:
         self._orders: dict[int, Order] = {}
+        self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
         self._rebuilding = threading.Lock()
         self._known_texts = TextCache(TEXT_CACHE_BYTES)
 
@@ -59,7 +67,17 @@ class ListedTasks:
             raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
         [(split_id, version)] = found
         order = self._orders.get(split_id)
-        return order.ids if order and order.version >= version else self._rebuild(split_id, version).ids
+        if order is None or order.version < version:
+            order = self._rebuild(split_id, version)
+        self._fresh[environment, split] = (time.monotonic() + FRESH_SECONDS, order.ids)
+        return order.ids
+
+    def fresh(self, environment: str, split: str, index: int) -> str | None:
+        """The task's text without a look at the database, if one was taken just now and the text is known."""
+        until, ids = self._fresh.get((environment, split), _STALE)
+        if time.monotonic() > until or not -len(ids) <= index < len(ids):
+            return None
+        return self._known_texts.get(ids[index])
 
     def count(self, environment: str, split: str) -> int:
         return len(self.ids(environment, split))

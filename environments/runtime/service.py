@@ -90,7 +90,7 @@ class SessionService:
         episode = await self._enter(sid, owner, named)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
         prompt = await self._host.prompt_json(sid)
-        await self._note(episode, prompt_json=prompt)
+        self._note(episode, prompt_json=prompt)
         return prompt
 
     async def messages_json(self, sid: str, owner: str, named: str | None) -> str:
@@ -98,22 +98,21 @@ class SessionService:
         episode = await self._enter(sid, owner, named)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
         messages = await self._host.messages_json(sid)
-        await self._note(episode, prompt_json=messages)
+        self._note(episode, prompt_json=messages)
         return messages
 
     async def task_tools_json(self, sid: str, owner: str, named: str | None) -> str:
         """JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
         episode = await self._enter(sid, owner, named)
         tools = await self._host.task_tools_json(sid)
-        await self._note(episode, tools_json=tools)
+        self._note(episode, tools_json=tools)
         return tools
 
-    async def _note(
-        self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None
-    ) -> None:
+    def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
+        """Record what was handed out. Not waited for: it is durable before the episode's next step is."""
         note = episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
         if note is not None:
-            await self._sessions.commit(note)
+            self._record.record(note)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
