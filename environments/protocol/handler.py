@@ -53,7 +53,7 @@ class ProtocolHandler:
         if response is None:
             response = await self._answer(request)
         if response is not GONE:
-            await _send(response, receive, send)
+            await _send(request, response, send)
 
     def _refuse_host(self, request: HttpRequest) -> Response | None:
         host = request.META.get("HTTP_HOST", "")
@@ -120,7 +120,7 @@ def _too_large(length: str, most: int) -> Response:
     return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {most}")
 
 
-async def _send(response: Response, receive: Receive, send: Send) -> None:
+async def _send(request: HttpRequest, response: Response, send: Send) -> None:
     body = response.body
     if isinstance(body, bytes):
         headers = (*response.headers, (b"content-length", b"%d" % len(body)))
@@ -128,30 +128,32 @@ async def _send(response: Response, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.body", "body": body})
         return
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.headers})
-    await _send_stream(body, receive, send)
+    try:
+        if request.tells_disconnect:
+            await _send_pieces(request, body, send)
+        else:
+            await _send_watching(request, body, send)
+    finally:
+        await body.aclose()  # so that it can tell whether its end was reached
 
 
-async def _send_stream(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
-    """Send until the generator or the client ends; either way the generator is closed, so that it can tell which."""
-    sending = asyncio.ensure_future(_send_pieces(pieces, send))
-    leaving = asyncio.ensure_future(_until_disconnect(receive))
+async def _send_pieces(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+    async for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        if request.tells_disconnect and request.has_disconnected():
+            return
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_watching(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+    """Under a server that tells of a lost connection only by `receive`: send until the pieces or the client end."""
+    sending = asyncio.ensure_future(_send_pieces(request, pieces, send))
+    leaving = asyncio.ensure_future(request.until_disconnect())
     try:
         await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (sending, leaving):
             task.cancel()
         await asyncio.gather(sending, leaving, return_exceptions=True)
-        await pieces.aclose()
     if not sending.cancelled() and (error := sending.exception()) is not None:
         raise error
-
-
-async def _send_pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
-    async for piece in pieces:
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _until_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -50,14 +50,24 @@ class HttpRequest(http.HttpRequest):
         query = self._scope["query_string"].decode("latin-1")
         return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
+    @property
+    def tells_disconnect(self) -> bool:
+        """Whether the server says in the scope how to know that a connection is lost; `serve` does, daphne does not."""
+        return CONNECTION in self._scope.get("extensions", ())
+
+    async def until_disconnect(self) -> None:
+        """Return when the client has gone; for a request whose body was read."""
+        while (await self._receive_event())["type"] != "http.disconnect":
+            pass
+
     def has_disconnected(self) -> bool:
         """Whether the client is already gone.
 
-        `serve` says how to know, in the scope's extensions; other servers are asked by a `receive` that is not awaited,
-        for it has an answer at once only when the client is gone.
+        Servers that do not tell are asked by a `receive` that is not awaited, for it has an answer at once only when
+        the client is gone.
         """
-        if (connection := self._scope.get("extensions", {}).get(CONNECTION)) is not None:
-            return bool(connection["is_closed"]())
+        if self.tells_disconnect:
+            return bool(self._scope["extensions"][CONNECTION]["is_closed"]())
         asking: Any = self._receive_event()
         try:
             asking.send(None)
