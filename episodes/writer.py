@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from typing import Any
 
 import structlog
 from django.db import (
@@ -26,7 +27,7 @@ from django.db import (
 from environments.runtime.records import Row, StepTaken
 from episodes.known import Known
 from episodes.rows import Batch
-from episodes.sql import BulkWriter
+from episodes.sql import BulkWriter, tune
 
 Call = tuple[Sequence[Row], Callable[[], None] | None]
 """The rows of one `record` call, which stay together, and what to tell once they are durable."""
@@ -68,7 +69,7 @@ class Writer(threading.Thread):
         """Rows that the database refused for what they hold."""
         self._queue, self._settle = queue, settle
         self._known = Known()
-        self._is_away = False
+        self._tuned: Any = None  # the raw connection that `tune` has prepared
 
     def run(self) -> None:
         is_open = True
@@ -114,6 +115,7 @@ class Writer(threading.Thread):
         if not calls:
             return
         try:
+            self._connect()
             # a connection that died meanwhile needs no look beforehand: it fails here and is replaced
             with transaction.atomic():
                 batch = Batch(self._known, BulkWriter(connection))
@@ -123,6 +125,12 @@ class Writer(threading.Thread):
         except Exception:
             self._known.forget()
             raise
+
+    def _connect(self) -> None:
+        connection.ensure_connection()
+        if connection.connection is not self._tuned:
+            tune(connection)
+            self._tuned = connection.connection
 
     def _write_alone(self, call: Call) -> None:
         """Once more, for it may have failed on an id that was remembered and is gone; then reject it."""
