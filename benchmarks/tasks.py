@@ -125,7 +125,7 @@ async def report_latencies(catalogue: Catalogue, split: str, size: int) -> None:
         "count": lambda: catalogue.count("listing", split),
         "get": lambda: catalogue.get("listing", split, next(indexes)),
         "get again": lambda: catalogue.get("listing", split, 7),
-        "range of 10": lambda: catalogue.range("listing", split, -10, None),
+        "range of 10": lambda: anext(catalogue.range("listing", split, -10, None)),
     }
     print(f"{size:,} tasks: first look {first_ms:.0f} ms, the loop stalled {await stall:.0f} ms at most")
     for label, look in looks.items():

@@ -1,19 +1,32 @@
-"""What an author of environments imports; the same names as in `ors` and `openreward.environments`."""
+"""What an author of environments imports; the same names as in `ors` and `openreward.environments`.
 
-from environments.environment import Environment
+`Server` only says how to serve; openreward's `download_text` and `upload_text` need its sandboxes and are missing.
+"""
+
+from environments.environment import Environment, Server
 from environments.errors import ToolError
 from environments.tools import Toolset, terminal, tool
+from environments.wire import MESSAGE_BLOCK_TYPES as SUPPORTED_MESSAGE_BLOCK_TYPES
 from environments.wire import (
     Blocks,
+    CreateSession,
     GroupCandidate,
     GroupScore,
     ImageBlock,
     JSONObject,
+    JSONValue,
     ListToolsOutput,
     Message,
+    MessageBlocks,
     ReasoningBlock,
+    Role,
+    RunToolError,
+    RunToolOutput,
+    RunToolSuccess,
     Split,
+    TerminalToolSpec,
     TextBlock,
+    ToolCall,
     ToolCallBlock,
     ToolOutput,
     ToolResultBlock,
@@ -21,17 +34,28 @@ from environments.wire import (
 )
 
 __all__ = [
+    "SUPPORTED_MESSAGE_BLOCK_TYPES",
     "Blocks",
+    "CreateSession",
     "Environment",
     "GroupCandidate",
     "GroupScore",
     "ImageBlock",
     "JSONObject",
+    "JSONValue",
     "ListToolsOutput",
     "Message",
+    "MessageBlocks",
     "ReasoningBlock",
+    "Role",
+    "RunToolError",
+    "RunToolOutput",
+    "RunToolSuccess",
+    "Server",
     "Split",
+    "TerminalToolSpec",
     "TextBlock",
+    "ToolCall",
     "ToolCallBlock",
     "ToolError",
     "ToolOutput",

@@ -14,12 +14,9 @@ from environments.hosting import Hosted
 from environments.listed import ListedTasks
 from environments.models import Environment
 from environments.registry import Registry
-from environments.source import CallUser, Source
+from environments.source import CHUNK_TASKS, CallUser, Source
 from environments.wire import Split
 from environments.workers import Workers
-
-CHUNK_TASKS = 900
-"""Tasks read in one unit of work, so that a long range does not hold up other readers."""
 
 
 class Catalogue:
@@ -63,12 +60,21 @@ class Catalogue:
             return known
         return await self._readers.run(self._listed.get, hosted.name, split, index)
 
-    async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
-        """JSON texts of a slice, both ends clamped. Raises: InvalidSplit, InvalidIndexRange, EnvironmentFault."""
+    async def range(
+        self, environment: str, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[Sequence[str]]:
+        """JSON texts of a slice, both ends clamped, in chunks; an empty slice may have none.
+
+        Raises, before the first chunk: InvalidSplit; before any chunk: InvalidIndexRange, EnvironmentFault.
+        """
         hosted = self._registry.get(environment)
+        chunks: AsyncIterator[Sequence[str]]
         if await self._asks(hosted):
-            return await self._source(hosted, split).range(split, start, stop)
-        return [text async for chunk in self._chunks(hosted, split, slice(start, stop)) for text in chunk]
+            chunks = self._source(hosted, split).range(split, start, stop)
+        else:
+            chunks = self._chunks(hosted, split, slice(start, stop))
+        async for chunk in chunks:
+            yield chunk
 
     async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
         """All JSON texts, in chunks; those of one version, whatever changes meanwhile.

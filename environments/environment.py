@@ -31,7 +31,8 @@ class Environment:
     """Classes whose `@tool` methods are offered beside the environment's own."""
 
     own_thread: ClassVar[bool] = False
-    """True: all plain code of one session runs on one thread (for libraries bound to the thread that made them)."""
+    """True: all code of one session, plain and async, runs in one thread with an event loop of its own (for objects that
+    are bound to the thread or the loop that made them)."""
 
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that a tool may raise like `ToolError`: the agent gets their text and may go on."""
@@ -105,6 +106,13 @@ class Environment:
     def name(cls) -> str:
         """The name under which the class is served, before lower-casing."""
         return cls.__name__
+
+
+class Server:
+    """Stands where both SDKs export their server, so that an author's module imports; it cannot be constructed."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        raise RuntimeError("orsweb serves environments with `manage.py serve module:Class`")
 
 
 async def _listed(cls: type[Environment], split: str) -> Sequence[JSONObject]:

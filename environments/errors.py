@@ -122,6 +122,11 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def describe(error: BaseException) -> str:
+    """The exception's type and message on one line, without a full stop."""
+    return ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()).rstrip("."))))
+
+
 def _listing(names: list[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:20])
     return f"{shown} and {len(names) - 20} more" if len(names) > 20 else shown or "nothing"

@@ -8,6 +8,7 @@ this module runs an author's instance: that is the runtime's.
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,13 +16,19 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any, get_args
 
+import structlog
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from environments import environment, wire  # noqa: F401  (sdk_of finds the base class among the loaded modules)
-from environments.errors import SHOWN, InvalidRequest, Unhostable, shorten
+from environments.errors import SHOWN, InvalidRequest, Unhostable, describe, shorten
 from environments.reserved import RESERVED_NAMES
 from environments.tools import ToolTable, find_tools
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
+
+log = structlog.get_logger(__name__)
+
+MOST_NAME_CHARACTERS = 200
+"""Of an environment's and a split's name: the width of their columns."""
 
 
 @dataclass(frozen=True)
@@ -70,25 +77,54 @@ class Hosted:
         _unmark_bases(cls)
         self.cls, self.sdk = cls, sdk
         self.name = _served_name(cls, alias)
-        self.toolsets: tuple[type, ...] = tuple(getattr(cls, "toolsets", None) or ())
+        self.toolsets: tuple[type, ...] = _toolsets_of(cls)
         self.tools: ToolTable = _tools_of(cls, self.toolsets, sdk)
         self.splits: list[Split] = _splits_of(cls)
         self._check()
+        for tool, reason in self.tools.skipped.items():
+            log.warning("tool_skipped", tool=tool, reason=reason)
 
     def _check(self) -> None:
+        """Raises: Unhostable for the first thing that an author has to change."""
+        self._check_tools()
+        self._check_content()
+        self._check_constructor()
+
+    def _check_tools(self) -> None:
         label = self.cls.__name__
         if self.tools.collisions:
             [tool, toolset] = next(iter(self.tools.collisions.items()))
             raise Unhostable(f"Tool name collision: {tool!r} is in both {label} and toolset {toolset!r}; rename one.")
         if not self.tools.by_name and not self.dispatches_itself:
-            raise Unhostable(f"{label} has no tools; mark at least one method that returns ToolOutput with @tool.")
+            reasons = "; ".join(f"{tool}: {reason}" for tool, reason in self.tools.skipped.items())
+            found = f" ({reasons})" if reasons else ""
+            raise Unhostable(
+                f"{label} has no tools{found}; mark at least one method that returns ToolOutput with @tool."
+            )
+
+    def _check_content(self) -> None:
+        label = self.cls.__name__
         if not self.splits:
             raise Unhostable(f"{label} has no splits; let list_splits() return at least one, such as ['train'].")
         if not self.overrides("get_prompt") and not self.overrides("get_messages"):
             raise Unhostable(f"{label} has no prompt; implement get_prompt() or get_messages().")
-        missing = getattr(self.cls, "__abstractmethods__", None)
-        if missing:
+        if missing := getattr(self.cls, "__abstractmethods__", None):
             raise Unhostable(f"{label} cannot be constructed; implement {', '.join(sorted(missing))}.")
+        if not self.overrides("list_tasks") and not (self.overrides("num_tasks") and self.overrides("get_task")):
+            raise Unhostable(f"{label} has no tasks; implement list_tasks(), or num_tasks() and get_task().")
+
+    def _check_constructor(self) -> None:
+        label = self.cls.__name__
+        try:
+            signature = inspect.signature(self.cls)
+        except (TypeError, ValueError):  # a constructor written in C may tell nothing of its parameters
+            return
+        try:
+            signature.bind(task_spec={}, secrets={})
+        except TypeError as error:
+            raise Unhostable(
+                f"{label} cannot be constructed as {label}(task_spec=…, secrets=…): {error}; let __init__ take both."
+            ) from error
 
     def overrides(self, method: str) -> bool:
         """Whether the class, and not its SDK's base class, defines `method`."""
@@ -97,7 +133,22 @@ class Hosted:
 
     @cached_property
     def own_thread(self) -> bool:
-        return bool(getattr(self.cls, "own_thread", self.sdk.runs_on_one_thread))
+        """Whether all code of a session runs in one thread, on a loop of its own.
+
+        By default for an `ors` class with plain code: its own server runs everything on one thread, so what a plain
+        constructor made may be bound to it. A class whose code is all async shares the server's loop, and may share
+        clients and locks between sessions.
+        """
+        declared = getattr(self.cls, "own_thread", None)
+        return bool(declared) if declared is not None else self.sdk.runs_on_one_thread and self._has_plain_code
+
+    @property
+    def _has_plain_code(self) -> bool:
+        ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
+        methods = [getattr(self.cls, name) for name in ours if hasattr(self.cls, name) and self.overrides(name)]
+        methods += [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
+        plain = [method for method in methods if not inspect.iscoroutinefunction(inspect.unwrap(method))]
+        return bool(plain) or self.runs_constructor
 
     @cached_property
     def recoverable_errors(self) -> tuple[type[Exception], ...]:
@@ -123,9 +174,11 @@ class Hosted:
     def check_toolset(self, name: str | None) -> None:
         """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
         if name is not None and name not in self.session_toolsets:
-            raise InvalidRequest(
-                f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {sorted(self.session_toolsets)}"
+            known = sorted(self.session_toolsets)
+            hint = (
+                "" if known else f"; {self.name!r} is written for {self.sdk.name}, which has no toolsets to choose from"
             )
+            raise InvalidRequest(f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {known}{hint}")
 
     @cached_property
     def supports_score_group(self) -> bool:
@@ -185,8 +238,40 @@ def plain_specs(listing: Any) -> list[ToolSpec]:
     return [ToolSpec.model_validate(spec.model_dump()) for spec in listing.tools]
 
 
+def _ask(cls: type, method: str) -> Any:
+    """What a class method of the author's answers. Raises: NotImplementedError, Unhostable."""
+    label = f"{cls.__name__}.{method}()"
+    try:
+        answer = getattr(cls, method)()
+    except NotImplementedError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Unhostable(f"{label} raised {describe(error)}.") from error
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()  # or Python warns that nobody awaited it
+        raise Unhostable(f"{label} is async; make it a plain method.")
+    return answer
+
+
+def _toolsets_of(cls: type) -> tuple[type, ...]:
+    toolsets = getattr(cls, "toolsets", None) or ()
+    if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
+        raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
+    return tuple(toolsets)
+
+
+def _check_length(kind: str, name: str, remedy: str) -> None:
+    if len(name) > MOST_NAME_CHARACTERS:
+        raise Unhostable(
+            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, and at most {MOST_NAME_CHARACTERS} are "
+            f"possible; {remedy}."
+        )
+
+
 def _served_name(cls: type, alias: str | None) -> str:
-    name = str(alias if alias is not None else cls.name()).lower()  # type: ignore[attr-defined]
+    name = str(alias if alias is not None else _ask(cls, "name")).lower()
+    _check_length("Environment", name, "serve it as other_name=module:Class")
     if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
         raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
     if name in RESERVED_NAMES:
@@ -206,16 +291,20 @@ def _tools_of(cls: type, toolsets: tuple[type, ...], sdk: Sdk) -> ToolTable:
 def _splits_of(cls: type) -> list[Split]:
     label = f"{cls.__name__}.list_splits()"
     try:
-        declared = cls.list_splits()  # type: ignore[attr-defined]
+        declared = _ask(cls, "list_splits")
         splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
     except NotImplementedError:
         return []
+    except Unhostable:
+        raise
     except ValidationError as error:
         raise Unhostable(
             f"{label} must return names or Split(name, type); {error.error_count()} wrong values."
         ) from error
-    except Exception as error:  # the author's code
-        raise Unhostable(f"{label} raised {type(error).__name__}: {error}.") from error
+    except (Exception, SystemExit) as error:  # iterating may run the author's code
+        raise Unhostable(f"{label} raised {describe(error)}.") from error
+    for split in splits:
+        _check_length("Split", split.name, "shorten it")
     names = [split.name for split in splits]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise Unhostable(f"{label} returns {twice!r} twice; name each split once.")

@@ -9,8 +9,9 @@ import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 
-from environments.errors import Unhostable, UnknownEnvironment
+from environments.errors import Unhostable, UnknownEnvironment, describe
 from environments.hosting import Hosted
 
 
@@ -60,7 +61,9 @@ def load(specifications: Iterable[str]) -> Registry:
 
 
 def _load_one(specification: str) -> Hosted:
-    alias, _, target = specification.rpartition("=")
+    alias, renames, target = specification.rpartition("=")
+    if renames and not alias:
+        raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
     module_name, colon, class_name = target.partition(":")
     if not (module_name and colon and class_name):
         raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
@@ -68,9 +71,22 @@ def _load_one(specification: str) -> Hosted:
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # importing runs the author's module
-        raise Unhostable(f"{specification!r} cannot be imported: {type(error).__name__}: {error}.") from error
-    cls = getattr(module, class_name, None)
+    except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
+        raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.") from error
+    try:
+        return Hosted(_class_of(module, class_name), alias or None)
+    except Unhostable:
+        raise
+    except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
+        raise Unhostable(f"{specification!r} cannot be hosted: {describe(error)}.") from error
+
+
+def _class_of(module: ModuleType, name: str) -> type:
+    cls: type | None = getattr(module, name, None)
     if cls is None:
-        raise Unhostable(f"Module {module_name!r} has no class {class_name!r}; check the name after the colon.")
-    return Hosted(cls, alias or None)
+        # the file tells of a module of the same name that is found earlier, such as the standard library's
+        file = getattr(module, "__file__", None) or "built into Python"
+        raise Unhostable(
+            f"Module {module.__name__!r} has no class {name!r}; check the name after the colon (the module is {file})."
+        )
+    return cls

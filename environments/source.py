@@ -7,12 +7,19 @@ from 0 on, ranges clamped; tasks leave as text, so no session can change another
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange
 from environments.hosting import Hosted
 from environments.wire import object_json
+
+CHUNK_TASKS = 900
+"""Tasks read or asked for together: more would hold up others and fill the memory, whatever the length of a range."""
+_ASKED_IN_A_ROW = 50
+"""Calls of an async get_task, which may never suspend, before others get their turn."""
 
 
 class CallUser(Protocol):
@@ -51,21 +58,35 @@ class Source:
         except IndexError as error:
             raise InvalidIndex(index, split) from error
 
-    async def range(self, split: str, start: int | None, stop: int | None) -> list[str]:
-        """Raises: InvalidIndexRange when the class refuses a range within its own count."""
+    async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
+        """Texts in chunks, each asked for when it is wanted; a class that tells fewer than asked makes them shorter.
+
+        Raises: InvalidIndexRange when the class refuses a range within its own count.
+        """
         indexes = range(await self.count(split))[start:stop]
-        if not indexes:
-            return []
-        try:
-            texts: list[str] = await self._call_user(_texts, await self._tasks(split, indexes))
-        except IndexError as error:
-            raise InvalidIndexRange(start, stop, split) from error
+        while indexes:
+            try:
+                yield await self._chunk(split, indexes[:CHUNK_TASKS])
+            except IndexError as error:
+                raise InvalidIndexRange(start, stop, split) from error
+            indexes = indexes[CHUNK_TASKS:]
+
+    async def _chunk(self, split: str, indexes: Any) -> list[str]:
+        await asyncio.sleep(0)  # the class may never suspend, and the list may be endless
+        if self._hosted.overrides("get_task_range"):
+            tasks = await self._ask("get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,))
+        else:
+            tasks = await self._tasks(split, indexes)
+        texts: list[str] = await self._call_user(_texts, tasks, indexes[0], len(indexes), passing=(IndexError,))
         return texts
 
-    async def _tasks(self, split: str, indexes: Any) -> Any:
-        if self._hosted.overrides("get_task_range"):
-            return await self._ask("get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,))
-        return [await self._ask("get_task", split, index, passing=(IndexError,)) for index in indexes]
+    async def _tasks(self, split: str, indexes: Any) -> list[Any]:
+        tasks = []
+        for asked, index in enumerate(indexes, 1):
+            tasks.append(await self._ask("get_task", split, index, passing=(IndexError,)))
+            if asked % _ASKED_IN_A_ROW == 0:
+                await asyncio.sleep(0)
+        return tasks
 
     async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
         if not self._hosted.overrides(method):
@@ -74,10 +95,15 @@ class Source:
         return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)
 
 
-def _texts(tasks: Any) -> list[str]:
+def _texts(tasks: Any, first: int = 0, most: int | None = None) -> list[str]:
+    """Texts of `tasks`, the first of which has index `first`."""
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
         raise EnvironmentFault("TypeError", f"expected a list of tasks, got {type(tasks).__name__}")
-    return [_text(task, index) for index, task in enumerate(tasks)]
+    taken = tasks if most is None else islice(tasks, most + 1)
+    texts = [_text(task, index) for index, task in enumerate(taken, first)]
+    if most is not None and len(texts) > most:
+        raise EnvironmentFault("ValueError", f"get_task_range() returned more than the {most} tasks from index {first}")
+    return texts
 
 
 def _text(task: Any, index: int) -> str:

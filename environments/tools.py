@@ -11,7 +11,7 @@ override `list_task_tools`, as the specification says.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, get_type_hints, overload
 
@@ -87,6 +87,8 @@ class ToolTable:
     terminal: TerminalToolSpec | None
     collisions: dict[str, str] = field(default_factory=dict)
     """Tool name -> name of the toolset that also defines it."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """`Class.method` marked with @tool -> why it is none."""
 
     def with_toolset(self, other: ToolTable, toolset: type) -> ToolTable:
         """This table and a session toolset's, whose tools take the place of those of the same name."""
@@ -104,17 +106,14 @@ def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> Tool
 
     Raises: Unhostable for a malformed terminal tool or a name that both the class and a toolset use.
     """
-    own = [found for name in dir(cls) if (found := _inspect(cls, name, None, output_type))]
-    by_name = {found.name: found for found in own}
+    skipped: dict[str, str] = {}
+    by_name = {found.name: found for found in _tools_in(cls, None, output_type, skipped)}
     collisions: dict[str, str] = {}
     for toolset in toolsets:
-        for name in dir(toolset):
-            found = _inspect(toolset, name, toolset, output_type)
-            if found is None:
-                continue
-            if name in by_name and by_name[name].toolset is None:
-                collisions[name] = toolset.__name__
-            by_name.setdefault(name, found)
+        for found in _tools_in(toolset, toolset, output_type, skipped):
+            if found.name in by_name and by_name[found.name].toolset is None:
+                collisions[found.name] = toolset.__name__
+            by_name.setdefault(found.name, found)
     ending = _terminal_of([cls, *toolsets], by_name)
     listed = [found for found in by_name.values() if ending is None or found.name != ending.name]
     return ToolTable(
@@ -123,22 +122,47 @@ def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> Tool
         task_specific=[found.spec for found in listed if not found.shared],
         terminal=ending,
         collisions=collisions,
+        skipped=skipped,
     )
 
 
-def _inspect(owner: type, name: str, toolset: type | None, output_type: type) -> Tool | None:
-    raw = inspect.getattr_static(owner, name, None)
-    function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
-    if not callable(function) or not getattr(function, "_env_tool", False):
-        return None
-    real = inspect.unwrap(function)
-    hints = get_type_hints(real, include_extras=True)
-    parameters = [p for p in inspect.signature(real).parameters.values() if p.name not in ("self", "cls")]
-    if hints.get("return") not in (output_type, ToolOutput) or len(parameters) > 1:
-        return None
-    model = hints.get(parameters[0].name) if parameters else None
-    if parameters and not (inspect.isclass(model) and issubclass(model, BaseModel)):
-        return None
+def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]) -> Iterator[Tool]:
+    """The tools of one class by name; marked methods that are none are added to `skipped`."""
+    for name in dir(owner):
+        raw = inspect.getattr_static(owner, name, None)
+        function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
+        if not callable(function) or not getattr(function, "_env_tool", False):
+            continue
+        real = inspect.unwrap(function)
+        hints = get_type_hints(real, include_extras=True)
+        parameters = [p for p in inspect.signature(real).parameters if p not in ("self", "cls")]
+        if reason := _reason_against(hints, parameters, output_type):
+            skipped[f"{owner.__name__}.{name}"] = reason
+        else:
+            yield _tool(name, function, hints[parameters[0]] if parameters else None, toolset)
+
+
+def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:
+    """Why a method of this signature is no tool; None: it is one."""
+    if "return" not in hints:
+        return "it lacks `-> ToolOutput`"
+    if hints["return"] not in (output_type, ToolOutput):
+        return f"it returns {_shown(hints['return'])}, not {_shown(output_type)}"
+    if len(parameters) > 1:
+        return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
+    for name in parameters:
+        kind = hints.get(name)
+        if not (inspect.isclass(kind) and issubclass(kind, BaseModel)):
+            told = f"is {_shown(kind)}" if name in hints else "has no annotation"
+            return f"its parameter {name} {told}; it must be a pydantic model"
+    return None
+
+
+def _shown(kind: Any) -> str:
+    return "None" if kind is type(None) else inspect.formatannotation(kind)
+
+
+def _tool(name: str, function: Any, model: type[BaseModel] | None, toolset: type | None) -> Tool:
     ends = bool(getattr(function, "_env_tool_terminal", False))
     runs_alone = ends or bool(getattr(function, "_env_tool_exclusive", False))
     return Tool(

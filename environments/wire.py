@@ -14,13 +14,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, model_validator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 MOST_DEPTH = 200
 """Levels of nesting that a body may have, by pydantic's reader too; writers recurse and could not write it again."""
 
 JSONObject = Mapping[str, Any]
+JSONValue = JSONObject | Sequence[Any] | str | int | float | bool | None
 SplitType = Literal["train", "validation", "test"]
 Role = Literal["system", "user", "assistant"]
 
@@ -79,11 +80,14 @@ _BLOCKS_OF_ROLE = {
 }
 
 
+MessageBlocks = Sequence[TextBlock | ImageBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock]
+
+
 class Message(WireModel):
     """One turn of a conversation; reasoning and tool calls belong to the assistant, tool results to the user."""
 
     role: Role
-    blocks: Sequence[TextBlock | ImageBlock | ReasoningBlock | ToolCallBlock | ToolResultBlock]
+    blocks: MessageBlocks
     detail: JSONObject | None = None
 
     @model_validator(mode="after")
@@ -131,6 +135,23 @@ class ToolOutput(WireModel):
     metadata: JSONObject | None = None
     reward: float | None = None
     finished: bool = False
+
+
+class RunToolSuccess(WireModel):
+    ok: Literal[True] = True
+    output: ToolOutput
+
+
+class RunToolError(WireModel):
+    ok: Literal[False] = False
+    error: str
+    reason: Literal["not_found", "name_collision", "input_validation", "episode_finished"] | None = None
+
+
+class RunToolOutput(RootModel[RunToolSuccess | RunToolError]):
+    """What a call of a tool comes to, as both SDKs name it."""
+
+    root: RunToolSuccess | RunToolError = Field(discriminator="ok")
 
 
 class GroupCandidate(WireModel):

@@ -27,8 +27,11 @@ pages: Any = ProxyHeadersMiddleware(django, trusted_proxies)
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.reserved import PAGES  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
+from orsweb.urls import urlpatterns  # noqa: E402
 
 protocol = ProtocolHandler()
+served_pages = {str(getattr(route, "pattern", "")).partition("/")[0] for route in urlpatterns} & PAGES | {"static"}
+"""Names in `reserved.PAGES` that have a page; under the others there is nothing, which the protocol says in JSON."""
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -43,7 +46,7 @@ def is_page(method: str, path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
-    return first in PAGES or path == "/"
+    return first in served_pages if first else path == "/"
 
 
 websocket = AllowedHostsOriginValidator(URLRouter([re_path("", WebsocketDenier.as_asgi())]))

@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -203,6 +204,7 @@ class Server(uvicorn.Server):
 
 def run(application: Any, listeners: list[socket.socket], on_ready: Callable[[], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, then end the process with status 0. Raises: StartFailed."""
+    raise_file_limit()
     config = uvicorn.Config(
         application,
         http=BoundedHttpProtocol,
@@ -219,6 +221,12 @@ def run(application: Any, listeners: list[socket.socket], on_ready: Callable[[],
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
     Server(config, on_ready).run(listeners)
+
+
+def raise_file_limit() -> None:
+    """Connections and threads with loops of their own take file descriptors, of which many systems allow 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

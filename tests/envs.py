@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Sequence
+from typing import ClassVar
 
 from environments import (
     Blocks,
@@ -49,6 +50,7 @@ __all__ = [
     "Conversation",
     "Counter",
     "Echo",
+    "Endless",
     "FailingConstructor",
     "FailingPrompt",
     "FailingSetup",
@@ -58,6 +60,7 @@ __all__ = [
     "Raises",
     "Scored",
     "Secretive",
+    "Sparse",
     "Slow",
     "SlowSetup",
     "SlowTeardown",
@@ -127,6 +130,33 @@ class Procedural(Small):
     async def answer(self, args: Text) -> ToolOutput:
         """Right when it is the seed."""
         return said("ok", float(args.text == str(self.task_spec["seed"])), finished=True)
+
+
+class Endless(Procedural):
+    """10**12 tasks in split big, given without ever suspending; `asked` counts those given, in all tests together."""
+
+    asked: ClassVar[int] = 0
+
+    @classmethod
+    def list_splits(cls) -> Sequence[str]:
+        return ["big"]
+
+    @classmethod
+    async def num_tasks(cls, split: str) -> int:
+        return 10**12
+
+    @classmethod
+    async def get_task(cls, split: str, index: int) -> JSONObject:
+        Endless.asked += 1
+        return {"seed": index}
+
+
+class Sparse(Endless):
+    """Of a range it gives every second thousandth task only, so that parts of a range are empty."""
+
+    @classmethod
+    async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
+        return [{"seed": index} for index in range(start or 0, stop or 0) if index % 2000 == 1000]
 
 
 class Adder(Toolset):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 import threading
 import time
 from collections.abc import Sequence
@@ -145,3 +147,53 @@ class OrsHidden(Small):
     async def look(self) -> ToolOutput:
         """Look around."""
         return said("a field")
+
+
+class OrsMixed(Small):
+    """Plain and async code over objects that are bound to one thread and one loop, which its own server has."""
+
+    def __init__(self, task_spec: Any = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.database = sqlite3.connect(":memory:")
+        self.database.execute("CREATE TABLE notes (text)")
+
+    def setup(self) -> None:
+        self.greeting = asyncio.get_event_loop().create_task(self._greet())
+
+    async def _greet(self) -> str:
+        await asyncio.sleep(0)
+        return "hello"
+
+    @tool
+    def note(self, args: Text) -> ToolOutput:
+        """Write down."""
+        self.database.execute("INSERT INTO notes VALUES (?)", (args.text,))
+        return said("noted")
+
+    @tool
+    async def read(self) -> ToolOutput:
+        """Greet and read all notes."""
+        greeting = await self.greeting
+        notes = [text for (text,) in self.database.execute("SELECT text FROM notes")]
+        return said(f"{greeting} {threading.get_ident()} {','.join(notes)}")
+
+    @tool
+    async def wait(self) -> ToolOutput:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        return said("never")
+
+    async def teardown(self) -> None:
+        self.database.close()
+
+
+class OrsAsync(Small):
+    """All its own code is async."""
+
+    async def get_prompt(self) -> list[TextBlock]:  # type: ignore[override]
+        return [TextBlock(text="go on")]
+
+    @tool
+    async def thread(self) -> ToolOutput:
+        """The thread it runs on."""
+        return said(str(threading.get_ident()))

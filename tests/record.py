@@ -77,8 +77,10 @@ class ClassTasks:
         source = self._source(environment, split)
         return await source.get(split, index)
 
-    async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
-        return (await self._texts(environment, split))[start:stop]
+    async def range(
+        self, environment: str, split: str, start: int | None, stop: int | None
+    ) -> AsyncIterator[Sequence[str]]:
+        yield (await self._texts(environment, split))[start:stop]
 
     async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
         yield await self._texts(environment, split)

@@ -52,9 +52,7 @@ class Tasks(ProtocolView):
 
     async def post(self) -> Response:
         split = self.body(wire.ListTasks).split
-        chunks = self.service.tasks.tasks(self.hosted.name, split)
-        first: Sequence[str] = await anext(chunks, ())  # refusals come before the first byte
-        return Response(_task_list(first, chunks, self.env_name))
+        return await _listed(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
 
 
 class NumTasks(ProtocolView):
@@ -71,16 +69,28 @@ class Task(ProtocolView):
 
 
 class TaskRange(ProtocolView):
+    """POST …/task_range `{split, start?, stop?}`: a slice of a split; a procedural class may have no end of tasks."""
+
     async def post(self) -> Response:
         request = self.body(wire.GetTaskRange)
-        tasks = await self.service.tasks.range(self.hosted.name, request.split, request.start, request.stop)
-        return text_response(f'{{"tasks":[{",".join(tasks)}],"env_name":{value_json(self.env_name)}}}')
+        chunks = self.service.tasks.range(self.hosted.name, request.split, request.start, request.stop)
+        return await _listed(chunks, self.env_name)
+
+
+async def _listed(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:
+    # refusals come before the first byte; the default is no tuple, which Python 3.11 takes for several values
+    first: Sequence[str] = await anext(chunks, [])
+    return Response(_task_list(first, chunks, env_name))
 
 
 async def _task_list(
     first: Sequence[str], rest: AsyncIterator[Sequence[str]], env_name: str
 ) -> AsyncGenerator[bytes, None]:
+    """The body in pieces. Empty chunks have one too, for after each piece the handler looks whether the client left."""
     yield b'{"tasks":[' + ",".join(first).encode("ascii")
+    has_tasks = bool(first)
     async for chunk in rest:
-        yield b"," + ",".join(chunk).encode("ascii")
+        comma = b"," if has_tasks and chunk else b""
+        yield comma + ",".join(chunk).encode("ascii")
+        has_tasks = has_tasks or bool(chunk)
     yield b'],"env_name":' + value_json(env_name).encode("ascii") + b"}"

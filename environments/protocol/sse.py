@@ -110,10 +110,13 @@ async def stream(
             yield comment()
         assert call.result is not None
         told = events(call.result)
-        for start in range(0, len(told), TOGETHER):
-            yield b"".join(told[start : start + TOGETHER])
-        await asyncio.sleep(0)  # a connection that broke under these writes is told to be lost in the loop's next round
-        call.is_delivered = call.is_delivered or not has_left()
+        *groups, last = [b"".join(told[start : start + TOGETHER]) for start in range(0, len(told), TOGETHER)]
+        for group in groups:
+            yield group
+            await asyncio.sleep(0)  # a connection that broke under this write is known to be lost one round later
+        was_there = not has_left()  # asked before: a client that has read the end may be gone right after it
+        yield last
+        call.is_delivered = call.is_delivered or was_there
     finally:
         on_leave()
 

@@ -18,7 +18,8 @@ from environments.wire import JSONObject, value_json
 
 State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 
-_NOT_COUNTED = frozenset({"deleted"})
+_OURS = frozenset({"deleted", "interrupted"})
+"""Reasons of failures that are no fault of the environment's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class LiveEpisode:
         "_waiters",
         "calls",
         "cause",
+        "closing_cause",
         "detail",
         "ended",
         "environment",
@@ -96,6 +98,7 @@ class LiveEpisode:
         self.ready: float | None = None
         self.ended: float | None = None
         self.cause: Cause | None = None
+        self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = ""
         self.has_failed_last = False
         self._mask = Mask(request.masked)
@@ -198,7 +201,7 @@ class LiveEpisode:
             self._refused += 1
             return
         self._steps += 1
-        self.has_failed_last = outcome.status == "failed" and outcome.reason not in _NOT_COUNTED
+        self.has_failed_last = outcome.status == "failed" and outcome.reason not in _OURS
         reward = outcome.reward
         if reward is not None:
             self._rewards += 1
@@ -229,6 +232,11 @@ class LiveEpisode:
             first_acted=self._first_acted,
             last_acted=self._last_acted,
         )
+
+    @property
+    def shown_sid(self) -> str:
+        """The session id as it may be logged."""
+        return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
         return self._mask.text(text)

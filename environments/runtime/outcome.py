@@ -7,13 +7,15 @@ from typing import Literal
 
 from environments.errors import EnvironmentFault, shorten
 from environments.runtime.limits import ReturnErrors
-from environments.runtime.records import StepStatus
+from environments.runtime.records import Cause, StepStatus
 from environments.wire import value_json
 
 ERROR_CHARACTERS = 16_000
 """An `error` event is never empty (clients would say "Unknown SSE error") and never longer than this."""
 
 _TOLD_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
+_OF_THE_SERVER = frozenset({"timeout", "deleted", "interrupted", "result_size"})
+"""Failures whose text is this server's own and may always be told."""
 _ANSWERED_REASONS = _TOLD_REASONS | {"tool_error"}
 
 
@@ -29,8 +31,8 @@ class Result:
 class Outcome:
     """`output_json` is the ToolOutput's text when ok; otherwise `error` and `reason` say why not.
 
-    `reason` of a failure is the exception's type name, "timeout", "deleted" or "result_size"; of a refusal see
-    StepTaken.
+    `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; of a
+    refusal see StepTaken.
     """
 
     status: StepStatus
@@ -52,6 +54,13 @@ def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) 
     return Outcome("failed", error=text, reason=reason, trace=shorten(trace, ERROR_CHARACTERS), waited_ms=waited_ms)
 
 
+def cut_short(cause: Cause | None) -> Outcome:
+    """A call that the end of its session stopped."""
+    if cause == "interrupted":
+        return failed("The server is stopping", "interrupted")
+    return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
+
+
 def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> Outcome:
     return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
 
@@ -64,6 +73,6 @@ def told(outcome: Outcome, mode: ReturnErrors) -> Result:
         # the protocol has no word for a ToolError, and the openreward client reads a missing one as "not_found"
         reason = outcome.reason if outcome.reason in _TOLD_REASONS else "input_validation"
         return Result("end", value_json({"ok": False, "error": outcome.error, "reason": reason}))
-    if mode == "none" and outcome.reason not in ("timeout", "deleted", "result_size"):
+    if mode == "none" and outcome.reason not in _OF_THE_SERVER:
         return Result("error", "Internal Server Error")
     return Result("error", (outcome.trace if mode == "stacktrace" else "") or outcome.error)

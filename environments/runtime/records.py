@@ -145,8 +145,8 @@ class TaskSource(Protocol):
     async def get(self, environment: str, split: str, index: int) -> str:
         """The task's JSON text; negative indexes count from the end. Raises: InvalidSplit, InvalidIndex."""
 
-    async def range(self, environment: str, split: str, start: int | None, stop: int | None) -> Sequence[str]:
-        """JSON texts of a slice, both ends clamped. Raises: InvalidSplit."""
+    def range(self, environment: str, split: str, start: int | None, stop: int | None) -> AsyncIterator[Sequence[str]]:
+        """JSON texts of a slice, both ends clamped, in chunks; some may be empty. Raises: InvalidSplit."""
 
     def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
         """JSON texts of the whole split, in chunks. Raises: InvalidSplit, ListingUnsupported."""

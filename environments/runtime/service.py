@@ -20,7 +20,7 @@ from environments.runtime.episode import LiveEpisode, NewSession
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Outcome, Result, failed, faulted, told
+from environments.runtime.outcome import Outcome, Result, cut_short, failed, faulted, told
 from environments.runtime.records import Record, Row, TaskSource
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path
 
@@ -164,15 +164,16 @@ class SessionService:
                 check_path(episode, named)  # another request may have bound it meanwhile
                 await self._sessions.until_ready(episode)
             outcome = await self._host.run(episode.sid, call.tool, call.arguments)
-        except (asyncio.CancelledError, SessionDeleted):  # this task is cancelled by the session's end alone
-            outcome = failed("Session deleted", "deleted")
+        except (asyncio.CancelledError, SessionDeleted):  # the session's end, or a tool that cancelled its own task
+            is_over = episode.state == "closing"
+            outcome = cut_short(episode.closing_cause) if is_over else failed("CancelledError", "CancelledError")
         except EnvironmentFault as fault:
             outcome = faulted(fault)
         except OrsError as error:  # the late binding was refused; the environment never saw the call
             self._answer(episode, call, Result("error", str(error)))
             return
         except Exception as error:
-            log.exception("a call failed inside the server", session=episode.sid, episode=episode.number)
+            log.exception("a call failed inside the server", session=episode.shown_sid, episode=episode.number)
             outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
         self._take_step(episode, call, outcome, started)
 
@@ -208,7 +209,7 @@ class SessionService:
     def _log_failure(self, episode: LiveEpisode, call: Call, outcome: Outcome) -> None:
         log.warning(
             "tool call failed",
-            session=episode.sid,
+            session=episode.shown_sid,
             episode=episode.number,
             tool=episode.mask_text(call.tool),
             reason=outcome.reason,
@@ -248,12 +249,12 @@ class SessionService:
             await self._sessions.until_ready(episode)
             result = Result("end", await self._host.score(episode.sid, candidates))
         except (asyncio.CancelledError, SessionDeleted):
-            result = Result("error", "Session deleted")
+            result = told(cut_short(episode.closing_cause), self.limits.return_errors)
         except EnvironmentFault as fault:
             told_fault = told(faulted(fault), self.limits.return_errors)
             result = Result("error", episode.mask_text(told_fault.data))
         except Exception as error:
-            log.exception("a group was not scored", session=episode.sid, episode=episode.number)
+            log.exception("a group was not scored", session=episode.shown_sid, episode=episode.number)
             result = Result("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(episode, call, result)
 

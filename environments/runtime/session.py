@@ -28,7 +28,6 @@ from environments.runtime.usercode import UserCode, fault_of
 from environments.tools import Tool, ToolTable, find_tools
 
 MOST_PROBLEMS = 100
-EMPTY_BLOCK = wire.TextBlock(text="")
 
 
 class Session:
@@ -159,7 +158,7 @@ class Session:
         except EnvironmentFault as fault:
             return faulted(fault, waited_ms=waited_ms)
         except TimeoutError:
-            self._code.abandon_unawaited()
+            await self._code.abandon_unawaited()
             limit = self._limits.tool_timeout_seconds
             text = f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)"
             return failed(text, "timeout", waited_ms=waited_ms)
@@ -217,14 +216,18 @@ class Session:
             return _over(name, waited_ms)
         try:
             if not answer.blocks:
-                answer = answer.model_copy(update={"blocks": [EMPTY_BLOCK]})
+                answer = answer.model_copy(update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]})
             text = wire.model_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
         except Exception as error:  # whatever the author put into metadata
             return faulted(fault_of(error), waited_ms=waited_ms)
         if len(text) > self._limits.max_result_bytes:
             most = self._limits.max_result_bytes
-            return failed(f"{name!r} returned {len(text)} bytes; ORSWEB_MAX_RESULT_BYTES allows {most}", "result_size")
+            return failed(
+                f"{name!r} returned {len(text)} bytes; ORSWEB_MAX_RESULT_BYTES allows {most}",
+                "result_size",
+                waited_ms=waited_ms,
+            )
         self._is_finished = bool(answer.finished)
         finite = reward if reward is not None and math.isfinite(reward) else None
         return Outcome("ok", text, finite, self._is_finished, waited_ms=waited_ms)

@@ -36,7 +36,7 @@ from environments.registry import Registry
 from environments.runtime.episode import LiveEpisode, NewSession
 from environments.runtime.host import Host
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Result, failed
+from environments.runtime.outcome import cut_short, told
 from environments.runtime.records import Cause, Record, Row, TaskSource
 
 log = structlog.get_logger(__name__)
@@ -222,6 +222,7 @@ class Sessions:
             while self.live.get(episode.sid) is episode:
                 await episode.wait_for_change()
             return
+        episode.closing_cause = cause
         episode.change("closing")
         if (work := episode.work) is not None:
             work.cancel()
@@ -246,8 +247,8 @@ class Sessions:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
                 now = time.time()
                 if episode.number:
-                    self._record.record(episode.step_row(call, failed("Session deleted", "deleted"), now, now))
-                call.finish(Result("error", "Session deleted"))
+                    self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now))
+                call.finish(told(cut_short(episode.closing_cause), self._limits.return_errors))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:
         if not episode.number or episode.cause is not None:
@@ -265,7 +266,7 @@ class Sessions:
             horizon = time.monotonic() - timeout
             for episode in list(self.live.values()):
                 if episode.touched < horizon and not episode.calls.running and episode.state != "closing":
-                    log.info("session expired", session=episode.sid, episode=episode.number)
+                    log.info("session expired", session=episode.shown_sid, episode=episode.number)
                     self.own(self.close(episode, "expired"))
 
     async def drain(self, seconds: float) -> None:
@@ -288,7 +289,7 @@ class Sessions:
         trace = error.trace if isinstance(error, EnvironmentFault) else ""
         log.warning(
             event,
-            session=episode.sid,
+            session=episode.shown_sid,
             episode=episode.number,
             environment=episode.environment,
             error=episode.mask_text(str(error)),

@@ -8,6 +8,7 @@ being a daemon it cannot hold up the exit.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -23,9 +24,21 @@ IDLE_SECONDS = 30.0
 
 
 class Job:
-    """One plain call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
+    """One call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
 
-    __slots__ = ("abandoned", "args", "ended", "error", "fn", "future", "is_leased", "on_end", "started", "value")
+    __slots__ = (
+        "abandoned",
+        "args",
+        "ended",
+        "error",
+        "fn",
+        "future",
+        "is_leased",
+        "on_end",
+        "started",
+        "task",
+        "value",
+    )
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
         self.fn, self.args = fn, args
@@ -35,6 +48,7 @@ class Job:
         self.value: Any = None
         self.error: BaseException | None = None
         self.on_end: Callable[[Job], None] | None = None
+        self.task: asyncio.Task[None] | None = None  # in a Lease
 
     def work(self) -> bool:
         """Run in a thread; whatever the author's code raises is kept. Whether the thread is still counted on."""
@@ -46,6 +60,18 @@ class Job:
         except BaseException as error:  # the author's code, SystemExit included
             self.error = error
         return not self.abandoned
+
+    async def work_async(self) -> None:
+        """Run on a session's own loop, awaiting what comes back; whatever the author's code raises is kept."""
+        self.started = True
+        if self.abandoned or self.future.cancelled():  # while it waited for the thread
+            return
+        try:
+            self.value = self.fn(*self.args)
+            if inspect.isawaitable(self.value):
+                self.value = await self.value
+        except BaseException as error:  # the author's code, or our cancellation; both end here
+            self.error = error
 
     def deliver(self) -> None:
         """Hand the result over; on the loop."""
@@ -88,6 +114,7 @@ class ThreadPool:
 
     def release(self, lease: Lease) -> None:
         if len(self._free_leases) < START_THREADS:
+            lease.clean()
             self._free_leases.append(lease)
         else:
             lease.stop()
@@ -172,31 +199,77 @@ class ThreadPool:
 
 
 class Lease:
-    """One thread that runs one session's plain code, in order."""
+    """One thread with an event loop of its own, for all code of one session, plain and async.
+
+    Plain code holds up this session alone, and finds what code on a server's loop finds: a running loop, and the thread
+    that made its objects.
+    """
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
-        self._work: SimpleQueue[Job | None] = SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._waiting: deque[Job] = deque()
+        self._running = 0  # jobs begun and not ended; touched in the thread only
+        self._is_retired = False
         threading.Thread(target=self._serve, name="session", daemon=True).start()
+
+    # --- from the server's loop ---------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> None:
         self._pool.count_leased(job)
-        self._work.put(job)
+        self._take(job)
+
+    def cancel(self, job: Job) -> None:
+        """Cancel what `job` awaits; plain code runs on."""
+        self._loop.call_soon_threadsafe(self._cancel, job)
+
+    def clean(self) -> None:
+        """Cancel the tasks that a session left behind, before the next one gets the thread."""
+        self._loop.call_soon_threadsafe(self._cancel_all)
 
     def stop(self) -> None:
-        self._work.put(None)
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def hand_over(self) -> Lease:
-        """Another thread, for what waits behind a job that hangs in this one."""
+        """Another thread, for what waits behind a job that hangs in this one; this one ends with its last job."""
+        self._is_retired = True
         other = self._pool.lease()
-        with suppress(Empty):
+        with suppress(IndexError):
             while True:
-                other._work.put(self._work.get_nowait())
+                other._take(self._waiting.popleft())
         return other
 
+    def _take(self, job: Job) -> None:
+        self._waiting.append(job)
+        self._loop.call_soon_threadsafe(self._begin)
+
+    # --- in the thread ------------------------------------------------------------------------------------------------
+
     def _serve(self) -> None:
-        while (job := self._work.get()) is not None:
-            if not job.work():
-                return
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    def _begin(self) -> None:
+        with suppress(IndexError):  # handed over meanwhile
+            job = self._waiting.popleft()
+            self._running += 1
+            job.task = self._loop.create_task(self._work(job))
+
+    async def _work(self, job: Job) -> None:
+        await job.work_async()
+        self._running -= 1
+        if not job.abandoned:
             self._pool.tell(job)
-            del job
+        if self._is_retired and not self._running:
+            self._loop.stop()
+
+    def _cancel(self, job: Job) -> None:
+        if job.task is not None:
+            job.task.cancel()
+
+    def _cancel_all(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()

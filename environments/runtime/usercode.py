@@ -1,7 +1,8 @@
 """UserCode: the only place where an author's code is called, and where what it raises is classified.
 
-Async functions are awaited on the server's loop, plain ones run on threads. Everything an author's code may raise,
-SystemExit and a stray CancelledError included, becomes an EnvironmentFault of text.
+Async functions are awaited on the server's loop, plain ones run on threads; a session of a class that needs one thread
+for all its code has a thread with a loop of its own. Everything an author's code may raise, SystemExit and a stray
+CancelledError included, becomes an EnvironmentFault of text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Job, Lease, ThreadPool
 
 Passing = tuple[type[Exception], ...]
+NOTICE_SECONDS = 0.1
+"""In which async code in a thread of its own may end after it was cancelled."""
 
 
 class UserCode:
@@ -36,9 +39,11 @@ class UserCode:
         """
         fault: EnvironmentFault
         try:
+            if self._own_thread:
+                return await self._in_lease(fn, args)
             if inspect.iscoroutinefunction(fn):
                 return await fn(*args)
-            result = await self._in_thread(fn, args)
+            result = await self._result_of(Job(fn, args, asyncio.get_running_loop()), self._pool.submit)
             return await result if inspect.isawaitable(result) else result
         except (EnvironmentFault, SessionDeleted):
             raise
@@ -52,14 +57,20 @@ class UserCode:
             fault = fault_of(error)
         raise fault  # outside the handlers, so that the fault does not hold the frames of what it tells
 
-    async def _in_thread(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """In the session's own thread, on its own loop, to the end."""
         job = Job(fn, args, asyncio.get_running_loop())
-        if self._own_thread:
-            if self._lease is None:
-                self._lease = self._pool.lease()
-            self._lease.submit(job)
-        else:
-            self._pool.submit(job)
+        if self._lease is None:
+            self._lease = self._pool.lease()
+        lease = self._lease
+        try:
+            return await self._result_of(job, lease.submit)
+        except asyncio.CancelledError:
+            lease.cancel(job)
+            raise
+
+    async def _result_of(self, job: Job, submit: Callable[[Job], None]) -> Any:
+        submit(job)
         if self._jobs is None:
             self._jobs = set()
         self._jobs.add(job)
@@ -76,7 +87,16 @@ class UserCode:
 
     async def settle(self, seconds: float) -> bool:
         """Wait until no thread runs this session's code; whether that came true within `seconds`. Abandons the rest."""
-        waiting = [job for job in self._jobs or () if not (job.ended or job.abandoned)]
+        return await self._settle(list(self._jobs or ()), seconds)
+
+    async def abandon_unawaited(self) -> None:
+        """Give up the threads whose callers were cancelled and which take no notice of it; the session's next code
+        gets another thread.
+        """
+        await self._settle([job for job in self._jobs or () if job.future.cancelled()], NOTICE_SECONDS)
+
+    async def _settle(self, jobs: list[Job], seconds: float) -> bool:
+        waiting = [job for job in jobs if not (job.ended or job.abandoned)]
         if not waiting:
             return True
         ended = asyncio.get_running_loop().create_future()
@@ -89,12 +109,6 @@ class UserCode:
                 self._give_up(job)
             return False
         return True
-
-    def abandon_unawaited(self) -> None:
-        """Give up the threads whose callers were cancelled; the session's next plain code gets another thread."""
-        for job in self._jobs or ():
-            if job.future.cancelled():
-                self._give_up(job)
 
     def _give_up(self, job: Job) -> None:
         if job.ended or job.abandoned:

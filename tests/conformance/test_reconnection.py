@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,3 +145,29 @@ def test_it_takes_a_deleted_sessions_id_again(server: LiveServer, record: Record
             agent.create({"id": text}, "echo")
             assert agent.call("echo", {"text": text}, task_id="same").text == text
     assert record.episodes.filter(session_id=sid, status="ended").count() == 2
+
+
+TASK_ID = re.compile(r"data: [0-9a-f]{32}\n")
+
+
+async def closing_post(server: LiveServer, path: str, sid: str, body: dict[str, Any]) -> str:
+    """One connection a request, closed as soon as the answer is read."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {sid}\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    answer = b""
+    while not re.search(rb'event: end\ndata: .*\n\n|\{"sid":.*\}', answer):
+        answer += await reader.read(65_536)
+    writer.close()
+    return answer.partition(b"\r\n\r\n")[2].decode()
+
+
+async def test_a_client_that_closes_after_the_end_has_got_it(server: LiveServer) -> None:
+    async def play(number: int) -> list[str]:
+        sid = f"hurried-{number}-{uuid.uuid4().hex}"
+        await closing_post(server, "/create", sid, {"env_name": "counter", "task_spec": {"id": sid}})
+        return [await closing_post(server, "/call", sid, {"name": "count", "input": {}}) for _ in range(8)]
+
+    for answers in await asyncio.gather(*(play(number) for number in range(48))):
+        assert len({TASK_ID.sub("", answer) for answer in answers}) == 8, "an earlier call was told again"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -44,6 +44,11 @@ def procedural(name: str = "dice", **methods: Callable[..., Any]) -> Hosted:
 
 def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> Hosted:
     return Hosted(type(name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}), name)
+
+
+async def collected(chunks: AsyncIterator[Sequence[str]]) -> list[str]:
+    """The texts of all chunks."""
+    return [text async for chunk in chunks for text in chunk]
 
 
 def numbered(count: int, start: int = 0) -> list[dict[str, int]]:

@@ -7,17 +7,18 @@ import json
 
 import pytest
 
-from environments.catalog import CHUNK_TASKS, Catalogue
+from environments.catalog import Catalogue
 from environments.errors import InvalidIndex, InvalidSplit, UnknownEnvironment
 from environments.listed import FRESH_SECONDS
+from environments.source import CHUNK_TASKS
 from environments.wire import Split
-from tests.environments.listings import catalogue_of, listing, numbered, synced
+from tests.environments.listings import catalogue_of, collected, listing, numbered, synced
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 async def everything(catalogue: Catalogue, split: str) -> list[str]:
-    return [text async for chunk in catalogue.tasks("shop", split) for text in chunk]
+    return await collected(catalogue.tasks("shop", split))
 
 
 async def test_it_serves_a_task_as_the_author_wrote_it() -> None:
@@ -51,13 +52,13 @@ async def test_it_refuses_every_index_of_an_empty_split() -> None:
 async def test_it_slices_like_a_list(start: int | None, stop: int | None) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         expected = [f'{{"n":{n}}}' for n in range(5)][start:stop]
-        assert await catalogue.range("shop", "train", start, stop) == expected
+        assert await collected(catalogue.range("shop", "train", start, stop)) == expected
 
 
 async def test_it_keeps_the_order_of_a_range_that_takes_several_reads() -> None:
     count = 2 * CHUNK_TASKS + 5
     async with catalogue_of(listing({"train": numbered(count)})) as catalogue:
-        texts = await catalogue.range("shop", "train", 3, None)
+        texts = await collected(catalogue.range("shop", "train", 3, None))
         assert [json.loads(text)["n"] for text in texts] == list(range(3, count))
 
 
@@ -66,6 +67,12 @@ async def test_it_hands_out_a_whole_split_in_chunks() -> None:
     async with catalogue_of(listing({"train": numbered(count)})) as catalogue:
         sizes = [len(chunk) async for chunk in catalogue.tasks("shop", "train")]
         assert sizes == [CHUNK_TASKS, 1]
+
+
+async def test_it_hands_out_a_range_in_chunks() -> None:
+    async with catalogue_of(listing({"train": numbered(CHUNK_TASKS + 5)})) as catalogue:
+        sizes = [len(chunk) async for chunk in catalogue.range("shop", "train", 3, None)]
+        assert sizes == [CHUNK_TASKS, 2]
 
 
 async def test_it_finishes_a_whole_split_as_it_was_when_asked() -> None:
@@ -156,5 +163,5 @@ async def test_it_reads_a_range_with_two_queries_whatever_the_size(size: int, qu
     async with catalogue_of(listing({"train": numbered(size)})) as catalogue:
         await catalogue.count("shop", "train")
         queries.clear()
-        assert len(await catalogue.range("shop", "train", -10, None)) == 10
+        assert len(await collected(catalogue.range("shop", "train", -10, None))) == 10
         assert len(queries) == 2

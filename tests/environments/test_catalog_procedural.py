@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
+from environments.source import CHUNK_TASKS
 from environments.wire import Split
-from tests.environments.listings import catalogue_of, procedural
+from tests.environments.listings import catalogue_of, collected, procedural
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,7 +49,7 @@ async def test_it_asks_plain_and_async_methods(hosted: Any) -> None:
     async with catalogue_of(hosted) as catalogue:
         assert await catalogue.count("dice", "train") == 5
         assert await catalogue.get("dice", "train", -1) == '{"n":4}'
-        assert await catalogue.range("dice", "train", -2, 99) == ['{"n":3}', '{"n":4}']
+        assert await collected(catalogue.range("dice", "train", -2, 99)) == ['{"n":3}', '{"n":4}']
 
 
 @pytest.mark.parametrize("index", [5, -6, 10**30])
@@ -70,19 +73,62 @@ async def test_it_asks_once_for_a_range_that_the_class_can_answer() -> None:
         return [{"n": n} for n in range(start, stop)]
 
     async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=get_task_range)) as catalogue:
-        assert await catalogue.range("dice", "train", None, -3) == ['{"n":0}', '{"n":1}']
+        assert await collected(catalogue.range("dice", "train", None, -3)) == ['{"n":0}', '{"n":1}']
         assert asked == [(0, 2)]
+
+
+async def test_it_asks_in_parts_for_a_range_that_is_long() -> None:
+    asked = []
+
+    def get_task_range(split: str, start: int, stop: int) -> list[dict[str, int]]:
+        asked.append((start, stop))
+        return [{"n": n} for n in range(start, stop)]
+
+    async with catalogue_of(procedural(num_tasks=lambda split: 10**30, get_task_range=get_task_range)) as catalogue:
+        texts = await collected(catalogue.range("dice", "train", 7, 2 * CHUNK_TASKS))
+        assert texts == [f'{{"n":{n}}}' for n in range(7, 2 * CHUNK_TASKS)]
+        assert asked == [(7, 7 + CHUNK_TASKS), (7 + CHUNK_TASKS, 2 * CHUNK_TASKS)]
+
+
+async def test_it_lets_others_work_while_a_class_that_never_suspends_is_asked() -> None:
+    asked: list[int] = []
+    started = asyncio.Event()
+
+    async def get_task(split: str, index: int) -> dict[str, int]:
+        asked.append(index)
+        started.set()
+        return {"n": index}
+
+    async with catalogue_of(procedural(num_tasks=lambda split: 10**12, get_task=get_task)) as catalogue:
+        chunks = catalogue.range("dice", "train", None, None)
+        first = asyncio.ensure_future(anext(chunks))  # type: ignore[arg-type]
+        await started.wait()
+        assert len(asked) < CHUNK_TASKS
+        assert len(await first) == len(asked) == CHUNK_TASKS
+
+
+async def test_it_refuses_more_tasks_than_were_asked_for() -> None:
+    endless = procedural(num_tasks=plain_count, get_task_range=lambda *_: ({"n": n} for n in itertools.count()))
+    async with catalogue_of(endless) as catalogue:
+        with pytest.raises(EnvironmentFault, match="more than the 2 tasks"):
+            await collected(catalogue.range("dice", "train", 1, 3))
+
+
+async def test_it_names_the_task_of_a_range_that_is_no_json_object() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: index)) as catalogue:
+        with pytest.raises(EnvironmentFault, match="task 3: "):
+            await collected(catalogue.range("dice", "train", 3, None))
 
 
 async def test_it_answers_an_empty_range_without_asking_for_tasks() -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task=broken)) as catalogue:
-        assert await catalogue.range("dice", "train", 3, 3) == []
+        assert await collected(catalogue.range("dice", "train", 3, 3)) == []
 
 
 async def test_it_refuses_a_range_that_the_class_refuses() -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task_range=out_of_range)) as catalogue:
         with pytest.raises(InvalidIndexRange, match="1 to 3"):
-            await catalogue.range("dice", "train", 1, 3)
+            await collected(catalogue.range("dice", "train", 1, 3))
 
 
 async def test_it_tells_the_declared_splits() -> None:

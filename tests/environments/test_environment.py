@@ -78,23 +78,22 @@ def test_it_leaves_to_the_author_what_only_the_author_knows(method: str) -> None
         getattr(Environment(), method)(*arguments)
 
 
-SDK_NAMES = [
-    "Environment",
-    "tool",
-    "Toolset",
-    "ToolOutput",
-    "ToolSpec",
-    "ListToolsOutput",
-    "TextBlock",
-    "ImageBlock",
-    "Split",
-]
+@pytest.mark.parametrize(
+    ("sdk", "left_out"), [(ors, {"__version__"}), (openreward.environments, {"download_text", "upload_text"})]
+)
+def test_it_offers_the_names_of_both_sdks(sdk: Any, left_out: set[str]) -> None:
+    assert set(sdk.__all__) - set(environments.__all__) == left_out
 
 
-@pytest.mark.parametrize("sdk", [ors, openreward.environments])
-@pytest.mark.parametrize("name", SDK_NAMES)
-def test_it_offers_the_names_of_the_sdk(sdk: Any, name: str) -> None:
-    assert hasattr(sdk, name) and name in environments.__all__
+def test_its_server_says_how_to_serve() -> None:
+    with pytest.raises(RuntimeError, match="orsweb serves environments with `manage.py serve module:Class`"):
+        environments.Server([Echo])
+
+
+@pytest.mark.parametrize("answer", [{"ok": True, "output": {"blocks": []}}, {"ok": False, "error": "no"}])
+def test_it_reads_what_a_call_comes_to(answer: dict[str, Any]) -> None:
+    kind = environments.RunToolSuccess if answer["ok"] else environments.RunToolError
+    assert isinstance(environments.RunToolOutput.model_validate(answer).root, kind)
 
 
 METHODS = ["__init__", "setup", "teardown", "get_prompt", "list_splits", "list_tasks", "num_tasks", "get_task"]

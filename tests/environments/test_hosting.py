@@ -1,5 +1,6 @@
 """What the server knows of a class, whichever SDK it was written for."""
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +8,10 @@ import openreward.environments as orw
 import ors
 import pytest
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from environments import Environment, TextBlock, ToolOutput, ToolSpec, tool
-from environments.errors import Unhostable
+from environments.errors import InvalidRequest, Unhostable
 from environments.hosting import Hosted, sdk_of
 from environments.wire import GroupCandidate, Message, TerminalToolSpec
 from tests import envs, envs_openreward, envs_ors
@@ -163,6 +165,7 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
         ([{"name": "x", "type": "dev"}], "Odd.list_splits() must return names or Split(name, type)"),
         ([None], "Odd.list_splits() must return names"),
         (None, "Odd.list_splits() raised TypeError"),
+        (["x" * 201], "has 201 characters, and at most 200 are possible; shorten it."),
     ],
 )
 def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -> None:
@@ -190,9 +193,26 @@ def _schemaless(self: Any, args: NoSchema) -> ToolOutput: ...  # type: ignore[em
 
 
 _unresolved.__annotations__ = {"return": "Missing"}
+
+
+async def _async_splits(cls: type) -> list[str]:
+    return ["train"]
+
+
+def _exit(cls: type) -> Any:
+    raise SystemExit("bye")
+
+
+def _one_argument(self: Any, task: Any) -> None: ...
+def _no_secrets(self: Any, task_spec: Any) -> None: ...
+def _no_return(self: Any): ...  # type: ignore[no-untyped-def]
+
+
 PROMPT = {"get_prompt": Small.get_prompt}
 SPLITS = {"list_splits": classmethod(lambda cls: ["train"])}
 GO = {"go": tool(_go)}
+TASKS: dict[str, Any] = {"list_tasks": classmethod(lambda cls, split: [{}])}
+WHOLE = {**PROMPT, **SPLITS, **GO, **TASKS}
 
 
 @pytest.mark.parametrize(
@@ -207,6 +227,19 @@ GO = {"go": tool(_go)}
         ({**PROMPT, **SPLITS, **GO, "name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
         ({**PROMPT, **SPLITS, **GO, "name": classmethod(lambda cls: "")}, "Environment name '' cannot stand in a URL"),
         ({**PROMPT, **SPLITS, **GO, "toolsets": [type("Signs", (), GO)]}, "'go' is in both Odd and toolset 'Signs'"),
+        ({**WHOLE, "name": classmethod(_raise)}, "Odd.name() raised RuntimeError: no disk."),
+        ({**WHOLE, "name": classmethod(_exit)}, "Odd.name() raised SystemExit: bye."),
+        ({**WHOLE, "name": classmethod(_async_splits)}, "Odd.name() is async; make it a plain method."),
+        ({**WHOLE, "name": classmethod(lambda cls: "x" * 201)}, "has 201 characters, and at most 200 are possible"),
+        ({**WHOLE, "list_splits": classmethod(_exit)}, "Odd.list_splits() raised SystemExit: bye."),
+        ({**WHOLE, "list_splits": classmethod(_async_splits)}, "Odd.list_splits() is async; make it a plain method."),
+        ({**WHOLE, "toolsets": Splitless}, "Odd.toolsets must be a tuple of classes, such as (MyToolset,)"),
+        ({**WHOLE, "toolsets": (5,)}, "Odd.toolsets must be a tuple of classes"),
+        ({**WHOLE, "__init__": _one_argument}, "Odd cannot be constructed as Odd(task_spec=…, secrets=…): missing"),
+        ({**WHOLE, "__init__": _no_secrets}, "got an unexpected keyword argument 'secrets'; let __init__ take both."),
+        ({**PROMPT, **SPLITS, **GO}, "Odd has no tasks; implement list_tasks(), or num_tasks() and get_task()."),
+        ({**PROMPT, **SPLITS, **GO, "num_tasks": classmethod(_raise)}, "Odd has no tasks; implement"),
+        ({**PROMPT, **SPLITS, "go": tool(_no_return)}, "Odd has no tools (Odd.go: it lacks `-> ToolOutput`); mark"),
     ],
 )
 def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
@@ -214,6 +247,31 @@ def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: st
         Hosted(type("Odd", (Environment,), body))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("error")
+def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None:
+    with pytest.raises(Unhostable, match="is async"):
+        Hosted(type("Odd", (Environment,), {**WHOLE, "list_splits": classmethod(_async_splits)}))
+    gc.collect()
+
+
+def test_it_hosts_a_class_that_counts_and_gets_instead_of_listing() -> None:
+    body = {"num_tasks": classmethod(lambda cls, split: 1), "get_task": classmethod(lambda cls, split, index: {})}
+    assert Hosted(type("Odd", (Environment,), {**PROMPT, **SPLITS, **GO, **body})).name == "odd"
+
+
+def test_it_logs_each_marked_method_that_is_no_tool() -> None:
+    with capture_logs() as logged:
+        Hosted(type("Odd", (Environment,), {**WHOLE, "stop": tool(_no_return)}))
+    reason = "it lacks `-> ToolOutput`"
+    assert logged == [{"event": "tool_skipped", "log_level": "warning", "tool": "Odd.stop", "reason": reason}]
+
+
+@pytest.mark.parametrize("cls", [envs.Echo, envs_ors.OrsEcho])
+def test_it_says_which_sdk_has_no_toolsets(cls: type) -> None:
+    with pytest.raises(InvalidRequest, match=r"^unknown toolset 'zz'; valid options are \[\]; .* has no toolsets"):
+        Hosted(cls).check_toolset("zz")
 
 
 @pytest.mark.parametrize("base", [ors.Environment, orw.Environment])

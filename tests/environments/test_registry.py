@@ -21,6 +21,10 @@ class Mine(Environment):
     def get_prompt(self):
         return [TextBlock(text="hello")]
 
+    @classmethod
+    def list_tasks(cls, split):
+        return [{}]
+
     @tool
     def go(self) -> ToolOutput:
         return ToolOutput(blocks=[TextBlock(text="gone")])
@@ -90,6 +94,8 @@ def test_it_answers_none_where_a_name_may_be_missing() -> None:
         ([f"Task_Tools={ECHO}"], "Environment name 'task_tools' is reserved"),
         ([f"a/b={ECHO}"], "Environment name 'a/b' cannot stand in a URL"),
         ([f"..={ECHO}"], "Environment name '..' cannot stand in a URL"),
+        ([f"={ECHO}"], f"'={ECHO}' has no name before '='; write module:Class or alias=module:Class."),
+        ([f"{'x' * 201}={ECHO}"], "has 201 characters, and at most 200 are possible; serve it as other_name="),
     ],
 )
 def test_it_stops_with_one_sentence(specifications: list[str], sentence: str) -> None:
@@ -104,6 +110,34 @@ def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], No
     write("orsweb_test_broken.py", text)
     with pytest.raises(Unhostable, match=r"'orsweb_test_broken:Mine' cannot be imported: [A-Z][A-Za-z]+Error: "):
         load(["orsweb_test_broken:Mine"])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("raise SystemExit('bye')", "cannot be imported: SystemExit: bye."),
+        ("raise SystemExit", "cannot be imported: SystemExit."),
+        ("raise ValueError('one\\ntwo.')", "cannot be imported: ValueError: one two."),
+        ("def __getattr__(name): raise RuntimeError('no disk')", "cannot be hosted: RuntimeError: no disk."),
+        (
+            "from environments import Server\nServer([])",
+            "RuntimeError: orsweb serves environments with",
+        ),
+    ],
+)
+def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None], text: str, told: str) -> None:
+    write("orsweb_test_hostile.py", text)
+    with pytest.raises(Unhostable) as caught:
+        load(["orsweb_test_hostile:Mine"])
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_says_which_file_lacks_the_class(write: Callable[[str, str], None], tmp_path: Path) -> None:
+    write("orsweb_test_mine.py", MODULE)
+    with pytest.raises(Unhostable, match="'Nine'; check the name after the colon") as caught:
+        load(["orsweb_test_mine:Nine"])
+    assert str(tmp_path / "orsweb_test_mine.py") in str(caught.value)
 
 
 def test_it_refuses_an_empty_registry() -> None:

@@ -87,11 +87,32 @@ def _bare_parameter(self: Any, text) -> ToolOutput: ...  # type: ignore[no-untyp
 def _two_parameters(self: Any, one: Text, two: Text) -> ToolOutput: ...  # type: ignore[empty-body]
 
 
+def _optional_parameter(self: Any, args: Text | None) -> ToolOutput: ...  # type: ignore[empty-body]
+
+
 @pytest.mark.parametrize(
-    "method", [_no_return, _other_return, _no_annotation, _plain_parameter, _bare_parameter, _two_parameters]
+    ("method", "reason"),
+    [
+        (_no_return, "it returns None, not environments.wire.ToolOutput"),
+        (_other_return, "it returns str, not environments.wire.ToolOutput"),
+        (_no_annotation, "it lacks `-> ToolOutput`"),
+        (_plain_parameter, "its parameter text is str; it must be a pydantic model"),
+        (_bare_parameter, "its parameter text has no annotation; it must be a pydantic model"),
+        (
+            _optional_parameter,
+            "its parameter args is tests.envs_base.Text | None; it must be a pydantic model",
+        ),
+        (_two_parameters, "it takes 2 parameters; take one pydantic model or nothing"),
+    ],
 )
-def test_it_silently_leaves_out_another_signature(method: Any) -> None:
-    assert table(type("Odd", (), {"odd": tool(method)})).by_name == {}
+def test_it_leaves_out_another_signature_and_says_why(method: Any, reason: str) -> None:
+    found = table(type("Odd", (), {"odd": tool(method)}))
+    assert (found.by_name, found.skipped) == ({}, {"Odd.odd": reason})
+
+
+def test_it_says_why_a_method_of_a_toolset_is_left_out() -> None:
+    toolset = type("Signs", (), {"odd": tool(_two_parameters)})
+    assert list(table(Terminal, toolset).skipped) == ["Signs.odd"]
 
 
 def test_it_finds_static_and_class_methods() -> None:

@@ -33,7 +33,7 @@ orsweb is ready: {url}  (Ctrl-C stops it)
 Play with the ORS client (pip install ors-sdk):
 
   from ors.client import ORS
-  client = ORS(base_url="{url}")  # keep it: its connections close with it
+  client = ORS(base_url="{url}"{key})  # keep it: its connections close with it
   environment = client.environment("{default}")
 """
 
@@ -93,6 +93,7 @@ class Command(BaseCommand):
             environments=", ".join(names),
             database=_database_name(),
             default=names[0],
+            key=', api_key="YOUR-KEY"' if settings.ORSWEB_API_KEYS else "",
         )
         self.stdout.write(text)
         self.stdout.flush()

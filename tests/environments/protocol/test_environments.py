@@ -9,7 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from tests.environments.protocol.connection import Connection
 from tests.environments.protocol.serving import error, fresh_id, opened, result, serving
+from tests.envs import Endless
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -23,6 +25,8 @@ NAMES = (
     "FailingPrompt",
     "Terminal",
     "Secretive",
+    "Endless",
+    "Sparse",
 )
 
 
@@ -121,6 +125,34 @@ async def test_a_procedural_class_has_its_splits_only(client: httpx.AsyncClient,
     for path, more in (("tasks", {}), ("num_tasks", {}), ("task", {"index": 0}), ("task_range", {})):
         answer = await client.post(f"/procedural/{path}", json={"split": split, **more})
         assert answer.status_code == 400 and "'procedural' has 'train', 'test'" in answer.json()["detail"]
+
+
+async def test_an_endless_range_is_told_in_pieces_until_the_client_leaves(client: httpx.AsyncClient) -> None:
+    connection = Connection("/endless/task_range", {"split": "big"})
+    assert (await connection.piece()).startswith('{"tasks":[{"seed":0},{"seed":1},')
+    assert (await connection.piece()).startswith(',{"seed":900},')
+    assert (await client.get("/health")).status_code == 200  # meanwhile
+    connection.leave()
+    await connection.gone()
+    asked = Endless.asked
+    await client.get("/health")
+    assert Endless.asked == asked
+
+
+async def test_a_range_of_several_pieces_is_one_list(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/endless/task_range", json={"split": "big", "start": -2001})
+    assert [task["seed"] for task in answer.json()["tasks"]] == list(range(10**12 - 2001, 10**12))
+    assert answer.json()["env_name"] == "endless"
+
+
+async def test_a_short_answer_of_the_class_leaves_no_gap_in_the_list(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/sparse/task_range", json={"split": "big", "stop": 4000})
+    assert answer.json()["tasks"] == [{"seed": 1000}, {"seed": 3000}]
+
+
+async def test_an_empty_range_is_an_empty_list(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/endless/task_range", json={"split": "big", "start": 10**12})
+    assert answer.text == '{"tasks":[],"env_name":"endless"}'
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ async def test_a_job_given_up_before_it_began_is_never_run() -> None:
     await until(lambda: len(code._jobs or ()) == 2)
     waiting.cancel()
     await asyncio.wait([waiting])
-    code.abandon_unawaited()
+    await code.abandon_unawaited()
     gate.set()
     assert await within(running) is True
     assert await within(code.call(threading.get_ident)) and ran == []
