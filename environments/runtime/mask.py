@@ -11,7 +11,8 @@ from environments.wire import value_json
 SHORTEST = 8
 """Shorter values are too likely to be part of honest text."""
 STARS = "********"
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
+"""A string or a number of JSON."""
 
 
 class Mask:
@@ -31,15 +32,17 @@ class Mask:
 
     def json(self, text: str) -> str:
         """Masked ASCII JSON text. Strings are masked one by one, for a match in raw text could cut an escape in two;
-        the rest stays as it is, however deep, and numbers keep their digits.
+        the rest stays as it is, however deep, and numbers keep their digits unless they are a secret.
         """
         if not any(form in text for form in self._forms):
             return text
-        return _STRING.sub(self._masked_string, text)
+        return _TOKEN.sub(self._masked_token, text)
 
-    def _masked_string(self, match: re.Match[str]) -> str:
+    def _masked_token(self, match: re.Match[str]) -> str:
         raw = match[0]
-        return json.dumps(self.text(json.loads(raw))) if any(form in raw for form in self._forms) else raw
+        if not any(form in raw for form in self._forms):
+            return raw
+        return json.dumps(self.text(json.loads(raw)) if raw[0] == '"' else STARS)
 
 
 def _forms(secret: str) -> set[str]:

@@ -101,7 +101,7 @@ async def test_it_lets_others_work_while_a_class_that_never_suspends_is_asked() 
 
     async with catalogue_of(procedural(num_tasks=lambda split: 10**12, get_task=get_task)) as catalogue:
         chunks = catalogue.range("dice", "train", None, None)
-        first = asyncio.ensure_future(anext(chunks))  # type: ignore[arg-type]
+        first = asyncio.ensure_future(anext(chunks))
         await started.wait()
         assert len(asked) < CHUNK_TASKS
         assert len(await first) == len(asked) == CHUNK_TASKS

@@ -78,3 +78,7 @@ def test_depth_is_no_matter() -> None:
 def test_without_a_match_the_text_is_the_same_object() -> None:
     text = '{"a":1}'
     assert Mask(["plain-secret"]).json(text) is text
+
+
+def test_it_masks_a_number_that_is_a_secret() -> None:
+    assert Mask(["1234567890"]).json('{"pin":1234567890,"n":12}') == f'{{"pin":"{STARS}","n":12}}'
