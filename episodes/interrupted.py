@@ -1,16 +1,22 @@
-"""Closes the episodes that a server left open when it died. Called at start by the server that holds the database."""
+"""Closes the episodes that a server left open when it died. Called at start by the server that holds the database.
+
+Sums of huge rewards may leave the range of floats: SQLite then tells an infinity, PostgreSQL refuses the statement.
+"""
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db import DataError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Avg, Count, DateTimeField, Func, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models import Avg, Count, DateTimeField, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.models import Episode, Step
+from episodes.values import finite
 
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
 _REFUSED = Q(status="refused")
@@ -34,22 +40,58 @@ class Completed(Func):
         return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
 
 
+class Finite(Func):
+    """The nearest finite number. PostgreSQL's aggregates are finite already, or raise."""
+
+    arity = 1
+    output_field = FloatField()
+    template = "%(expressions)s"
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        biggest = repr(sys.float_info.max)
+        return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {biggest}), -{biggest})")
+
+
 def close_interrupted(now: float) -> int:
     """Number of running episodes, which are now ended with what their steps tell. `now`: seconds since the epoch."""
+    running, ending = Episode.objects.filter(status="running"), _ending(now)
+    try:
+        with transaction.atomic():
+            return running.update(
+                **ending,
+                return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
+                return_mean=_over_steps(Finite(Avg("reward"))),
+            )
+    except DataError:  # of one episode, but the statement does not tell of which
+        numbers = list(running.values_list("pk", flat=True))
+        return sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
+
+
+def _ending(now: float) -> dict[str, Any]:
+    """Column -> value or expression, except for sum and mean of the rewards."""
     last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
-    return Episode.objects.filter(status="running").update(
-        status="ended",
-        cause="interrupted",
-        ended=datetime.fromtimestamp(now, UTC),
-        steps_count=Coalesce(_over_steps(Count("pk", filter=~_REFUSED)), 0),
-        refused_count=Coalesce(_over_steps(Count("pk", filter=_REFUSED)), 0),
-        return_sum=Coalesce(_over_steps(Sum("reward")), 0.0),
-        return_last=Subquery(last_reward),
-        return_max=_over_steps(Max("reward")),
-        return_mean=_over_steps(Avg("reward")),
-        first_acted=_over_steps(Min("started")),
-        last_acted=_over_steps(Max(Completed())),
-    )
+    return {
+        "status": "ended",
+        "cause": "interrupted",
+        "ended": datetime.fromtimestamp(now, UTC),
+        "steps_count": Coalesce(_over_steps(Count("pk", filter=~_REFUSED)), 0),
+        "refused_count": Coalesce(_over_steps(Count("pk", filter=_REFUSED)), 0),
+        "return_last": Subquery(last_reward),
+        "return_max": _over_steps(Max("reward")),
+        "first_acted": _over_steps(Min("started")),
+        "last_acted": _over_steps(Max(Completed())),
+    }
+
+
+def _returns(number: int) -> dict[str, float | None]:
+    """Sum and mean of one episode's rewards, kept finite like those of an episode that ended by itself."""
+    rewards = Step.objects.filter(episode=number, reward__isnull=False).order_by("index")
+    values = list(rewards.values_list("reward", flat=True))
+    total = sum(values)  # not math.fsum, which raises where this tells an infinity
+    return {
+        "return_sum": finite(total) or 0.0,
+        "return_mean": finite(total / len(values)) if values else None,
+    }
 
 
 def _over_steps(aggregate: Any) -> Subquery:

@@ -9,7 +9,7 @@ rows: inserts skip what is there, updates set absolute values.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -22,6 +22,9 @@ Columns = tuple[str, ...]
 Values = tuple[Any, ...]
 """One row: text, bytes, numbers, booleans, None; times as `BulkWriter.time` makes them."""
 
+MOST_PIPELINED_CHARACTERS = 8 * 1024 * 1024
+"""Sent without waiting: with more under way, client and server may wait for each other for good."""
+
 
 class BulkWriter:
     """Writes inside the caller's transaction. Raises: django.db.Error."""
@@ -29,6 +32,8 @@ class BulkWriter:
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
         self._is_sqlite = connection.vendor == "sqlite"
+        self._pipeline = ExitStack()  # open while statements are sent without waiting
+        self._pipelined_characters = 0
 
     def insert(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Rows whose key is taken are skipped."""
@@ -47,11 +52,16 @@ class BulkWriter:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """On PostgreSQL the statements within are sent without waiting for the answer to the one before."""
+        """On PostgreSQL the statements within are sent without waiting for the answer to the one before.
+
+        Not so from the statement on that makes them too large together.
+        """
         if self._is_sqlite:
             yield
             return
-        with self._connection.wrap_database_errors, self._connection.connection.pipeline():
+        self._pipelined_characters = 0
+        with self._connection.wrap_database_errors, self._pipeline:
+            self._pipeline.enter_context(self._connection.connection.pipeline())
             yield
 
     def time(self, seconds: float | None) -> str | float | None:
@@ -65,9 +75,13 @@ class BulkWriter:
         with self._connection.wrap_database_errors:
             if self._is_sqlite:
                 raw.executemany(sql, rows)
-            else:
-                # not Django's cursor, which puts the values into the statement and so cannot prepare it
-                psycopg.Cursor(raw).execute(sql, [_array(values) for values in zip(*rows, strict=True)], prepare=True)
+                return
+            arrays = [_array(values) for values in zip(*rows, strict=True)]
+            self._pipelined_characters += sum(map(len, arrays))
+            if self._pipelined_characters > MOST_PIPELINED_CHARACTERS:
+                self._pipeline.close()  # waits for the answers to what was sent
+            # not Django's cursor, which puts the values into the statement and so cannot prepare it
+            psycopg.Cursor(raw).execute(sql, arrays, prepare=True)
 
 
 def tune(connection: BaseDatabaseWrapper) -> None:

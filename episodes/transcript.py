@@ -43,6 +43,17 @@ class Transcript:
     """Index of the episode's last step; None before the first."""
 
     @property
+    def heading(self) -> str:
+        """How many steps there are, and which of them the page shows unless it shows all."""
+        if self.last is None:
+            return "Steps"
+        total = self.last + 1
+        if self.previous is None and self.next is None:
+            return f"{total} step{'' if total == 1 else 's'}"
+        shown_last = min(self.first + STEPS_PER_PAGE - 1, self.last)
+        return f"Steps {self.first:,}–{shown_last:,} of {total:,}"  # noqa: RUF001  # a range of numbers
+
+    @property
     def previous(self) -> int | None:
         return self.first - STEPS_PER_PAGE if self.first else None
 

@@ -74,10 +74,7 @@ class Writer(threading.Thread):
     def run(self) -> None:
         is_open = True
         while is_open and not self.given_up.is_set():
-            calls = [
-                self._queue.get(),
-                *(self._queue.get_nowait() for _ in range(min(self._queue.qsize(), MOST_CALLS))),
-            ]
+            calls = self._gather()
             is_open = None not in calls
             self.in_hand = [call for call in calls if call is not None]
             self._write(self.in_hand)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
@@ -21,21 +24,29 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 def _data_dir() -> Path:
     path = Path(env_str("ORSWEB_DATA_DIR", str(BASE_DIR / "var"))).resolve()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be made: {error.strerror}.") from error
     return path
+
+
+def _private(path: Path, text: str = "") -> Path:
+    """`path`, made with `text` if it is not there, readable by its owner only. Raises: ImproperlyConfigured."""
+    try:
+        with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
+            file.write(text)
+        with open(path, "rb"):
+            return path
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}.") from error
 
 
 def _secret_key() -> str:
     """From the environment, else generated once into the data directory, readable by its owner only."""
     if given := env_secret("ORSWEB_SECRET_KEY"):
         return given
-    path = DATA_DIR / "secret_key"
-    try:
-        with open(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-            file.write(secrets.token_urlsafe(50))
-    except FileExistsError:
-        pass
-    return path.read_text().strip()
+    return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
 DATA_DIR = _data_dir()
@@ -71,11 +82,27 @@ ORSWEB_RECORD = "episodes.recorder.Recorder"
 # --- database --------------------------------------------------------------------------------------------------------
 
 
+def _parsed(url: str) -> dict[str, Any]:
+    """Raises: ImproperlyConfigured, never showing the URL, for it may hold a password."""
+    try:
+        config = dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))
+    except ValueError:
+        raise ImproperlyConfigured(
+            "DATABASE_URL is no URL of a database; use postgresql://user:password@host/name, with special characters "
+            "of the password percent-encoded, or sqlite:////path."
+        ) from None
+    kind = str(config["ENGINE"]).rpartition(".")[2]
+    if kind not in ("postgresql", "sqlite3"):
+        raise ImproperlyConfigured(f"DATABASE_URL names a {kind} database; use postgresql or sqlite.")
+    return config
+
+
 def _database() -> dict[str, Any]:
     if url := env_secret("DATABASE_URL"):
-        config: dict[str, Any] = dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))
+        config = _parsed(url)
     else:
-        config = {"ENGINE": "django.db.backends.sqlite3", "NAME": DATA_DIR / "orsweb.sqlite3", "CONN_MAX_AGE": None}
+        file = _private(DATA_DIR / "orsweb.sqlite3")
+        config = {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "CONN_MAX_AGE": None}
     if config["ENGINE"].endswith("sqlite3"):
         config["OPTIONS"] = {
             "transaction_mode": "IMMEDIATE",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import structlog
+from django.db import InterfaceError, OperationalError
 from pydantic import BaseModel, ValidationError
 from rest_framework import exceptions
 
@@ -36,9 +37,12 @@ STATUS: Mapping[type[errors.OrsError], int] = {
     errors.EnvironmentFault: 500,
 }
 
+TRY_AGAIN = {"X-Backend-State": "starting", "Retry-After": "2"}
+"""What the SDKs' clients wait upon instead of failing."""
+
 HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
-    errors.SessionStarting: {"X-Backend-State": "starting", "Retry-After": "2"},
-    errors.Draining: {"X-Backend-State": "starting", "Retry-After": "2"},
+    errors.SessionStarting: TRY_AGAIN,
+    errors.Draining: TRY_AGAIN,
     errors.TooManySessions: {"Retry-After": "2"},
 }
 
@@ -100,6 +104,9 @@ def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Resp
         return refusal(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.APIException):
         return refusal(error.status_code, str(error.detail))
+    if isinstance(error, OperationalError | InterfaceError):
+        log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
+        return refusal(503, "The database is away; try again.", TRY_AGAIN)
     log.error("a protocol view failed", exc_info=error)
     return refusal(500, "Internal Server Error")
 

@@ -80,16 +80,21 @@ def signed(value: float) -> str:
     size = abs(value)
     if size == 0:
         return "0.00"
+    if math.isnan(value):
+        return "nan"
     text = f"{size:,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
     return ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
 def _level(value: float, low: float, high: float) -> int:
-    """-3 … 3: sign and strength of `value` against the declared range."""
+    """-3 … 3: sign and strength of `value` against the declared range; 0 for NaN."""
+    if not value or math.isnan(value):
+        return 0
     span = high if value > 0 else abs(low)
     span = span if span > 0 else max(abs(low), abs(high)) or 1.0
-    strength = min(_REWARD_LEVELS, math.ceil(_REWARD_LEVELS * abs(value) / span - 1e-9))
-    return int(math.copysign(strength, value)) if value else 0
+    # cut before it is multiplied: three times a huge value is infinite, and infinity has no ceiling
+    share = min(1.0, abs(value) / span)
+    return int(math.copysign(math.ceil(_REWARD_LEVELS * share - 1e-9), value))
 
 
 @register.filter

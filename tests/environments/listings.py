@@ -38,8 +38,18 @@ def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> 
 
 
 def procedural(name: str = "dice", **methods: Callable[..., Any]) -> Hosted:
-    """A class with split "train" that lists no tasks, with these static methods."""
-    return _made(name, ["train"], {key: staticmethod(method) for key, method in methods.items()})
+    """A class with split "train" whose list_tasks raises NotImplementedError, with these static methods."""
+
+    def list_tasks(split: str) -> Any:
+        raise NotImplementedError
+
+    methods = {"list_tasks": list_tasks, **methods}
+    static = {key: staticmethod(method) for key, method in methods.items()}
+    return _made(name, ["train"], {"list_tasks": staticmethod(_list_nothing), **static})
+
+
+def _list_nothing(split: str) -> Any:
+    raise NotImplementedError
 
 
 def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> Hosted:

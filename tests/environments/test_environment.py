@@ -86,7 +86,7 @@ def test_it_offers_the_names_of_both_sdks(sdk: Any, left_out: set[str]) -> None:
 
 
 def test_its_server_says_how_to_serve() -> None:
-    with pytest.raises(RuntimeError, match="orsweb serves environments with `manage.py serve module:Class`"):
+    with pytest.raises(RuntimeError, match=r"orsweb serves environments with `manage\.py serve module:Class`"):
         environments.Server([Echo])
 
 

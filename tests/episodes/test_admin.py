@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -143,6 +144,15 @@ def test_it_says_what_would_be_here(client: Client) -> None:
     assert "Every session that an agent opens is recorded here" in client.get(LIST).content.decode()
 
 
+@pytest.mark.parametrize("value", [1e308, -1e308, sys.float_info.max])
+def test_it_lists_an_episode_of_a_huge_return(client: Client, value: float) -> None:
+    episode = make_episode(return_sum=value)
+    make_step(episode, reward=value)
+    assert listed(client) == [episode.pk]
+    assert f'data-level="{3 if value > 0 else -3}"' in page_of(client, episode)
+    assert client.get("/").status_code == 200
+
+
 # --- one episode -----------------------------------------------------------------------------------------------------
 
 
@@ -170,6 +180,24 @@ def test_it_sums_rewards_across_pages(client: Client) -> None:
     page = page_of(client, episode, f"?step={STEPS_PER_PAGE + 1}")
     assert f"Σ +{(STEPS_PER_PAGE + 2) / 2:.2f}" in page
     assert 'id="step-199"' not in page and 'id="step-201"' in page
+
+
+@pytest.mark.parametrize(
+    ("steps", "heading"),
+    [(0, "Steps"), (1, "1 step"), (5, "5 steps"), (STEPS_PER_PAGE, "200 steps"), (1000, "Steps 0–199 of 1,000")],
+)
+def test_it_says_which_steps_the_page_shows(client: Client, steps: int, heading: str) -> None:
+    episode = make_episode()
+    for index in {*range(min(steps, 3)), *range(steps)[-1:]}:
+        make_step(episode, index=index)
+    assert f'<h2 id="steps">{heading}</h2>' in page_of(client, episode)
+
+
+def test_it_says_which_steps_the_last_page_shows(client: Client) -> None:
+    episode = make_episode()
+    for index in (0, 200, 234):
+        make_step(episode, index=index)
+    assert '<h2 id="steps">Steps 200–234 of 235</h2>' in page_of(client, episode, "?step=200")
 
 
 @pytest.mark.parametrize("query", ["?step=-1", "?step=x", "?step=99999999999999999999"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -53,3 +54,31 @@ def test_it_leaves_returns_empty_without_rewards() -> None:
     episode = Episode.objects.get()
     assert (episode.steps_count, episode.return_sum, episode.return_last) == (0, 0.0, None)
     assert (episode.return_max, episode.return_mean, episode.first_acted) == (None, None, None)
+
+
+BIGGEST = sys.float_info.max
+
+
+@pytest.mark.parametrize(
+    ("rewards", "total", "mean"),
+    [
+        ([1.7e308, 1.7e308], BIGGEST, BIGGEST),
+        ([-1.7e308, -1.7e308], -BIGGEST, -BIGGEST),
+        ([1.7e308, -1.7e308], 0.0, 0.0),
+        ([BIGGEST], BIGGEST, BIGGEST),
+    ],
+)
+def test_it_keeps_returns_finite(rewards: list[float], total: float, mean: float) -> None:
+    record((episode_started(), *(step_taken(index=n, reward=reward) for n, reward in enumerate(rewards))))
+    close_interrupted(LATER)
+    episode = Episode.objects.get()
+    assert (episode.return_sum, episode.return_mean) == (total, mean)
+    assert (episode.return_last, episode.steps_count) == (rewards[-1], len(rewards))
+
+
+def test_it_ends_every_episode_beside_one_of_huge_rewards() -> None:
+    for number, reward in ((1, 0.5), (2, 1.7e308), (3, None)):
+        record((episode_started(number), *(step_taken(number, index, reward=reward) for index in range(2))))
+    assert close_interrupted(LATER) == 3
+    told = Episode.objects.order_by("pk").values_list("status", "return_sum", "return_mean", "steps_count")
+    assert list(told) == [("ended", 1.0, 0.5, 2), ("ended", BIGGEST, BIGGEST, 2), ("ended", 0.0, None, 2)]

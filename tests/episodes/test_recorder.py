@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 
 from environments.models import Environment, Split, Task
-from environments.runtime.records import RunInfo
+from environments.runtime.records import Row, RunInfo
 from environments.sync import content_hash
 from episodes.models import Blob, Episode, Run, Step
 from episodes.recorder import Recorder
-from tests.episodes.recording import commit, query, record, run
+from episodes.writer import Call, Writer
+from tests.episodes.recording import DEADLINE_SECONDS, commit, query, record, run
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -232,5 +235,37 @@ def test_it_makes_again_what_was_deleted_meanwhile() -> None:
 def test_it_records_more_than_one_transaction_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("episodes.writer.MOST_CHARACTERS", 1000)
     outputs = [f'"{index}{"x" * 700}"' for index in range(20)]
-    record((episode_started(),), *[(step_taken(index=n, output_json=text),) for n, text in enumerate(outputs)])
+    calls = [(step_taken(index=n, output_json=text),) for n, text in enumerate(outputs)]
+    sizes = transactions(monkeypatch, (episode_started(),), *calls)
+    assert sum(sizes) == 1 + len(calls) and max(sizes) <= 3  # the start, and two steps that are over the limit
     assert list(Step.objects.order_by("index").values_list("output", flat=True)) == outputs
+
+
+def test_it_takes_all_that_waits_into_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [(step_taken(index=index),) for index in range(20)]
+    assert transactions(monkeypatch, (episode_started(),), *calls) == [1 + len(calls)]
+
+
+def transactions(monkeypatch: pytest.MonkeyPatch, *calls: tuple[Row, ...]) -> list[int]:
+    """How many of `calls`, which all wait when the writer begins, each transaction took."""
+    sizes, write_batch = [], Writer._commit
+    waiting = threading.Event()
+    run_writer = Writer.run
+
+    def begin_late(self: Writer) -> None:
+        waiting.wait(DEADLINE_SECONDS)
+        run_writer(self)
+
+    def commit_counted(self: Writer, batch: Sequence[Call]) -> None:
+        sizes.append(len(batch))
+        write_batch(self, batch)
+
+    async def play(recorder: Recorder) -> None:
+        for rows in calls:
+            recorder.record(*rows)
+        waiting.set()
+
+    monkeypatch.setattr(Writer, "run", begin_late)
+    monkeypatch.setattr(Writer, "_commit", commit_counted)
+    run(play)
+    return sizes

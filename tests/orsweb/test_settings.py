@@ -1,0 +1,62 @@
+"""What a wrong setting is answered with, and what a start leaves on the disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
+    """Status of `manage.py check` and what it says about errors."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env={**inherited, "ORSWEB_DATA_DIR": str(data_dir), **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stderr.strip()
+
+
+@pytest.mark.parametrize(
+    "url", ["foo", "x://lab:hunter2@db/ors", "postgres://lab:hunter2@db:port/ors", "postgres://lab:hunter2#@db/ors"]
+)
+def test_it_refuses_a_database_url_without_showing_it(tmp_path: Path, url: str) -> None:
+    status, said = check(tmp_path, DATABASE_URL=url)
+    assert (status, said.count("\n")) == (1, 0)
+    assert said.startswith("DATABASE_URL is no URL of a database") and "hunter2" not in said
+
+
+def test_it_refuses_a_database_that_it_cannot_use(tmp_path: Path) -> None:
+    status, said = check(tmp_path, DATABASE_URL="mysql://lab:hunter2@db/ors")
+    assert (status, said) == (1, "DATABASE_URL names a mysql database; use postgresql or sqlite.")
+
+
+def test_it_refuses_a_data_directory_that_cannot_be_made() -> None:
+    status, said = check("/proc/x")
+    assert (status, said) == (1, "ORSWEB_DATA_DIR='/proc/x' cannot be made: No such file or directory.")
+
+
+def test_it_refuses_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "secret_key").mkdir()
+    status, said = check(tmp_path)
+    assert (status, said) == (1, f"ORSWEB_DATA_DIR: {str(tmp_path / 'secret_key')!r} cannot be used: Is a directory.")
+
+
+def test_it_makes_its_files_readable_by_their_owner_only(tmp_path: Path) -> None:
+    assert check(tmp_path)[0] == 0
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {"secret_key": 0o600, "orsweb.sqlite3": 0o600}
+
+
+def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:
+    assert check(tmp_path, DATABASE_URL=f"sqlite:///{tmp_path}/other.sqlite3")[0] == 0
+    assert not (tmp_path / "orsweb.sqlite3").exists()
