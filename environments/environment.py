@@ -31,8 +31,8 @@ class Environment:
     """Classes whose `@tool` methods are offered beside the environment's own."""
 
     own_thread: ClassVar[bool] = False
-    """True: all code of one session, plain and async, runs in one thread with an event loop of its own, for objects that
-    are bound to the thread or the loop that made them."""
+    """True: all code of one session, plain and async, runs in one thread with an event loop of its own, for objects
+    that are bound to the thread or the loop that made them."""
 
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that a tool may raise like `ToolError`: the agent gets their text and may go on."""

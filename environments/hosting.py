@@ -175,10 +175,10 @@ class Hosted:
         """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
         if name is not None and name not in self.session_toolsets:
             known = sorted(self.session_toolsets)
-            hint = (
-                "" if known else f"; {self.name!r} is written for {self.sdk.name}, which has no toolsets to choose from"
+            reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
+            raise InvalidRequest(
+                f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {known}{'' if known else reason}"
             )
-            raise InvalidRequest(f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {known}{hint}")
 
     @cached_property
     def supports_score_group(self) -> bool:

@@ -85,8 +85,8 @@ def _ending(now: float) -> dict[str, Any]:
 
 def _returns(number: int) -> dict[str, float | None]:
     """Sum and mean of one episode's rewards, kept finite like those of an episode that ended by itself."""
-    rewards = Step.objects.filter(episode=number, reward__isnull=False).order_by("index")
-    values = list(rewards.values_list("reward", flat=True))
+    rewards = Step.objects.filter(episode=number).order_by("index").values_list("reward", flat=True)
+    values = [reward for reward in rewards if reward is not None]
     total = sum(values)  # not math.fsum, which raises where this tells an infinity
     return {
         "return_sum": finite(total) or 0.0,

@@ -1,8 +1,8 @@
 """What was played, as rows: Run, Episode, Step, Blob. Written by `recorder.py` alone; read by every page.
 
 Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`): the recorder
-has found or made them in the same transaction and nobody may delete them, while PostgreSQL would lock, and so write, the
-few that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
+has found or made them in the same transaction and nobody may delete them, while PostgreSQL would lock, and so write,
+the few that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
 """
 
 from __future__ import annotations

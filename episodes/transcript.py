@@ -51,7 +51,7 @@ class Transcript:
         if self.previous is None and self.next is None:
             return f"{total} step{'' if total == 1 else 's'}"
         shown_last = min(self.first + STEPS_PER_PAGE - 1, self.last)
-        return f"Steps {self.first:,}–{shown_last:,} of {total:,}"  # noqa: RUF001  # a range of numbers
+        return f"Steps {self.first:,}\N{EN DASH}{shown_last:,} of {total:,}"
 
     @property
     def previous(self) -> int | None:

@@ -36,7 +36,7 @@ def _private(path: Path, text: str = "") -> Path:
     try:
         with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
-        with open(path, "rb"):
+        with path.open("rb"):
             return path
     except OSError as error:
         raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}.") from error

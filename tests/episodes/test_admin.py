@@ -184,7 +184,13 @@ def test_it_sums_rewards_across_pages(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("steps", "heading"),
-    [(0, "Steps"), (1, "1 step"), (5, "5 steps"), (STEPS_PER_PAGE, "200 steps"), (1000, "Steps 0–199 of 1,000")],
+    [
+        (0, "Steps"),
+        (1, "1 step"),
+        (5, "5 steps"),
+        (STEPS_PER_PAGE, "200 steps"),
+        (1000, "Steps 0\N{EN DASH}199 of 1,000"),
+    ],
 )
 def test_it_says_which_steps_the_page_shows(client: Client, steps: int, heading: str) -> None:
     episode = make_episode()
@@ -197,7 +203,7 @@ def test_it_says_which_steps_the_last_page_shows(client: Client) -> None:
     episode = make_episode()
     for index in (0, 200, 234):
         make_step(episode, index=index)
-    assert '<h2 id="steps">Steps 200–234 of 235</h2>' in page_of(client, episode, "?step=200")
+    assert '<h2 id="steps">Steps 200\N{EN DASH}234 of 235</h2>' in page_of(client, episode, "?step=200")
 
 
 @pytest.mark.parametrize("query", ["?step=-1", "?step=x", "?step=99999999999999999999"])
