@@ -87,9 +87,8 @@ class Command(BaseCommand):
 
     def _print_banner(self) -> None:
         names = wiring.service().registry.names
-        host = f"[{settings.ORSWEB_HOST}]" if ":" in settings.ORSWEB_HOST else settings.ORSWEB_HOST
         text = _BANNER.format(
-            url=f"http://{host}:{settings.ORSWEB_PORT}",
+            url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
             environments=", ".join(names),
             database=_database_name(),
             default=names[0],
@@ -97,6 +96,15 @@ class Command(BaseCommand):
         )
         self.stdout.write(text)
         self.stdout.flush()
+
+
+def _reachable_host() -> str:
+    """A host name under which the server answers, for URLs."""
+    host: str = settings.ORSWEB_HOST
+    if host in ("0.0.0.0", "::"):
+        names = [name for name in settings.ORSWEB_ALLOWED_HOSTS if name[0] not in ".*"]
+        host = names[0] if names else {"0.0.0.0": "127.0.0.1", "::": "::1"}[host]
+    return f"[{host}]" if ":" in host else host
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
