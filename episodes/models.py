@@ -62,53 +62,23 @@ class Episode(models.Model):
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
     id = models.BigAutoField(primary_key=True)
-    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="episodes", **UNCHECKED)
-    split = models.ForeignKey(
-        Split,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="episodes",
-        db_index=False,
-        db_constraint=False,
-    )
+    environment = models.ForeignKey(Environment, models.PROTECT, related_name="episodes", **UNCHECKED)
+    split = models.ForeignKey(Split, models.SET_NULL, null=True, blank=True, related_name="episodes", **UNCHECKED)
     task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes")
     session_id = models.CharField(max_length=512)
     user_agent = models.CharField(max_length=300, blank=True)
     key_label = models.CharField(max_length=200, blank=True)
     player = models.CharField(max_length=6, choices=PLAYERS, default="agent")
-    run = models.ForeignKey(
-        Run,
-        on_delete=models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="episodes",
-        db_index=False,
-        db_constraint=False,
-    )
+    run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="episodes", **UNCHECKED)
     run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
     model = models.CharField(max_length=200, blank=True)
     labels = models.TextField(blank=True, help_text="Further orsweb_ values, a JSON object")
     prompt = models.ForeignKey(
-        Blob,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        db_index=False,
-        db_constraint=False,
-        help_text="As the agent got it",
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got it", **UNCHECKED
     )
     tools = models.ForeignKey(
-        Blob,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        db_index=False,
-        db_constraint=False,
-        help_text="As the agent got them",
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got them", **UNCHECKED
     )
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
