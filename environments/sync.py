@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from django.db import connection, transaction
 from django.db.models import F
 
@@ -48,6 +49,12 @@ _PLACE_TASKS = """
     ON CONFLICT (split_id, position) DO UPDATE SET task_id = excluded.task_id
     WHERE environments_splitentry.task_id <> excluded.task_id
 """
+
+
+WORTH_TELLING = 50_000
+"""So many tasks take some seconds, which an operator wants to know of."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,8 @@ def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
     if split.source_hash == source_hash:
         row.filter(is_served=False).update(is_served=True)
         return SplitSync(environment, name, unchanged=len(texts))
+    if len(texts) >= WORTH_TELLING:
+        log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
     before = Counter(task_ids(split.pk))
     row.update(source_hash="")
     _write_tasks(split, texts)
