@@ -60,7 +60,7 @@ def test_it_sends_a_replay_as_the_first_time(
 
 def test_it_sends_a_slow_call_in_the_same_events_as_a_fast_one(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "slow") as agent:
-        stream = agent.call("wait", {"seconds": 0.3}).raw
+        stream = agent.call("wait", {"seconds": 0.6}).raw
     comment = rb": ping - \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00\n\n"
     assert re.search(comment, stream)
     assert re.sub(comment, b"", without_ids(stream)) == snapshot("slow")
