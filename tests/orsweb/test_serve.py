@@ -75,8 +75,8 @@ def test_it_refuses_other_hosts_without_a_key() -> None:
 
 def test_it_listens_beyond_loopback_with_a_key() -> None:
     with LiveServer("tests.envs:Echo", "--host", "0.0.0.0", env=KEYS) as server:
-        assert f"orsweb is ready: http://0.0.0.0:{server.port}" in server.log
-        assert f'ORS(base_url="http://0.0.0.0:{server.port}", api_key="YOUR-KEY")' in server.log
+        assert f"orsweb is ready: http://127.0.0.1:{server.port}" in server.log
+        assert f'ORS(base_url="http://127.0.0.1:{server.port}", api_key="YOUR-KEY")' in server.log
 
 
 def test_it_refuses_a_wrong_setting() -> None:
