@@ -133,7 +133,7 @@ class Hosted:
 
     @cached_property
     def own_thread(self) -> bool:
-        """Whether all code of a session runs in one thread, on a loop of its own.
+        """Whether the plain code of a session runs in one thread, with a loop of its own.
 
         By default for an `ors` class with plain code: its own server runs everything on one thread, so what a plain
         constructor made may be bound to it. A class whose code is all async shares the server's loop, and may share
@@ -141,6 +141,16 @@ class Hosted:
         """
         declared = getattr(self.cls, "own_thread", None)
         return bool(declared) if declared is not None else self.sdk.runs_on_one_thread and self._has_plain_code
+
+    @cached_property
+    def own_loop(self) -> bool:
+        """Whether the async code of a session runs in its thread too.
+
+        Where a class only asks for it by default, its constructor or setup must be its own: elsewhere nothing is made
+        that plain and async code would share.
+        """
+        makes_state = self.runs_constructor or self.overrides("setup")
+        return self.own_thread and (makes_state or getattr(self.cls, "own_thread", None) is not None)
 
     @property
     def _has_plain_code(self) -> bool:

@@ -53,7 +53,9 @@ class LocalHost:
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
         hosted = self._registry.get(environment)
-        session = Session(hosted, UserCode(self._pool, own_thread=hosted.own_thread), self._limits)
+        session = Session(
+            hosted, UserCode(self._pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop), self._limits
+        )
         self._sessions[sid] = session
         try:
             await session.construct(spec, secrets, toolset)

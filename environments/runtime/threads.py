@@ -207,7 +207,7 @@ class Lease:
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_loop()
         self._waiting: deque[Job] = deque()
         self._running = 0  # jobs begun and not ended; touched in the thread only
         self._is_retired = False
@@ -273,3 +273,12 @@ class Lease:
     def _cancel_all(self) -> None:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, as on the server's own thread."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -24,11 +24,12 @@ NOTICE_SECONDS = 0.1
 class UserCode:
     """Calls one session's code (or, without a session, a class's). Knows which plain calls are still in a thread."""
 
-    __slots__ = ("_jobs", "_lease", "_own_thread", "_pool")
+    __slots__ = ("_jobs", "_lease", "_own_loop", "_own_thread", "_pool")
 
-    def __init__(self, pool: ThreadPool, *, own_thread: bool = False) -> None:
+    def __init__(self, pool: ThreadPool, *, own_thread: bool = False, own_loop: bool = False) -> None:
+        """`own_thread`: plain code in one thread of the session's; `own_loop`: async code there too."""
         self._pool = pool
-        self._own_thread = own_thread
+        self._own_thread, self._own_loop = own_thread, own_loop
         self._lease: Lease | None = None
         self._jobs: set[Job] | None = None
 
@@ -39,10 +40,10 @@ class UserCode:
         """
         fault: EnvironmentFault
         try:
+            if inspect.iscoroutinefunction(fn) and not self._own_loop:
+                return await fn(*args)
             if self._own_thread:
                 return await self._in_lease(fn, args)
-            if inspect.iscoroutinefunction(fn):
-                return await fn(*args)
             result = await self._result_of(Job(fn, args, asyncio.get_running_loop()), self._pool.submit)
             return await result if inspect.isawaitable(result) else result
         except (EnvironmentFault, SessionDeleted):
