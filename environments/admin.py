@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, OuterRef, QuerySet, Subquery
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html
@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from environments import wiring
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import Environment, Task
 from environments.parts import ToolPart, fields, tools
 
 _SUMMARY_CHARACTERS = 140
@@ -90,12 +90,6 @@ class EnvironmentFilter(ChipFilter):
         return queryset.filter(environment=int(chosen)) if chosen.isdecimal() else queryset
 
 
-def with_size(splits: QuerySet[Split]) -> QuerySet[Split]:
-    """Splits with `size`, their number of tasks, read off the last position instead of counted; None: no task."""
-    last = SplitEntry.objects.filter(split=OuterRef("pk")).order_by("-position").values("position")[:1]
-    return splits.annotate(size=Subquery(last) + 1)
-
-
 def summary_of(environment: Environment) -> str:
     """The first line of its description."""
     return Truncator(environment.description.strip().partition("\n")[0]).chars(_SUMMARY_CHARACTERS)
@@ -120,7 +114,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         return summary_of(environment)
 
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
-        return {"splits": list(with_size(row.splits.all())), "tools": hosted_tools(row.name)}
+        return {"splits": list(row.splits.all()), "tools": hosted_tools(row.name)}
 
 
 @admin.register(Task)

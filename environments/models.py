@@ -1,4 +1,4 @@
-"""What can be played, as rows: Environment, Split, SplitEntry, Task.
+"""What can be played, as rows: Environment, Split, SplitEntry, Task, and what people and the record say of tasks.
 
 In text, rows are `models.Environment`, classes `Environment`. Foreign keys that a unique constraint begins with have no
 index of their own.
@@ -17,12 +17,20 @@ class Environment(models.Model):
     name = models.CharField(max_length=200, unique=True)
     class_path = models.CharField(max_length=400, help_text="module:Class of the last start that hosted it")
     description = models.TextField(blank=True, help_text="The class's docstring")
+    card = models.TextField(blank=True, help_text="Markdown: the README beside the class, else empty")
+    task_schema = models.TextField(blank=True, help_text="JSON Schema of a task, as the class declares it")
+    unavailable = models.TextField(blank=True, help_text="Why it cannot be played on this machine; empty: it can")
+    is_enabled = models.BooleanField(default=True, help_text="Whether agents may open sessions")
     is_hosted = models.BooleanField(default=True, help_text="Whether the last start hosted it")
     is_procedural = models.BooleanField(default=False, help_text="Tasks are asked of the class, not listed")
     default_return = models.CharField(max_length=8, default="sum")
     reward_low = models.FloatField(default=0.0)
     reward_high = models.FloatField(default=1.0)
     success_threshold = models.FloatField(default=0.9)
+    declared_return = models.CharField(max_length=8, default="sum", help_text="As the class says; above: in force")
+    declared_low = models.FloatField(default=0.0)
+    declared_high = models.FloatField(default=1.0)
+    declared_threshold = models.FloatField(default=0.9)
     position = models.PositiveIntegerField(default=0, help_text="Order of hosting; 0 is the default environment")
     created = models.DateTimeField(auto_now_add=True)
 
@@ -34,7 +42,7 @@ class Environment(models.Model):
 
 
 class Split(models.Model):
-    """An ordered list of tasks under a name."""
+    """An ordered list of tasks under a name. `environments/changes.py` alone changes its content."""
 
     TYPES: ClassVar = [("train", "train"), ("validation", "validation"), ("test", "test")]
 
@@ -47,6 +55,12 @@ class Split(models.Model):
         max_length=64, blank=True, help_text="Hash over the class's task list at the last sync"
     )
     version = models.PositiveBigIntegerField(default=0, help_text="Rises with every change of content or order")
+    size = models.PositiveIntegerField(default=0, help_text="Number of tasks served")
+    is_curated = models.BooleanField(default=False, help_text="Made by people; no class declares it")
+    frozen = models.DateTimeField(null=True, blank=True, help_text="Since when content and order cannot change")
+    frozen_hash = models.CharField(max_length=64, blank=True, help_text="Over its tasks' hashes in order, when frozen")
+    changing = models.CharField(max_length=32, blank=True, help_text="Token of the change that is under way")
+    changing_until = models.DateTimeField(null=True, blank=True, help_text="The change is dead if this has passed")
 
     class Meta:
         ordering: ClassVar = ["environment", "position", "name"]
@@ -59,32 +73,147 @@ class Split(models.Model):
 class Task(models.Model):
     """A task is its content: unique by environment and sha256 of `json.dumps(spec, sort_keys=True)`."""
 
+    STATES: ClassVar = [("active", "active"), ("quarantined", "quarantined")]
+    SOURCES: ClassVar = [("code", "code"), ("import", "import"), ("edit", "edit"), ("played", "played")]
+
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="tasks", db_index=False)
     content_hash = models.CharField(max_length=64)
     spec = models.TextField(help_text="Exact JSON text; never rewritten")
+    state = models.CharField(max_length=11, choices=STATES, db_default="active")
+    reason = models.TextField(blank=True, db_default="", help_text="Why it is quarantined")
+    source = models.CharField(max_length=6, choices=SOURCES, db_default="played", help_text="Where it came from first")
+    dropped = models.DateTimeField(null=True, blank=True, help_text="Since when no class lists it, though one did")
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["environment", "content_hash"], name="task_content_unique")
         ]
+        indexes: ClassVar = [
+            models.Index(fields=["environment", "id"], name="task_environment"),  # an environment's, newest first
+            models.Index(  # the quarantined ones, newest first
+                fields=["environment", "id"], name="task_quarantined", condition=models.Q(state="quarantined")
+            ),
+            models.Index(  # edited, imported and played ones, newest first
+                fields=["source", "id"], name="task_source", condition=~models.Q(source="code")
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"task {self.content_hash[:8]}"
 
 
+class TaskTag(models.Model):
+    """A word that people put on a task."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=60)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+        # a tag's tasks, newest first
+        constraints: ClassVar = [models.UniqueConstraint(fields=["name", "task"], name="tasktag_unique")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class SplitEntry(models.Model):
-    """One place in a split."""
+    """One place in a split, from one version of the split until another. Positions rise in order and may have gaps."""
 
     split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="entries", db_index=False)
     position = models.PositiveIntegerField()
     task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="entries")
+    source_hash = models.CharField(
+        max_length=64, blank=True, db_default="", help_text="Hash of the task that the class lists here; empty: none"
+    )
+    is_hidden = models.BooleanField(db_default=False, help_text="Quarantined: keeps its place, is not served")
+    since = models.PositiveBigIntegerField(db_default=0, help_text="First version of the split that has it")
+    until = models.PositiveBigIntegerField(null=True, blank=True, help_text="First version without it; null: none yet")
 
     class Meta:
         # the catalogue reads a split's task ids in order
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["split", "position"], name="splitentry_position_unique")
+            models.UniqueConstraint(fields=["split", "position", "since"], name="splitentry_place_unique")
         ]
 
     def __str__(self) -> str:
         return f"#{self.position}"
+
+
+class SplitRemoval(models.Model):
+    """A task that the class lists in a split and that people took out of it: a sync does not bring it back."""
+
+    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="removals")
+    source_hash = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"without {self.source_hash[:8]}"
+
+
+class TaskRevision(models.Model):
+    """One change of one task: who, when, why, before and after."""
+
+    KINDS: ClassVar = [(kind, kind) for kind in ("edit", "quarantine", "release", "tag", "splits", "restore", "sync")]
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="revisions", db_index=False)
+    successor = models.ForeignKey(
+        Task,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="origins",
+        help_text="Of an edit: what it became",
+    )
+    kind = models.CharField(max_length=10, choices=KINDS)
+    change = models.CharField(max_length=32, help_text="Shared by all revisions of one action")
+    author = models.CharField(max_length=150, help_text="User name, 'operator' without accounts, or a command's name")
+    reason = models.TextField(blank=True)
+    before = models.TextField(help_text="Exact spec of an edit; else JSON of what changed: state, reason, tags, splits")
+    after = models.TextField()
+    created = models.DateTimeField()
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["task", "id"], name="taskrevision_task"),  # a task's history
+            models.Index(fields=["change", "id"], name="taskrevision_change"),  # what one action did
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.author}"
+
+
+class TaskStatistics(models.Model):
+    """What the record says of a task: over all attempts, and for each run and model that attempted it.
+
+    An attempt is an ended episode that is no probe and no failure of the machinery (setup_failed, env_error,
+    interrupted). Its return is by the environment's definition in force; without one it counts as no success.
+    """
+
+    BY: ClassVar = [("all", "all"), ("run", "run"), ("model", "model")]
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="statistics", db_index=False)
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="+", db_index=False)
+    by = models.CharField(max_length=5, choices=BY)
+    key = models.CharField(max_length=200, blank=True, help_text="Name of the run or model; empty for all")
+    attempts = models.PositiveIntegerField()
+    scored = models.PositiveIntegerField(help_text="Attempts that have a return")
+    successes = models.PositiveIntegerField()
+    return_total = models.FloatField(help_text="Sum of the returns; the mean is this by scored")
+    return_low = models.FloatField(null=True, blank=True)
+    return_high = models.FloatField(null=True, blank=True)
+    rate = models.FloatField(help_text="successes by attempts, 0 to 1")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["task", "by", "key"], name="taskstatistics_unique")  # written by the record
+        ]
+        indexes: ClassVar = [
+            models.Index(  # a bucket's tasks
+                fields=["environment", "rate", "task"], name="taskstatistics_rate", condition=models.Q(by="all")
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.by} {self.key}: {self.attempts}"

@@ -46,7 +46,7 @@ _PLACE_TASKS = """
     SELECT %s, CAST(value->>0 AS integer),
         (SELECT id FROM environments_task WHERE environment_id = %s AND content_hash = value->>1)
     FROM {rows} WHERE true
-    ON CONFLICT (split_id, position) DO UPDATE SET task_id = excluded.task_id
+    ON CONFLICT (split_id, position, since) DO UPDATE SET task_id = excluded.task_id
     WHERE environments_splitentry.task_id <> excluded.task_id
 """
 
@@ -179,7 +179,7 @@ def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
     before = Counter(task_ids(split.pk))
     row.update(source_hash="")
     _write_tasks(split, texts)
-    row.update(source_hash=source_hash, is_served=True, version=F("version") + 1)
+    row.update(source_hash=source_hash, is_served=True, size=len(texts), version=F("version") + 1)
     unchanged = (before & Counter(task_ids(split.pk))).total() if before else 0
     return SplitSync(environment, name, len(texts) - unchanged, unchanged, before.total() - unchanged)
 

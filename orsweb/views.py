@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.admin import hosted_tools, summary_of, with_size
+from environments.admin import hosted_tools, summary_of
 from environments.models import Environment, Split
 from episodes.models import Episode
 
@@ -19,7 +19,7 @@ LATEST_EPISODES = 10
 @require_safe
 @never_cache
 def home(request: HttpRequest) -> HttpResponse:
-    served = with_size(Split.objects.filter(is_served=True).order_by("position", "name"))
+    served = Split.objects.filter(is_served=True).order_by("position", "name")
     hosted = list(Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served)))
     latest = Episode.objects.select_related("environment", "split", "task", "run").defer("task__spec", "labels")
     context = {

@@ -28,7 +28,9 @@ def make_task(spec: dict[str, Any] | None = None, environment: Environment | Non
 
 
 def make_split(*tasks: Task, name: str = "train", environment: Environment | None = None) -> Split:
-    split = Split.objects.create(environment=environment or make_environment(), name=name, type="train")
+    split = Split.objects.create(
+        environment=environment or make_environment(), name=name, type="train", size=len(tasks)
+    )
     SplitEntry.objects.bulk_create(SplitEntry(split=split, position=n, task=task) for n, task in enumerate(tasks))
     return split
 
