@@ -159,8 +159,8 @@ class Shell(Environment):
     @tool(exclusive=True)
     def read_file(self, params: FilePath) -> ToolOutput:
         """Read a text file. Takes a step."""
-        path = posixpath.normpath(posixpath.join("/work", params.path)).removeprefix("/work").lstrip("/")
-        if not posixpath.normpath(posixpath.join("/work", params.path)).startswith("/work"):
+        path = posixpath.relpath(posixpath.join("/work", params.path), "/work")
+        if path == ".." or path.startswith("../"):
             return self._step(f"{params.path} is blocked: it is outside of /work.", BLOCKED)
         if path in self.directory.files:
             return self._step(_cut(self.directory.files[path].content.decode(errors="replace")) or "(empty)")
