@@ -141,6 +141,7 @@ class Sessions:
         hosted.check_available()
         hosted.check_toolset(request.toolset)
         spec_json = await self._spec_json(request, hosted.name)
+        await self._tasks.check_enabled(hosted.name)
         if is_closing(episode):
             raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()
