@@ -44,7 +44,7 @@ class Case(BaseModel):
 class Task(BaseModel):
     """A function to write."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     question: str = Field(min_length=1)
     function: str = Field(pattern=r"^[A-Za-z_]\w*$", description="Name of the function")

@@ -70,7 +70,7 @@ class Goal(BaseModel):
 class Task(BaseModel):
     """A chore in a directory."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
 
     instruction: str = Field(min_length=1)
     files: dict[RelativePath, str] = Field(description="Path -> content at the start")

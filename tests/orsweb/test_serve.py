@@ -45,7 +45,7 @@ def test_it_hosts_a_class_under_an_alias() -> None:
 
 def test_it_hosts_the_bundled_environments_when_none_is_named() -> None:
     with LiveServer() as server:
-        assert httpx.get(f"{server.url}/list_environments").json() == ["math", "guess"]
+        assert httpx.get(f"{server.url}/list_environments").json() == ["math", "guess", "code", "shell"]
 
 
 def test_it_finds_a_module_in_the_current_directory(tmp_path: Path) -> None:
