@@ -6,8 +6,8 @@ no /proc, no /usr/local, no network, no other process. It writes to `/work` and 
 size, and gone when it ends; with its first process end all others. It runs as nobody when the server runs as root.
 
 What holds it back: limits of the kernel on each process (CPU, memory, open files) and on their number, a look at their
-memory together every 50 ms, a wall clock, and a cap on what is read of its output. Where memory runs short, the kernel
-ends sandboxes first. Not held back are many empty files: they cost 1 KB of the kernel's memory each until the end.
+memory and files together every 50 ms, a wall clock, and a cap on what is read of its output. Where memory runs short,
+the kernel ends sandboxes first.
 
 Without bubblewrap there is no sandbox, and `unavailable` says why; nothing ever runs outside of one.
 """
@@ -60,6 +60,8 @@ class Limits:
     processes: int = 32
     disk_bytes: int = 16 * 1024 * 1024
     """Of /work, and as much again of /tmp; they are in memory."""
+    files: int = 20_000
+    """In /work, and as many in /tmp."""
     stdout_bytes: int = 1024 * 1024
     stderr_bytes: int = 64 * 1024
     """Kept of either. A program that writes more to stdout is stopped; of stderr the rest is dropped, up to 16 MB."""
@@ -134,15 +136,16 @@ class Sandbox:
         """Feed and read the process until it has ended or must be stopped."""
         limits = self.limits
         pipes = Pipes(process, stdin, (limits.stdout_bytes, limits.stderr_bytes))
+        next_look, stopped = time.monotonic() + _LOOK_SECONDS, ""
         deadline = time.monotonic() + limits.wall_seconds
-        stopped = ""
         while not stopped and not pipes.pass_on(_LOOK_SECONDS):
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 stopped = f"it took longer than {limits.wall_seconds:g} s"
             elif pipes.has_too_much:
                 stopped = "it wrote too much"
-            elif _resident_bytes(process.pid) > limits.memory_bytes:
-                stopped = f"it used more than {limits.memory_bytes >> 20} MB of memory"
+            elif now > next_look:
+                stopped, next_look = _excess(limits, process.pid), now + _LOOK_SECONDS
         if stopped:
             process.kill()
         stdout, stderr = pipes.close()
@@ -225,16 +228,42 @@ def _path_of_bwrap() -> str:
     return shutil.which("bwrap") or ""
 
 
-def _resident_bytes(pid: int) -> int:
-    """Memory of `pid` and all its descendants, as of now; what ends meanwhile counts as nothing."""
-    total, todo = 0, [pid]
-    while todo:
-        one = todo.pop()
-        with suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/{one}/statm").read_text().split()[1]) * _PAGE_BYTES
+def _excess(limits: Limits, pid: int) -> str:
+    """What all processes of the sandbox together have too much of, as the end of a sentence; empty: nothing."""
+    inside = _with_descendants(pid)
+    if sum(map(_resident_bytes, inside)) > limits.memory_bytes:
+        return f"it used more than {limits.memory_bytes >> 20} MB of memory"
+    if any(_count_files(inside[-1], folder) > limits.files for folder in ("work", "tmp")):
+        return f"it made more than {limits.files} files"
+    return ""
+
+
+def _with_descendants(pid: int) -> list[int]:
+    """`pid` and the processes that stem from it, the children after their parents."""
+    found = [pid]
+    for one in found:
+        with suppress(OSError, ValueError):  # it has ended meanwhile
             for children in Path(f"/proc/{one}/task").glob("*/children"):
-                todo += map(int, children.read_text().split())
-    return total
+                found += map(int, children.read_text().split())
+    return found
+
+
+def _resident_bytes(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+    return 0
+
+
+def _count_files(pid: int, folder: str) -> int:
+    """Files on the file system that `pid` sees as /work or /tmp. An empty one takes 1 KB of the kernel's memory.
+
+    0 as long as bubblewrap is at work, which sees this machine's own.
+    """
+    with suppress(OSError):
+        if not Path(f"/proc/{pid}/root").samefile("/"):
+            known = os.statvfs(f"/proc/{pid}/root/{folder}")
+            return known.f_files - known.f_ffree
+    return 0
 
 
 def _first_line(stderr: bytes) -> str:

@@ -81,8 +81,8 @@ class Code(Environment):
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
         self.task = Task.model_validate(task_spec)
-        calls = len(self.task.test_cases)
-        self.sandbox = Sandbox(Limits(cpu_seconds=60, wall_seconds=min(60, 10 + 4 * calls * self.task.time_limit)))
+        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit  # a busy machine gives little CPU time
+        self.sandbox = Sandbox(Limits(cpu_seconds=60, wall_seconds=min(90, seconds)))
 
     def teardown(self) -> None:
         self.sandbox.close()

@@ -68,7 +68,7 @@ def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> 
     if pid == 0:
         os.close(answers_fd)
         _call(request, args, memory)
-    ended = select.select([os.pidfd_open(pid)], [], [], 3 * request["seconds"] + 1)[0]
+    ended = select.select([os.pidfd_open(pid)], [], [], 4 * request["seconds"] + 1)[0]
     with suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # whatever it left running, itself included
     status = os.waitpid(pid, 0)[1]
