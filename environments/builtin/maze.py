@@ -88,6 +88,7 @@ class Maze(Environment):
     """
 
     task_schema: ClassVar[type[BaseModel]] = MazeTask
+    hidden_fields: ClassVar[Sequence[str]] = ("rows",)
     default_return: ClassVar[str] = "sum"
     reward_range: ClassVar[tuple[float, float]] = (-WAY_REWARD, 1.0)
     success_threshold: ClassVar[float] = 0.75

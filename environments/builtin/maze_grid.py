@@ -6,7 +6,7 @@ Driven by `maze` (playing) and `maze_tasks` (making tasks). Cells are (row, colu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 Cell = tuple[int, int]
@@ -35,15 +35,15 @@ class Grid:
         self.rows = list(rows)
         self.height, self.width = len(self.rows), len(self.rows[0]) if self.rows else 0
         self._check_shape()
-        self.start, self.exit = self._only(START), self._only(EXIT)
-        self.keys = {cell: mark for cell, mark in self.cells() if mark in KEYS}
-        self.doors = {cell: mark for cell, mark in self.cells() if mark in DOORS}
+        open_cells = {cell: mark for cell, mark in self._cells() if mark != WALL}
+        self.start, self.exit = (self._only(mark, open_cells) for mark in (START, EXIT))
+        self.keys = {cell: mark for cell, mark in open_cells.items() if mark in KEYS}
+        self.doors = {cell: mark for cell, mark in open_cells.items() if mark in DOORS}
         if len(self.keys) + len(self.doors) > MOST_LOCKS:
             raise ValueError(f"{len(self.keys) + len(self.doors)} keys and doors; at most {MOST_LOCKS} are possible.")
         self._free = {
-            cell: [near for near in (beside(cell, way) for way in DIRECTIONS) if self.at(near) != WALL]
-            for cell, mark in self.cells()
-            if mark != WALL
+            (y, x): [near for near in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)) if near in open_cells]
+            for y, x in open_cells
         }
 
     def _check_shape(self) -> None:
@@ -55,13 +55,13 @@ class Grid:
         if self.width * self.height > MOST_CELLS:
             raise ValueError(f"{self.width} x {self.height} cells; at most {MOST_CELLS} are possible.")
 
-    def _only(self, wanted: str) -> Cell:
-        found = [cell for cell, mark in self.cells() if mark == wanted]
+    def _only(self, wanted: str, cells: Mapping[Cell, str]) -> Cell:
+        found = [cell for cell, mark in cells.items() if mark == wanted]
         if len(found) != 1:
             raise ValueError(f"{wanted!r} stands {len(found)} times in the rows; it must stand there exactly once.")
         return found[0]
 
-    def cells(self) -> Iterator[tuple[Cell, str]]:
+    def _cells(self) -> Iterator[tuple[Cell, str]]:
         return (((y, x), mark) for y, row in enumerate(self.rows) for x, mark in enumerate(row))
 
     def at(self, cell: Cell) -> str:

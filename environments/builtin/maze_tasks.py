@@ -65,13 +65,16 @@ def _carved(random: Random, high: int, wide: int) -> dict[Cell, str]:
 
 def _longest_way(marks: dict[Cell, str], start: Cell) -> list[Cell]:
     """The cells from `start` to the one farthest from it."""
-    ways = {start: [start]}
+    before = {start: start}
     for cell in (queue := [start]):
         for after in (beside(cell, way) for way in DIRECTIONS):
-            if marks[after] != WALL and after not in ways:
-                ways[after] = [*ways[cell], after]
+            if marks[after] != WALL and after not in before:
+                before[after] = cell
                 queue.append(after)
-    return ways[queue[-1]]
+    way = [queue[-1]]
+    while way[-1] != start:
+        way.append(before[way[-1]])
+    return way[::-1]
 
 
 def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set[Cell]]:
@@ -82,8 +85,10 @@ def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set
         region, todo = {entrance}, [entrance]
         while todo:
             cell = todo.pop()
-            near = {beside(cell, way) for way in DIRECTIONS} - region - set(doors)
-            fresh = [one for one in near if marks[one] != WALL and not any(one in other for other in regions)]
+            near = [
+                one for one in (beside(cell, way) for way in DIRECTIONS) if marks[one] != WALL and one not in region
+            ]
+            fresh = [one for one in near if one not in doors and not any(one in other for other in regions)]
             region.update(fresh)
             todo += fresh
         regions.append(region - set(doors))
@@ -102,9 +107,11 @@ def _partitions(marks: dict[Cell, str], regions: list[set[Cell]]) -> list[tuple[
     """Walls with a corridor of the same region on both sides, each with the region's number."""
     number_of = {cell: number for number, region in enumerate(regions) for cell in region}
     found = []
-    for cell in (cell for cell, mark in marks.items() if mark == WALL):
-        for one, other in (("up", "down"), ("left", "right")):
-            number = number_of.get(beside(cell, one))
-            if number is not None and number == number_of.get(beside(cell, other)):
-                found.append((cell, number))
+    for (y, x), mark in marks.items():
+        if mark != WALL or y % 2 == x % 2:  # only walls between two corridors have one even coordinate
+            continue
+        one, other = ((y, x - 1), (y, x + 1)) if y % 2 else ((y - 1, x), (y + 1, x))
+        number = number_of.get(one)
+        if number is not None and number == number_of.get(other):
+            found.append(((y, x), number))
     return found

@@ -77,11 +77,10 @@ class Site:
         return "Page not found", [[f"There is nothing at {path}. The links above lead on."]]
 
     def _home(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]]:
-        best = sorted(self.stock.items.values(), key=lambda item: -item.rating)[:3]
         return "Things for the house, made slowly", [
             ["Departments:", *(Link(name.capitalize(), f"/shop/{name}") for name in DEPARTMENTS)],
-            ["Loved by our customers:"],
-            *(self._line(item) for item in best),
+            ["Loved by our customers:", *(Link(f"Best {name}", f"/shop/{name}?sort=rating") for name in DEPARTMENTS)],
+            ["Everything here is made in small workshops, and mended in ours."],
         ]
 
     def _line(self, item: Item) -> Row:
