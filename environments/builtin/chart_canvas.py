@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -40,8 +42,16 @@ class Canvas:
         return (x - self.left) * self._scale, (y - self.top) * self._scale
 
     def line(self, points: Sequence[Point], colour: Colour, width: float = 1) -> None:
+        """Straight pieces from point to point, each as a polygon: Pillow's own lines are thinner where they slant."""
         places = [self._at(*point) for point in points]
-        self._draw.line(places, fill=colour, width=max(1, round(width * self._scale)), joint="curve")
+        for (x, y), (far_x, far_y) in pairwise(places):
+            length = math.hypot(far_x - x, far_y - y) or 1.0
+            across, down = (
+                (far_y - y) / length * width * self._scale / 2,
+                (x - far_x) / length * width * self._scale / 2,
+            )
+            corners = [(x + across, y + down), (far_x + across, far_y + down)]
+            self._draw.polygon([*corners, (far_x - across, far_y - down), (x - across, y - down)], fill=colour)
 
     def hairline(self, start: Point, end: Point, colour: Colour) -> None:
         """One pixel wide at every magnification."""

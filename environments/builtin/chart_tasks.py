@@ -12,6 +12,8 @@ from environments.builtin.chart_picture import Data, Series, x_axis, y_axis
 COUNTS = {"train": 300, "validation": 50, "test": 100}
 KINDS = ["bars", "lines", "pie", "scatter", "stacked"]
 ZOOMS = 6
+LEAST_PRECISIONS = 4
+"""How many times its reading precision an answer is at least."""
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -96,10 +98,13 @@ class Question(NamedTuple):
 
 
 def task(split: str, index: int) -> dict[str, Any]:
-    """The task at `index`; kinds take turns."""
+    """The task at `index`; kinds take turns. Drawn again while the answer is so small that a blind 0 would pay."""
     random = Random(f"chart/{split}/{index}")
     kind = KINDS[index % len(KINDS)]
-    data, question = {"pie": _pie, "scatter": _scatter}.get(kind, _categorical)(random, kind)
+    make = {"pie": _pie, "scatter": _scatter}.get(kind, _categorical)
+    data, question = make(random, kind)
+    while abs(question.answer) < LEAST_PRECISIONS * _precision(data, question):
+        data, question = make(random, kind)
     exact = round(question.answer, 2)
     return {
         **data.model_dump(mode="json", exclude_defaults=True),
