@@ -77,6 +77,7 @@ class Code(Environment):
 
     success_threshold: ClassVar[float] = 0.99
     task_schema: ClassVar[Any] = Task
+    hidden_fields: ClassVar[Sequence[str]] = ("test_cases",)
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

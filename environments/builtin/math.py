@@ -62,6 +62,7 @@ class Math(Environment):
     """
 
     task_schema: ClassVar[Any] = Task
+    hidden_fields: ClassVar[Sequence[str]] = ("answer",)
 
     @classmethod
     def name(cls) -> str:

@@ -99,6 +99,7 @@ class Shell(Environment):
     reward_range: ClassVar[tuple[float, float]] = (-MOST_PENALTY, 1.0)
     success_threshold: ClassVar[float] = 0.75
     task_schema: ClassVar[Any] = Task
+    hidden_fields: ClassVar[Sequence[str]] = ("goals",)
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

@@ -1,81 +1,108 @@
-"""The bundled environments that run programs, played by the real ors client on a server of their own."""
+"""The bundled web, chart and maze, played by the unmodified clients: what they get is what the classes say."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from pathlib import Path
+import asyncio
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
-import httpx
 import pytest
-from ors.client._types import Task
 from pytest_django import DjangoDbBlocker
 
-from tests.conformance.clients import OrsClient
+from environments import Environment, ToolOutput
+from environments.builtin.chart import Chart, Reading, Window
+from environments.builtin.maze import Maze, Move
+from environments.builtin.web import Answer, Target, Web
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import recorded
-from tests.sandboxed import needs_bubblewrap
 from tests.server import LiveServer
-
-CLASSES = ["environments.builtin.code:Code", "environments.builtin.shell:Shell"]
-TASK = {
-    "question": "Return twice n.",
-    "function": "double",
-    "signature": "double(n: int) -> int",
-    "test_cases": [
-        {"args": [1], "expected": 2, "is_public": True},
-        *({"args": [n], "expected": 2 * n} for n in range(4)),
-    ],
-}
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[LiveServer]:
-    with LiveServer(*CLASSES) as running:
+def worlds() -> Iterator[LiveServer]:
+    paths = ("environments.builtin.web:Web", "environments.builtin.chart:Chart", "environments.builtin.maze:Maze")
+    with LiveServer(*paths) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
-def ors(server: LiveServer) -> Iterator[OrsClient]:
-    with OrsClient(server) as client:
-        yield client
+@pytest.fixture(params=[OrsClient, OpenRewardClient])
+def client(request: pytest.FixtureRequest, worlds: LiveServer) -> Iterator[Client]:
+    with request.param(worlds) as one:
+        yield one
 
 
-def text_of(output: Any) -> str:
-    return str(output.blocks[0].text)
+class Beside:
+    """A client's session and an instance of the class with the same task, played alike."""
+
+    def __init__(self, session: Any, instance: Environment) -> None:
+        self.session, self.instance, self.returned = session, instance, 0.0
+        assert dumped(session.get_prompt()) == dumped(instance.get_prompt())
+
+    def call(self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any) -> bool:
+        """Call `tool` by the client, whose answer must be this one too. Whether the episode is over."""
+        told = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
+        output = self.session.call_tool(tool, arguments)
+        assert dumped(output.blocks) == dumped(told.blocks)
+        assert (output.reward, output.finished) == (told.reward, told.finished)
+        self.returned += output.reward or 0.0
+        return bool(output.finished)
 
 
-@needs_bubblewrap
-def test_a_client_writes_a_function_and_is_paid_by_the_share(
-    ors: OrsClient, server: LiveServer, django_db_blocker: DjangoDbBlocker
+def dumped(blocks: Any) -> list[dict[str, Any]]:
+    """Type with text or data of each block, whichever SDK's."""
+    return [{name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")} for block in blocks]
+
+
+def test_it_answers_a_question_about_the_web_site(client: Client) -> None:
+    environment = client.environment("web")
+    task = environment.get_task("train", 0)
+    with environment.session(task) as session:
+        web = Web(task.task_spec)
+        both = Beside(session, web)
+        assert {tool.name for tool in session.list_tools()} == {"answer", "back", "click", "open", "read", "type"}
+        both.call("click", web.click(Target(target="Help")), target="Help")
+        both.call("click", web.click(Target(target="The workshop")), target="The workshop")
+        answer = task.task_spec["answer"]
+        assert both.call("answer", web.answer(Answer(text=answer)), text=answer)
+    assert both.returned == pytest.approx(1.0)
+
+
+def test_it_zooms_into_the_chart_and_reads_it(client: Client) -> None:
+    environment = client.environment("chart")
+    task = environment.get_task("train", 1)
+    with environment.session(task) as session:
+        chart = Chart(task.task_spec)
+        both = Beside(session, chart)
+        window = {"x": 76, "y": 120, "width": 300, "height": 180}
+        both.call("zoom", chart.zoom(Window(**window)), **window)
+        value = task.task_spec["answer"]
+        assert both.call("submit", chart.submit(Reading(value=value)), value=value)
+    assert both.returned == 1.0
+
+
+def test_it_walks_out_of_the_maze(client: Client) -> None:
+    environment = client.environment("maze")
+    task = environment.get_task("train", 0)
+    with environment.session(task) as session:
+        maze = Maze(task.task_spec)
+        both = Beside(session, maze)
+        is_out = False
+        while not is_out:
+            way: Any = min(ways(maze), key=lambda way: maze.distances[maze.grid.walk(maze.now, way)])
+            is_out = both.call("move", maze.move(Move(direction=way)), direction=way)
+    assert both.returned == pytest.approx(1.0, abs=1e-5)
+
+
+def ways(maze: Maze) -> list[str]:
+    return [way for way in ("up", "down", "left", "right") if maze.grid.walk(maze.now, way) != maze.now]
+
+
+def test_it_records_the_pictures_of_every_step(
+    client: Client, worlds: LiveServer, django_db_blocker: DjangoDbBlocker
 ) -> None:
-    code = ors.environment("code")
-    assert len(code.list_tasks("test")) == 100
-    with code.session(Task("code", TASK)) as session:
-        assert "double(1) -> 2" in session.get_prompt()[0].text
-        assert [tool.name for tool in session.list_tools()] == ["run", "submit"]
-        ran = session.call_tool("run", {"code": "def double(n): return n + n"})
-        assert text_of(ran).endswith("right: double(1) -> 2")
-        end = session.call_tool("submit", {"code": "def double(n): return n * n"})
-    assert (end.reward, end.finished) == (0.5, True)
-    with recorded(server, django_db_blocker) as record:
-        assert record.episode(session.sid).cause == "finished"
-
-
-@needs_bubblewrap
-def test_a_client_does_a_chore(ors: OrsClient) -> None:
-    with ors.environment("shell").session(split="test", index=0) as session:
-        assert "You are in the directory /work" in session.get_prompt()[0].text
-        assert re.search(r"Sub-goals reached: 0 of \d+", text_of(session.call_tool("bash", {"command": "ls -R"})))
-        assert text_of(session.call_tool("submit", {})).startswith("Not done.")
-
-
-def test_without_bubblewrap_they_are_listed_and_refuse_sessions(tmp_path: Path) -> None:
-    with LiveServer(*CLASSES, env={"PATH": str(tmp_path)}) as server, OrsClient(server) as client:
-        assert httpx.get(f"{server.url}/list_environments").json() == ["code", "shell"]
-        assert "apt-get install bubblewrap" in httpx.get(server.url).text
-        environment = client.environment("code")
-        with pytest.raises(
-            RuntimeError, match=r"'code' is unavailable\. It needs a sandbox, and bubblewrap is missing"
-        ):
-            environment.session(environment.list_tasks("test")[0]).__enter__()
+    environment = client.environment("maze")
+    with environment.session(environment.get_task("train", 2)) as session:
+        told = session.call_tool("move", {"direction": "up"})
+    with recorded(worlds, django_db_blocker) as record:
+        [step] = record.steps(session.sid)
+        assert step.blocks[1]["data"] == told.blocks[1].data

@@ -201,7 +201,7 @@ def test_files_have_a_limited_number(where: str) -> None:
 
 def test_no_process_outlives_the_run() -> None:
     assert shell("setsid nohup sleep 98765.25 >/dev/null 2>&1 & sleep 0.1; echo out").stdout == b"out\n"
-    assert processes_with("98765.25") == []
+    eventually(lambda: not processes_with("98765.25"))
 
 
 def test_no_process_outlives_a_run_that_was_stopped() -> None:
