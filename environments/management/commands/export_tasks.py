@@ -57,8 +57,8 @@ def _split(environment: Environment, name: str) -> int:
     splits = dict(environment.splits.values_list("name", "pk"))
     if name not in splits:
         raise TransferError(
-            f"{environment.name!r} has no split {name[:60]!r}, but {', '.join(map(repr, splits)) or 'none'}"
-            f"{nearest(name, splits)}."
+            f"{environment.name!r} has no split {name[:60]!r}, but {', '.join(map(repr, splits)) or 'none'}."
+            f"{nearest(name, splits)}"
         )
     return splits[name]
 

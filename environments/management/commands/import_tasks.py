@@ -65,7 +65,9 @@ class Command(BaseCommand):
             self.stdout.write("Nothing to import.")
         elif options["yes"] or self._asks():
             with _progress("Importing") as progress:
-                done = importing.apply(source, target, author=AUTHOR, skip_refused=skip_refused, progress=progress)
+                done = importing.apply(
+                    source, target, author=AUTHOR, skip_refused=skip_refused, after=report, progress=progress
+                )
             self.stdout.write(self.style.SUCCESS(done.sentence))
 
     def _asks(self) -> bool:
