@@ -82,6 +82,7 @@ ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
 ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
+ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recorder.Recorder"
 
