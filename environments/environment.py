@@ -52,9 +52,6 @@ class Environment:
     task_schema: ClassVar[Any] = None
     """What a task looks like, a pydantic model or a JSON Schema; tasks that people write are checked against it."""
 
-    hidden_fields: ClassVar[Sequence[str]] = ()
-    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
-
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         """Keeps the task; secrets are the subclass's business and are never stored by the server."""
         self.task_spec = task_spec
