@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from environments.curation.splits import existing_splits
 from environments.models import Environment, Split
 
 SHORT_SECONDS = 1.5
@@ -43,7 +44,7 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     form = ImportForm(request.POST or None, request.FILES or None, initial=_initial(request))
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": Split.objects.select_related("environment").filter(frozen__isnull=True)[:200],
+        "splits": existing_splits().filter(frozen__isnull=True)[:200],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 
@@ -51,7 +52,7 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
 def _initial(request: HttpRequest) -> dict[str, Any]:
     """What the page that led here was about."""
     given = {name: request.GET[name] for name in ("environment", "split") if request.GET.get(name, "").isdecimal()}
-    split = Split.objects.filter(pk=int(given["split"])).first() if "split" in given else None
+    split = existing_splits().filter(pk=int(given["split"])).first() if "split" in given else None
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
     return {"environment": int(given["environment"])} if "environment" in given else {}

@@ -17,6 +17,7 @@ from environments.admin.job import job_view
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.selection import Selection
+from environments.curation.splits import existing_splits
 from environments.models import Environment, Split, Task
 
 SPLITS_OFFERED = 200
@@ -88,7 +89,7 @@ class TaskAdmin(TaskPage):
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
     """Environments and splits to choose from; of a chosen environment only its own splits."""
     environments = list(Environment.objects.only("pk", "name", "position"))
-    splits = Split.objects.select_related("environment").order_by("environment__position", "position", "name")
+    splits = existing_splits().order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))
     return environments, list(splits[:SPLITS_OFFERED])
