@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -22,7 +22,7 @@ from environments.curation.splits import existing_splits
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
-from environments.transfer.source import FORMATS, Format
+from environments.transfer.source import FORMATS
 
 COUNTED_TASKS = 10_000
 COUNT_SECONDS = 0.05
@@ -41,13 +41,13 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     format = request.GET.get("format", "")
     if format not in FORMATS:
         return _page(request, selection, context)
-    pieces = exported(selection, cast(Format, format), has_labels="plain" not in request.GET)
+    pieces = exported(selection, format, has_labels="plain" not in request.GET)
     try:
         first = next(pieces)
     except OrsError as error:
         messages.error(request, str(error))
         return _page(request, selection, context)
-    answer = StreamingHttpResponse(_streamed(first, pieces), content_type=MEDIA_TYPES[cast(Format, format)])
+    answer = StreamingHttpResponse(_streamed(first, pieces), content_type=MEDIA_TYPES[format])
     header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
     answer["Content-Disposition"] = header or "attachment"
     return answer

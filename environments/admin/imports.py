@@ -112,7 +112,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     """How far the look is, then what the import would do; by a POST it is begun."""
     _check_permission(request)
     upload = uploads.find(token, request.user.pk or 0)
-    environment = Environment.objects.filter(pk=_number(request.GET.get("environment"))).first()
+    environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
     if upload is None or environment is None:
         messages.error(
             request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
@@ -193,5 +193,6 @@ def _check_permission(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < 19 else None
+def _number(text: str) -> int:
+    """0, which no row has, of what is no number."""
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
