@@ -125,7 +125,7 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
             "trouble": trouble,
             "back": _back(request),
             "back_query": request.POST.get("back", ""),
-            "inputs": _inputs(request) if is_asked else "",
+            "inputs": _inputs(request),
         },
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)

@@ -24,8 +24,8 @@ from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
 from environments.transfer.source import FORMATS
 
-COUNTED_TASKS = 10_000
-COUNT_SECONDS = 0.05
+COUNTED_TASKS = 100_000
+COUNT_SECONDS = 0.25
 
 ABOUT = {
     "jsonl": ("JSON Lines", "one task a line, each spec exactly as it is"),
