@@ -156,6 +156,7 @@ def _columns(hosted: Hosted) -> dict[str, Any]:
         "class_path": f"{hosted.cls.__module__}:{hosted.cls.__qualname__}",
         "description": inspect.cleandoc(hosted.cls.__doc__ or ""),
         "is_hosted": True,
+        "unavailable": hosted.unavailable,
         "default_return": default_return,
         "reward_low": low,
         "reward_high": high,
