@@ -49,7 +49,17 @@ def _secret_key() -> str:
     return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
+def _private_dir(path: Path) -> Path:
+    """`path`, made if it is not there, for its owner only. Raises: ImproperlyConfigured."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be made: {error.strerror}.") from error
+    return path
+
+
 DATA_DIR = _data_dir()
+FILE_UPLOAD_TEMP_DIR = _private_dir(DATA_DIR / "uploads")  # on the disk of the data, not in /tmp, which may be memory
 SECRET_KEY = _secret_key()
 
 # --- who may reach it ------------------------------------------------------------------------------------------------
@@ -234,6 +244,7 @@ UNFOLD = {
                 "title": "What can be played",
                 "items": [
                     _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
+                    _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
                     _page("Tasks", "checklist", "admin:environments_task_changelist"),
                 ],
             },
