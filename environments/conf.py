@@ -9,6 +9,7 @@ from typing import cast
 
 from django.conf import settings
 
+from environments.buckets import Thresholds
 from environments.runtime.limits import Limits, ReturnErrors
 
 
@@ -22,6 +23,15 @@ def limits() -> Limits:
         max_sessions=settings.ORSWEB_MAX_SESSIONS,
         max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
         return_errors=cast(ReturnErrors, settings.ORSWEB_RETURN_ERRORS),  # checked by env_choice
+    )
+
+
+def thresholds() -> Thresholds:
+    """Between the buckets of tasks."""
+    return Thresholds(
+        hopeless=settings.ORSWEB_BUCKET_HOPELESS,
+        saturated=settings.ORSWEB_BUCKET_SATURATED,
+        attempts=settings.ORSWEB_BUCKET_ATTEMPTS,
     )
 
 

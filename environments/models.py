@@ -94,6 +94,9 @@ class Task(models.Model):
             models.Index(  # the quarantined ones, newest first
                 fields=["environment", "id"], name="task_quarantined", condition=models.Q(state="quarantined")
             ),
+            models.Index(  # those that the class dropped, newest first
+                fields=["environment", "id"], name="task_dropped", condition=models.Q(dropped__isnull=False)
+            ),
             models.Index(  # edited, imported and played ones, newest first
                 fields=["source", "id"], name="task_source", condition=~models.Q(source="code")
             ),
@@ -135,6 +138,11 @@ class SplitEntry(models.Model):
         # the catalogue reads a split's task ids in order
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["split", "position", "since"], name="splitentry_place_unique")
+        ]
+        indexes: ClassVar = [
+            models.Index(  # places that ended and can go
+                fields=["split", "until"], name="splitentry_ended", condition=models.Q(until__isnull=False)
+            )
         ]
 
     def __str__(self) -> str:

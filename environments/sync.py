@@ -1,8 +1,8 @@
 """Sync: brings the hosted classes into rows, so that their tasks are served, recorded and curated from the database.
 
 Run when the server starts and by `manage.py sync_environments`. A split whose list is as at the last sync costs no
-query per task. SQLite's write lock is held for one batch at a time: readers keep the order they have until the split's
-version rises at the end. A sync that was interrupted is done again, for it leaves the split without a source hash.
+query per task. What people changed in a split stays (`environments/merge.py`). SQLite's write lock is held for one
+batch at a time, and nothing of a split is seen before all of it is there; a sync that was interrupted is done again.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ import inspect
 import json
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from django.db import connection, transaction
-from django.db.models import F
 
 from environments import task_schema
 from environments.card import card_of
+from environments.changes import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.errors import EnvironmentFault, Unhostable
 from environments.hosting import Hosted
-from environments.listed import task_ids
+from environments.merge import mark_dropped, merge_places, unmark_dropped
 from environments.models import Environment, Split
 from environments.registry import Registry
 from environments.source import CallUser, Source
@@ -35,23 +34,13 @@ BATCH_TASKS = 1000
 BATCH_BYTES = 2 * 1024 * 1024
 """At most so much is written in one transaction: some 50 ms."""
 
-# one JSON array a statement: several times as fast as rows made by the ORM, and the same on both databases; the scalar
-# subquery, because PostgreSQL would answer a join by reading every task of the environment for each batch
+# one JSON array a statement: several times as fast as rows made by the ORM, and the same on both databases
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 _ADD_TASKS = """
-    INSERT INTO environments_task (environment_id, content_hash, spec, created)
-    SELECT %s, value->>0, value->>1, CURRENT_TIMESTAMP FROM {rows} WHERE true
+    INSERT INTO environments_task (environment_id, content_hash, spec, source, created)
+    SELECT %s, value->>0, value->>1, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
     ON CONFLICT DO NOTHING
 """
-_PLACE_TASKS = """
-    INSERT INTO environments_splitentry (split_id, position, task_id)
-    SELECT %s, CAST(value->>0 AS integer),
-        (SELECT id FROM environments_task WHERE environment_id = %s AND content_hash = value->>1)
-    FROM {rows} WHERE true
-    ON CONFLICT (split_id, position, since) DO UPDATE SET task_id = excluded.task_id
-    WHERE environments_splitentry.task_id <> excluded.task_id
-"""
-
 
 IN_FORCE = (
     {"default_return": "declared_return"},
@@ -74,8 +63,27 @@ class SplitSync:
     split: str
     added: int = 0
     unchanged: int = 0
-    """Entries of tasks that were in the split before, wherever they stand now."""
+    """Entries that were in the split before, wherever they stand now."""
     removed: int = 0
+    """Entries that the class no longer lists; their tasks are marked as dropped unless it lists them elsewhere."""
+    kept: int = 0
+    """Entries that people edited or added, and that stay though the class does not list them."""
+    withheld: int = 0
+    """Tasks that the class lists and people took out of the split."""
+    is_frozen: bool = False
+    """The class lists something else than at the last sync, but the split is frozen and stays as it is."""
+
+    def __str__(self) -> str:
+        counts = f"{self.added} added, {self.unchanged} unchanged, {self.removed} removed"
+        kept = f", {self.kept} kept that people put there" if self.kept else ""
+        withheld = f", {self.withheld} left out that people took out" if self.withheld else ""
+        frozen = "; it is frozen, though the class now lists something else" if self.is_frozen else ""
+        return f"{self.environment}/{self.split}: {counts}{kept}{withheld}{frozen}"
+
+    @property
+    def has_news(self) -> bool:
+        """Whether somebody who curates tasks will want to know."""
+        return bool(self.removed or self.kept or self.withheld or self.is_frozen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,10 @@ async def _sync_split(hosted: Hosted, split: str, call_user: CallUser, writer: W
         texts = await Source(hosted, call_user).listing(split)
     except EnvironmentFault as fault:
         raise Unhostable(f"{hosted.name}: list_tasks({split!r}) cannot be served: {fault}.") from fault
-    return await writer.run(_write_split, hosted.name, split, texts)
+    try:
+        return await writer.run(_write_split, hosted.name, split, texts)
+    except SplitBusy as busy:
+        raise Unhostable(str(busy)) from busy
 
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
 
 def _write_splits(environment: Environment, hosted: Hosted) -> None:
     declared = [split.name for split in hosted.splits]
-    environment.splits.exclude(name__in=declared).update(is_served=False)
+    environment.splits.exclude(name__in=declared).exclude(is_curated=True).update(is_served=False)
     for position, split in enumerate(hosted.splits):
         fields = {"position": position, "type": split.type}
         environment.splits.update_or_create(
@@ -187,32 +198,32 @@ def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) 
 
 
 def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
-    split = Split.objects.get(environment__name=environment, name=name)
+    split = Split.objects.select_related("environment").get(environment__name=environment, name=name)
     row = Split.objects.filter(pk=split.pk)
     source_hash = _list_hash(texts)
-    if split.source_hash == source_hash:
+    if split.source_hash == source_hash or split.frozen:
         row.filter(is_served=False).update(is_served=True)
-        return SplitSync(environment, name, unchanged=len(texts))
+        is_frozen = split.source_hash != source_hash
+        return SplitSync(environment, name, unchanged=split.size if is_frozen else len(texts), is_frozen=is_frozen)
     if len(texts) >= WORTH_TELLING:
         log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
-    before = Counter(task_ids(split.pk))
-    row.update(source_hash="")
-    _write_tasks(split, texts)
-    row.update(source_hash=source_hash, is_served=True, size=len(texts), version=F("version") + 1)
-    unchanged = (before & Counter(task_ids(split.pk))).total() if before else 0
-    return SplitSync(environment, name, len(texts) - unchanged, unchanged, before.total() - unchanged)
-
-
-def _write_tasks(split: Split, texts: list[str]) -> None:
-    """Put tasks in the split, in batches of one transaction each; rows that are there already stay as they are."""
     hashes = [content_hash(text) for text in texts]
+    _add_tasks(split.environment_id, hashes, texts)
+    with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
+        merge = merge_places(split, hashes)
+        change.place(merge.order)
+        commit(change, also=lambda: row.update(source_hash=source_hash))
+    unmark_dropped(split.environment_id, hashes)
+    mark_dropped(split.environment_id, merge.dropped)
+    return SplitSync(environment, name, merge.added, merge.unchanged, len(merge.dropped), merge.kept, merge.withheld)
+
+
+def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
+    """In batches of one transaction each; rows that are there already stay as they are."""
     # sorted, because a batch of random hashes touches as many pages of their index as it has rows: four times the CPU
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
-        _execute(_ADD_TASKS, [split.environment_id, json.dumps(batch)])
-    for start in range(0, len(hashes), BATCH_TASKS):
-        entries = list(enumerate(hashes[start : start + BATCH_TASKS], start))
-        _execute(_PLACE_TASKS, [split.pk, split.environment_id, json.dumps(entries)])
-    _cut(split, len(texts))
+        with connection.cursor() as cursor:
+            cursor.execute(_ADD_TASKS.format(rows=_ROWS[connection.vendor]), [environment, json.dumps(batch)])
 
 
 def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
@@ -225,18 +236,6 @@ def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
             batch, size_bytes = [], 0
     if batch:
         yield batch
-
-
-def _execute(statement: str, parameters: list[Any]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement.format(rows=_ROWS[connection.vendor]), parameters)
-
-
-def _cut(split: Split, count: int) -> None:
-    """Remove what stands at `count` and after, the end first, so that what is left has no gap."""
-    tail = split.entries.filter(position__gte=count)
-    while (last := tail.order_by("-position").values_list("position", flat=True).first()) is not None:
-        tail.filter(position__gt=last - BATCH_TASKS).delete()
 
 
 def content_hash(text: str) -> str:

@@ -114,6 +114,9 @@ async def _open(recovers: bool) -> _Parts:
     call_user = UserCode(pool).call
     report = await sync(registry, call_user)
     log.debug("environments synced", seconds=round(report.seconds, 2))
+    for split in report.splits:
+        if split.has_news:
+            log.info("the class's tasks have changed", split=str(split))
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()
     if recovers and (closed := await record.recover()):

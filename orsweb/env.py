@@ -56,6 +56,18 @@ def env_seconds(name: str, default: float | None) -> float | None:
     return value
 
 
+def env_share(name: str, default: float) -> float:
+    """A number from 0 to 1."""
+    text = env_str(name)
+    try:
+        value = float(text) if text else default
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a number; use one from 0 to 1.") from error
+    if not 0 <= value <= 1:
+        raise ImproperlyConfigured(f"{name}={text} is outside of 0 to 1.")
+    return value
+
+
 def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
     text = env_str(name, default)
     if text not in choices:

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_str
+from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_share, env_str
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -78,6 +78,17 @@ ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recorder.Recorder"
+
+# --- what the record says of tasks -----------------------------------------------------------------------------------
+
+ORSWEB_BUCKET_HOPELESS = env_share("ORSWEB_BUCKET_HOPELESS", 0.0)
+ORSWEB_BUCKET_SATURATED = env_share("ORSWEB_BUCKET_SATURATED", 1.0)
+ORSWEB_BUCKET_ATTEMPTS = env_int("ORSWEB_BUCKET_ATTEMPTS", 4, minimum=1)
+if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
+    raise ImproperlyConfigured(
+        f"ORSWEB_BUCKET_HOPELESS={ORSWEB_BUCKET_HOPELESS} has to be less than "
+        f"ORSWEB_BUCKET_SATURATED={ORSWEB_BUCKET_SATURATED}."
+    )
 
 # --- database --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_str
+from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_share, env_str
 
 NAME = "ORSWEB_TEST_VALUE"
 
@@ -29,6 +29,7 @@ READERS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: env_int(NAME, 5), 5),
     (lambda: env_seconds(NAME, 1.5), 1.5),
     (lambda: env_seconds(NAME, None), None),
+    (lambda: env_share(NAME, 0.5), 0.5),
     (lambda: env_choice(NAME, "a", ["a", "b"]), "a"),
     (lambda: env_list(NAME), []),
     (lambda: env_secret(NAME), ""),
@@ -65,6 +66,12 @@ def test_it_reads_seconds(set_to: Callable[[str], None], text: str, value: float
     assert env_seconds(NAME, None) == value
 
 
+@pytest.mark.parametrize(("text", "value"), [("0", 0.0), ("0.25", 0.25), ("1", 1.0)])
+def test_it_reads_shares(set_to: Callable[[str], None], text: str, value: float) -> None:
+    set_to(text)
+    assert env_share(NAME, 0.5) == value
+
+
 def test_it_drops_empty_entries_of_a_list(set_to: Callable[[str], None]) -> None:
     set_to(" a, ,b ,,c:d=e ")
     assert env_list(NAME) == ["a", "b", "c:d=e"]
@@ -81,6 +88,9 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("-3", lambda: env_seconds(NAME, None), "-3 must be more than 0 seconds."),
     ("inf", lambda: env_seconds(NAME, None), "inf must be more than 0 seconds."),
     ("nan", lambda: env_seconds(NAME, None), "nan must be more than 0 seconds."),
+    ("most", lambda: env_share(NAME, 1.0), "'most' is not a number; use one from 0 to 1."),
+    ("1.01", lambda: env_share(NAME, 1.0), "1.01 is outside of 0 to 1."),
+    ("nan", lambda: env_share(NAME, 1.0), "nan is outside of 0 to 1."),
     ("c", lambda: env_choice(NAME, "a", ["a", "b"]), "'c' is unknown; use one of a, b."),
 ]
 

@@ -60,3 +60,8 @@ def test_it_makes_its_files_readable_by_their_owner_only(tmp_path: Path) -> None
 def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:
     assert check(tmp_path, DATABASE_URL=f"sqlite:///{tmp_path}/other.sqlite3")[0] == 0
     assert not (tmp_path / "orsweb.sqlite3").exists()
+
+
+def test_it_refuses_buckets_that_overlap(tmp_path: Path) -> None:
+    status, said = check(tmp_path, ORSWEB_BUCKET_HOPELESS="0.5", ORSWEB_BUCKET_SATURATED="0.5")
+    assert (status, said) == (1, "ORSWEB_BUCKET_HOPELESS=0.5 has to be less than ORSWEB_BUCKET_SATURATED=0.5.")

@@ -36,8 +36,7 @@ class Command(BaseCommand):
 
     def _print(self, report: SyncReport) -> None:
         for split in report.splits:
-            counts = f"{split.added} added, {split.unchanged} unchanged, {split.removed} removed"
-            self.stdout.write(f"{split.environment}/{split.split}: {counts}")
+            self.stdout.write(str(split))
         for name in report.procedural:
             self.stdout.write(f"{name}: procedural, its tasks are asked of the class")
         self.stdout.write(f"Synced in {report.seconds:.2f} s.")

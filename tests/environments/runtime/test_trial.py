@@ -10,9 +10,9 @@ import pytest
 
 from environments.errors import UnknownEnvironment
 from environments.runtime.trial import Trial
+from tests.environments.runtime.play import Play, within
 from tests.envs_faulty import Counter, FailingConstructor, FailingPrompt, FailingSetup, FailingTeardown
 from tests.envs_slow import BlockingSetup, SlowSetup, SlowTeardown
-from tests.environments.runtime.play import Play, within
 
 
 async def trial_of(cls: type, within_seconds: float = 10.0, **spec: object) -> Trial:
