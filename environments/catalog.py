@@ -1,7 +1,7 @@
 """Catalogue: every hosted environment's tasks, by name and position. The TaskSource of live play.
 
 Listed tasks come from their rows, read on two reader threads: one unit of work checks the split's version and fetches
-the task. A procedural class is asked itself.
+the task. A procedural class is asked itself, but for the splits that people made of its tasks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Catalogue:
         self._call_user = call_user
         self._listed = ListedTasks()
         self._readers = Workers(readers, "catalogue")
-        self._is_procedural: dict[str, bool] = {}
+        self._procedural: dict[str, bool] = {}
 
     def close(self) -> None:
         """End the reader threads and their connections."""
@@ -37,14 +37,16 @@ class Catalogue:
     async def splits(self, environment: str) -> Sequence[Split]:
         """The splits served now, in order."""
         hosted = self._registry.get(environment)
-        if await self._asks(hosted):
-            return hosted.splits
-        return await self._readers.run(self._listed.splits, hosted.name)
+        listed = await self._readers.run(self._listed.splits, hosted.name)
+        if not await self._is_procedural(hosted):
+            return listed
+        declared = {split.name for split in hosted.splits}
+        return [*hosted.splits, *(split for split in listed if split.name not in declared)]
 
     async def count(self, environment: str, split: str) -> int:
         """Number of tasks. Raises: InvalidSplit, EnvironmentFault."""
         hosted = self._registry.get(environment)
-        if await self._asks(hosted):
+        if await self._asks(hosted, split):
             return await self._source(hosted, split).count(split)
         return await self._readers.run(self._listed.count, hosted.name, split)
 
@@ -54,7 +56,7 @@ class Catalogue:
         Raises: InvalidSplit, InvalidIndex, EnvironmentFault.
         """
         hosted = self._registry.get(environment)
-        if await self._asks(hosted):
+        if await self._asks(hosted, split):
             return await self._source(hosted, split).get(split, index)
         if (known := self._listed.fresh(hosted.name, split, index)) is not None:
             return known
@@ -69,7 +71,7 @@ class Catalogue:
         """
         hosted = self._registry.get(environment)
         chunks: AsyncIterator[Sequence[str]]
-        if await self._asks(hosted):
+        if await self._asks(hosted, split):
             chunks = self._source(hosted, split).range(split, start, stop)
         else:
             chunks = self._chunks(hosted, split, slice(start, stop))
@@ -82,7 +84,7 @@ class Catalogue:
         Raises, before the first chunk: InvalidSplit, ListingUnsupported.
         """
         hosted = self._registry.get(environment)
-        if await self._asks(hosted):
+        if await self._asks(hosted, split):
             self._source(hosted, split)
             raise ListingUnsupported
         async for chunk in self._chunks(hosted, split, slice(None)):
@@ -104,11 +106,18 @@ class Catalogue:
             raise InvalidSplit(split, hosted.name, names)
         return Source(hosted, self._call_user)
 
-    async def _asks(self, hosted: Hosted) -> bool:
-        """Whether the class is procedural; sync found out at the start, so it is read once."""
-        known = self._is_procedural.get(hosted.name)
+    async def _asks(self, hosted: Hosted, split: str) -> bool:
+        """Whether the class itself is asked for the split's tasks; splits that people made are listed."""
+        if not await self._is_procedural(hosted):
+            return False
+        declared = [one.name for one in hosted.splits]
+        return split in declared or split not in [one.name for one in await self.splits(hosted.name)]
+
+    async def _is_procedural(self, hosted: Hosted) -> bool:
+        """Sync found out at the start, so it is read once."""
+        known = self._procedural.get(hosted.name)
         if known is None:
-            known = self._is_procedural[hosted.name] = await self._readers.run(_is_procedural, hosted.name)
+            known = self._procedural[hosted.name] = await self._readers.run(_is_procedural, hosted.name)
         return known
 
 

@@ -225,6 +225,7 @@ UNFOLD = {
                 "title": "What can be played",
                 "items": [
                     _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
+                    _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
                     _page("Tasks", "checklist", "admin:environments_task_changelist"),
                 ],
             },

@@ -7,11 +7,13 @@ import itertools
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
 from environments.source import CHUNK_TASKS
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, procedural
+from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -172,3 +174,18 @@ async def test_it_refuses_a_task_that_is_no_json_object(task: Any) -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: task)) as catalogue:
         with pytest.raises(EnvironmentFault, match=r"task 3: .* a task is a JSON object"):
             await catalogue.get("dice", "train", 3)
+
+
+async def test_it_serves_a_split_that_people_made_beside_those_that_are_asked_for() -> None:
+    async with catalogue_of(procedural(num_tasks=plain_count, get_task=plain_task)) as catalogue:
+        await asyncio.to_thread(_make_hard)
+        assert [split.name for split in await catalogue.splits("dice")] == ["train", "hard"]
+        assert await catalogue.count("dice", "hard") == 1
+        assert await catalogue.get("dice", "hard", 0) == '{"hard": true}'
+        assert await catalogue.count("dice", "train") == 5
+
+
+def _make_hard() -> None:
+    dice = make_environment("dice")
+    make_split(make_task({"hard": True}, dice), name="hard", environment=dice)
+    connection.close()

@@ -1,0 +1,133 @@
+"""A sync keeps what people did to a split: edits, additions, removals, quarantine, freezing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from environments.changes import SplitChange, commit, freeze
+from environments.models import Split, SplitEntry, Task
+from environments.sync import SplitSync
+from tests.environments.listings import listing, numbered, synced
+from tests.stored import make_environment, make_split, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def sync_list(*tasks: Any) -> SplitSync:
+    """Sync environment `shop` with these tasks in split `train`."""
+    [split] = asyncio.run(synced(listing({"train": list(tasks)}))).splits
+    return split
+
+
+def specs() -> list[str]:
+    served = SplitEntry.objects.filter(split__name="train", is_hidden=False, until=None)
+    return list(served.order_by("position").values_list("task__spec", flat=True))
+
+
+def a_task(n: int) -> Task:
+    return Task.objects.get(spec=f'{{"n":{n}}}')
+
+
+def change(action: str, *tasks: Task) -> None:
+    with SplitChange(Split.objects.get(name="train")) as split_change:
+        keys = [task.pk for task in tasks]
+        getattr(split_change, action)(*keys) if action == "replace" else getattr(split_change, action)(keys)
+        commit(split_change)
+
+
+def own_task(word: str) -> Task:
+    return make_task({"own": word}, make_environment("shop"))
+
+
+def test_it_keeps_an_edited_task_in_its_place() -> None:
+    sync_list(*numbered(3))
+    change("replace", a_task(1), own_task("edited"))
+    assert sync_list(*numbered(5)) == SplitSync("shop", "train", added=2, unchanged=3)
+    assert specs() == ['{"n":0}', '{"own": "edited"}', '{"n":2}', '{"n":3}', '{"n":4}']
+
+
+def test_it_moves_an_edited_task_with_the_place_that_the_class_gives_it() -> None:
+    sync_list({"n": 0}, {"n": 1})
+    change("replace", a_task(1), own_task("edited"))
+    sync_list({"n": 1}, {"n": 0})
+    assert specs() == ['{"own": "edited"}', '{"n":0}']
+
+
+def test_it_keeps_an_edited_task_whose_original_the_class_dropped() -> None:
+    sync_list(*numbered(2))
+    change("replace", a_task(0), own_task("edited"))
+    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1)
+    assert specs() == ['{"n":1}', '{"own": "edited"}']
+
+
+def test_it_takes_an_edit_that_the_class_made_its_own_once() -> None:
+    sync_list(*numbered(2))
+    change("replace", a_task(0), own_task("edited"))
+    sync_list({"n": 1}, {"own": "edited"})
+    assert specs() == ['{"n":1}', '{"own": "edited"}']
+
+
+def test_it_keeps_what_people_added_after_the_classs_own() -> None:
+    sync_list(*numbered(1))
+    change("add", own_task("added"))
+    assert sync_list(*numbered(2)) == SplitSync("shop", "train", added=1, unchanged=1, kept=1)
+    assert specs() == ['{"n":0}', '{"n":1}', '{"own": "added"}']
+
+
+def test_it_does_not_bring_back_what_people_took_out() -> None:
+    sync_list(*numbered(3))
+    change("remove", a_task(1))
+    assert sync_list(*numbered(4)) == SplitSync("shop", "train", added=1, unchanged=2, withheld=1)
+    assert specs() == ['{"n":0}', '{"n":2}', '{"n":3}']
+
+
+def test_it_keeps_a_quarantined_task_hidden() -> None:
+    sync_list(*numbered(2))
+    Task.objects.filter(pk=a_task(0).pk).update(state="quarantined")
+    change("refresh", a_task(0))
+    sync_list(*numbered(3, start=0))
+    assert specs() == ['{"n":1}', '{"n":2}']
+    sync_list(*reversed(numbered(3)))
+    assert specs() == ['{"n":2}', '{"n":1}']
+
+
+def test_it_marks_what_the_class_dropped_until_it_is_listed_again() -> None:
+    sync_list(*numbered(2))
+    assert sync_list({"n": 1}).removed == 1
+    assert a_task(0).dropped is not None
+    sync_list(*numbered(2))
+    assert a_task(0).dropped is None
+
+
+def test_it_marks_no_task_that_another_split_still_lists() -> None:
+    asyncio.run(synced(listing({"train": numbered(2), "test": numbered(1)})))
+    asyncio.run(synced(listing({"train": numbered(1, start=1), "test": numbered(1)})))
+    assert a_task(0).dropped is None
+
+
+def test_it_leaves_a_frozen_split_alone_and_says_so() -> None:
+    sync_list(*numbered(2))
+    freeze(Split.objects.get(name="train"))
+    report = sync_list(*numbered(3))
+    assert report == SplitSync("shop", "train", unchanged=2, is_frozen=True)
+    assert "frozen" in str(report)
+    assert specs() == ['{"n":0}', '{"n":1}']
+
+
+def test_it_goes_on_serving_a_split_that_people_made() -> None:
+    sync_list(*numbered(1))
+    make_split(a_task(0), name="hard", environment=make_environment("shop"))
+    Split.objects.filter(name="hard").update(is_curated=True)
+    sync_list(*numbered(1))
+    assert Split.objects.get(name="hard").is_served
+
+
+def test_it_tells_what_it_kept() -> None:
+    sync_list(*numbered(3))
+    change("remove", a_task(1))
+    change("add", own_task("added"))
+    told = "shop/train: 1 added, 2 unchanged, 0 removed, 1 kept that people put there, 1 left out that people took out"
+    assert str(sync_list(*numbered(4))) == told
