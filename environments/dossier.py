@@ -1,4 +1,4 @@
-"""Dossier: what is known of one task beside its content: where it stands, its tags, what the record says. For its page."""
+"""Dossier: what is known of one task beside its content: its places, its tags, what the record says. For its page."""
 
 from __future__ import annotations
 

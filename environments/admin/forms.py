@@ -40,7 +40,7 @@ class TagsForm(ReasonForm):
         return tuple(dict.fromkeys(word.strip() for word in self.cleaned_data["tags"].split(",") if word.strip()))
 
 
-class SplitChoice(forms.ModelChoiceField[Split]):
+class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
     def label_from_instance(self, obj: Split) -> str:
         return f"{obj} ({obj.size:,})"
 
