@@ -78,11 +78,17 @@ class SplitChange:
     """
 
     def __init__(
-        self, split: Split, *, progress: Callable[[int], None] | None = None, wait_seconds: float = 0.0
+        self,
+        split: Split,
+        *,
+        progress: Callable[[int], None] | None = None,
+        wait_seconds: float = 0.0,
+        serves: bool = True,
     ) -> None:
         """`progress` is told after each batch how many places have been written. `wait_seconds`: how long to wait
-        for a change that is under way."""
+        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is."""
         self.split = split
+        self._serves = serves
         self._wait_seconds = wait_seconds
         self.is_committed = False
         self._token = uuid.uuid4().hex
@@ -153,6 +159,19 @@ class SplitChange:
             changed += len(places)
         return changed
 
+    def hide(self, tasks: Iterable[int]) -> int:
+        """Stop serving tasks at the places they keep, whatever their state says yet. Returns how many places."""
+        return self._turn(tasks, is_hidden=True)
+
+    def show(self, tasks: Iterable[int]) -> int:
+        """Serve tasks again at the places they kept, whatever their state says yet. Returns how many places."""
+        return self._turn(tasks, is_hidden=False)
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._has_staged
+
     def place(self, order: Sequence[Place]) -> None:
         """Make `order` the whole content. Places that are right already stay as they are."""
         for start in range(0, len(order), BATCH):
@@ -196,6 +215,15 @@ class SplitChange:
         found = self._entries.filter(until=None)
         return found if tasks is None else found.filter(task__in=tasks).order_by("position")
 
+    def _turn(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
+        turned = 0
+        for batch in _batches(tasks):
+            places = list(self._open(batch).exclude(is_hidden=is_hidden))
+            self._finish(places)
+            self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
+            turned += len(places)
+        return turned
+
     def _finish(self, places: Sequence[SplitEntry]) -> None:
         """These places end with the next version; those that begin with it never were."""
         if not places:
@@ -207,12 +235,14 @@ class SplitChange:
             self._entries.filter(pk__in=[at.pk for at in places if at.since != self._next]).update(until=self._next)
         self._served -= sum(not at.is_hidden for at in places)
 
-    def _insert(self, rows: Sequence[tuple[int, int, str]]) -> None:
-        """Places (position, task, source hash) that begin with the next version."""
+    def _insert(self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None) -> None:
+        """Places (position, task, source hash) that begin with the next version; hidden by the tasks' state if None."""
         if not rows:
             return
-        tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
-        hidden = set(tasks.values_list("pk", flat=True))
+        hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
+        if is_hidden is None:
+            tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
+            hidden = set(tasks.values_list("pk", flat=True))
         values = json.dumps([(*row, int(row[1] in hidden)) for row in rows])
         with transaction.atomic(), connection.cursor() as cursor:
             self._keep_claim()
@@ -229,7 +259,11 @@ class SplitChange:
 
     def _publish(self) -> None:
         """Inside the transaction of `commit`."""
-        rises = {"version": self._next, "size": F("size") + self._served, "is_served": True}
+        rises = {
+            "version": self._next,
+            "size": F("size") + self._served,
+            **({"is_served": True} if self._serves else {}),
+        }
         if not self._row.filter(changing=self._token, frozen=None).update(**rises):
             raise SplitBusy(self.split)
 

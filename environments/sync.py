@@ -159,7 +159,7 @@ def _write_splits(environment: Environment, hosted: Hosted) -> None:
 def _mark_procedural(environment: str, is_procedural: bool) -> None:
     Environment.objects.filter(name=environment).update(is_procedural=is_procedural)
     if is_procedural:
-        Split.objects.filter(environment__name=environment, version=0).update(is_served=True)
+        Split.objects.filter(environment__name=environment, version=0, is_curated=False).update(is_served=True)
 
 
 def _columns(hosted: Hosted) -> dict[str, Any]:
