@@ -49,7 +49,17 @@ def _secret_key() -> str:
     return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
+def _private_dir(path: Path) -> Path:
+    """`path`, made if it is not there, for its owner only. Raises: ImproperlyConfigured."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be made: {error.strerror}.") from error
+    return path
+
+
 DATA_DIR = _data_dir()
+FILE_UPLOAD_TEMP_DIR = _private_dir(DATA_DIR / "uploads")  # on the disk of the data, not in /tmp, which may be memory
 SECRET_KEY = _secret_key()
 
 # --- who may reach it ------------------------------------------------------------------------------------------------
@@ -74,6 +84,7 @@ ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
 ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
+ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])

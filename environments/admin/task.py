@@ -12,6 +12,7 @@ from django.urls import URLPattern, path, reverse
 
 from environments import jobs
 from environments.admin.bulk import BULKS, bulk_view, offered
+from environments.admin.imports import import_view
 from environments.admin.job import job_view
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
@@ -40,6 +41,7 @@ class TaskAdmin(TaskPage):
             "one_environment": selection.environment is not None or selection.split is not None,
             "bulks": offered(request, selection),
             "back": query(selection),
+            "may_import": request.user.has_perm("environments.add_task"),
             "running": [job for job in jobs.jobs() if job.state == "running"],
         }
         return TemplateResponse(request, "environments/tasks.html", context)
@@ -47,6 +49,8 @@ class TaskAdmin(TaskPage):
     def get_urls(self) -> list[URLPattern]:
         own = [
             path("act/<str:name>/", self.bulk, name="environments_task_bulk"),
+            path("import/", self.import_tasks, name="environments_task_import"),
+            path("export/", self.export_tasks, name="environments_task_export"),
             path("jobs/<str:job_id>/", self.job, name="environments_task_job"),
         ]
         for pattern in own:
@@ -60,6 +64,14 @@ class TaskAdmin(TaskPage):
         if request.method != "POST":
             return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
         return bulk_view(request, BULKS[name], self._context(request, ""))
+
+    def import_tasks(self, request: HttpRequest) -> HttpResponse:
+        """Choose a file."""
+        return import_view(request, self._context(request, ""))
+
+    def export_tasks(self, request: HttpRequest) -> HttpResponse:
+        """The selected tasks as a file."""
+        raise Http404
 
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
         """Long work that is under way."""

@@ -76,6 +76,7 @@ const keys = {
   x: () => rows()[current] && check(rows()[current], !boxOf(rows()[current]).checked),
   n: () => follow("[data-next], [data-continue]"),
   p: () => follow("[data-previous]"),
+  "?": () => document.querySelectorAll(".keys").forEach((help) => (help.open = !help.open)),
   Enter: (event) => rows()[current] && open(rows()[current], event),
 };
 document.addEventListener("keydown", (event) => {
