@@ -46,7 +46,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
-    """Every line of both, in order. What is equal at both ends is set apart first: specs may be big, edits are small."""
+    """Every line of both, in order. What is equal at both ends is set apart first: edits are small, specs big."""
     head = _equal(before, after)
     tail = _equal(before[head:][::-1], after[head:][::-1])
     yield from (Line("same", text) for text in before[:head])

@@ -35,7 +35,8 @@ class Overview:
 
 def overview_of(environment: Environment) -> Overview:
     def count(**values: str) -> Count:
-        return Selection(environment=environment.pk, **values).count(MOST_COUNTED, COUNT_SECONDS)  # type: ignore[arg-type]
+        chosen = Selection.parse({"environment": str(environment.pk), **values})
+        return chosen.count(MOST_COUNTED, COUNT_SECONDS)
 
     played, totals = _totals(environment)
     return Overview(

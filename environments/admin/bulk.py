@@ -82,7 +82,9 @@ BULKS: dict[str, Bulk] = {
             "environments.change_split",
             one_environment=True,
         ),
-        Bulk("remove", "Remove from this split", ask.ReasonForm, _remove, "environments.change_split", needs_split=True),
+        Bulk(
+            "remove", "Remove from this split", ask.ReasonForm, _remove, "environments.change_split", needs_split=True
+        ),
         Bulk(
             "save",
             "Save as new split",
@@ -120,7 +122,12 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
             trouble = str(refusal)
     shown = {
         **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
-        **{"trouble": trouble, "back": _back(request), "back_query": request.POST.get("back", ""), "inputs": _inputs(request) if is_asked else ""},
+        **{
+            "trouble": trouble,
+            "back": _back(request),
+            "back_query": request.POST.get("back", ""),
+            "inputs": _inputs(request) if is_asked else "",
+        },
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
 
@@ -198,7 +205,9 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
 def told(outcome: Outcome) -> SafeString:
     """What an action did, with a link to what came of it."""
     link = outcome_url(outcome)
-    return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link) if link else outcome.sentence  # type: ignore[return-value]
+    return (
+        format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link) if link else outcome.sentence
+    )  # type: ignore[return-value]
 
 
 def outcome_url(outcome: Outcome) -> tuple[str, str] | None:

@@ -72,5 +72,3 @@ def _apply(request: HttpRequest, action: Action) -> None:
         messages.success(request, action.apply(author_of(request)).sentence)
     except OrsError as refusal:
         messages.error(request, str(refusal))
-
-

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from environments.curation.edit import Edit, checked_spec
+from environments.curation.edit import Edit
 from environments.curation.errors import InvalidSpec, Problem
 from environments.curation.plan import Plan
+from environments.curation.spec import checked_spec
 from environments.errors import OrsError
 from environments.models import Task
 from environments.parts import Part, prompt

@@ -10,7 +10,7 @@ function textOf(content) {
 
 function problems() {
   return [...document.querySelectorAll("#verdict [data-path]")].map((item) => ({
-    path: item.dataset.path.replace(/^\$\.?/, "").split(/[.[\]]+/).filter(Boolean),
+    path: item.dataset.path.split(".").filter(Boolean),
     message: item.querySelector("span").textContent,
     severity: "error",
   }));
