@@ -30,6 +30,14 @@ class Result:
         one = self.statistics
         return one.return_total / one.scored if one and one.scored else None
 
+    @property
+    def low(self) -> float | None:
+        return self.statistics.return_low if self.statistics else None
+
+    @property
+    def high(self) -> float | None:
+        return self.statistics.return_high if self.statistics else None
+
 
 @dataclass(frozen=True, slots=True)
 class Dossier:

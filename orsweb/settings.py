@@ -153,6 +153,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_eventstream",
     "channels",
+    "django_svelte_jsoneditor",  # its assets
     "environments",
     "episodes",
 ]

@@ -22,6 +22,7 @@ from environments.diff import diff
 from environments.errors import OrsError
 from environments.models import Task, TaskRevision
 from environments.parts import indented, read_json
+from environments.schema_fields import fields_of
 
 Frame = Callable[[], dict[str, Any]]
 """Gives the context of every page about the task."""
@@ -72,6 +73,7 @@ def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
 def _page(
     request: HttpRequest, task: Task, frame: Frame, context: dict[str, Any], *, status: int = 200
 ) -> TemplateResponse:
-    schema = indented(read_json(task.environment.task_schema)) if task.environment.task_schema else ""
-    shown = {**frame(), "title": "Edit a task", "schema": schema, **context}
+    schema = read_json(task.environment.task_schema) if task.environment.task_schema else None
+    shown = {"schema": indented(schema) if schema is not None else "", "fields": fields_of(schema)}
+    shown = {**frame(), "title": "Edit a task", **shown, **context}
     return TemplateResponse(request, "environments/task_edit.html", shown, status=status)

@@ -47,11 +47,10 @@ async function replace(textarea) {
   if (isSmall && problems().length === 0) editor.focus?.();
 }
 
-if (isSupported) for (const textarea of document.querySelectorAll("textarea[data-editor]")) replace(textarea);
+if (isSupported) document.querySelectorAll("textarea[data-editor]").forEach((one) => replace(one).catch(console.warn));
 
 // leaving with unsaved text asks first
-const form = document.querySelector("form.editing");
 let isChanged = document.querySelector(".conflict") !== null;
-form?.addEventListener("input", () => (isChanged = true));
+document.querySelector(".editing").addEventListener("input", () => (isChanged = true));
 addEventListener("submit", (event) => (isChanged &&= event.defaultPrevented)); // a check stays on the page
 addEventListener("beforeunload", (event) => isChanged && event.preventDefault());

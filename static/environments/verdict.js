@@ -27,7 +27,7 @@ for (const form of document.querySelectorAll("form[data-verdict]")) {
     const { submitter } = event;
     if (!form.hasAttribute("data-verdict") || !KEPT.has(submitter?.getAttribute("value") ?? null)) return;
     event.preventDefault();
-    const buttons = form.querySelectorAll("button");
+    const buttons = [...form.elements].filter((one) => one.type === "submit");
     buttons.forEach((button) => (button.disabled = true));
     submitter.disabled = false; // a disabled one would not be sent
     const isShown = await ask(form, submitter);
