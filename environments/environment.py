@@ -109,6 +109,15 @@ class Environment:
         return [await _settled(cls.get_task(split, index)) for index in indexes]
 
     @classmethod
+    def unavailable(cls) -> str | None:
+        """Why this machine cannot run the environment, as a sentence with the fix; empty or None: it can.
+
+        Asked once, when the server starts. An unavailable environment is listed with its tasks, and every attempt to
+        open a session is refused with this sentence.
+        """
+        return None
+
+    @classmethod
     def name(cls) -> str:
         """The name under which the class is served, before lower-casing."""
         return cls.__name__

@@ -175,6 +175,7 @@ def _columns(hosted: Hosted) -> dict[str, Any]:
         "card": card_of(hosted.cls),
         "task_schema": task_schema.declared(hosted),
         "is_hosted": True,
+        "unavailable": hosted.unavailable,
         "declared_return": default_return,
         "declared_low": low,
         "declared_high": high,

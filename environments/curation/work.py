@@ -8,7 +8,7 @@ stopped and nothing has changed; after it, it is finished. If the process dies i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Protocol
 
 from django.db import transaction
@@ -30,32 +30,41 @@ class Work(Protocol):
 
 
 def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], progress: Progress = silent) -> int:
-    """Returns how many tasks changed. `changes` are entered. Raises what `progress` raises, before anything changed."""
+    """Returns how many tasks changed. `changes` are entered. Raises what `progress` raises, before what is served
+    changed; where no split is concerned, with a part of the tasks done.
+    """
     if len(tasks) <= BATCH:
         with transaction.atomic():
             work.stage(tasks)
             commit(*staged(changes))
             return work.settle(tasks)
-    done, total = 0, 2 * len(tasks)
-    for batch in batches(tasks):
+    if not changes:
+        return _settle(work, tasks, progress)
+    total = 2 * len(tasks)
+    for done, batch in batches(tasks):
         work.stage(batch)
-        done += len(batch)
         progress(done, total)
     commit(*staged(changes))
-    return _settle(work, tasks, progress)
+    return _settle(work, tasks, _finishing(progress, len(tasks)))
 
 
 def _settle(work: Work, tasks: Sequence[int], progress: Progress) -> int:
-    changed, done = 0, len(tasks)
-    for batch in batches(tasks):
+    changed = 0
+    for done, batch in batches(tasks):
         with transaction.atomic():
             changed += work.settle(batch)
-        done += len(batch)
-        try:
-            progress(done, 2 * len(tasks))
-        except Exception:  # too late to stop: what is served has changed already, and the rest has to follow
-            progress = silent
+        progress(done, len(tasks))
     return changed
+
+
+def _finishing(progress: Progress, staged: int) -> Progress:
+    """Progress of the second half, which cannot be stopped: what is served has changed, and the rest has to follow."""
+
+    def finish(done: int, total: int) -> None:
+        with suppress(Exception):
+            progress(staged + done, staged + total)
+
+    return finish
 
 
 @contextmanager
@@ -75,6 +84,8 @@ def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
     return [change for change in changes if change.has_staged]
 
 
-def batches(tasks: Sequence[int]) -> Iterator[Sequence[int]]:
+def batches(tasks: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
+    """(how many tasks there are up to its end, the batch) in order."""
     for start in range(0, len(tasks), BATCH):
-        yield tasks[start : start + BATCH]
+        batch = tasks[start : start + BATCH]
+        yield start + len(batch), batch

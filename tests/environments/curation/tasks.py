@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from environments.curation.plan import Progress
 from environments.listed import ListedTasks
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, SplitEntry, Task
 from environments.sync import content_hash
 from tests.stored import make_environment
 
@@ -27,3 +28,22 @@ def served(split: Split | int) -> list[int]:
     ids = list(ListedTasks().ids(row.environment.name, row.name))
     assert len(ids) == row.size
     return ids
+
+
+def split_of(*tasks: int, name: str = "train", environment: Environment | None = None, **values: object) -> Split:
+    """A served split with the tasks in this order."""
+    environment = environment or make_environment()
+    split = Split.objects.create(environment=environment, name=name, type="train", size=len(tasks), **values)
+    entries = (SplitEntry(split=split, position=n, task_id=task) for n, task in enumerate(tasks))
+    SplitEntry.objects.bulk_create(entries, batch_size=500)
+    return split
+
+
+def break_off_after(most: int) -> Progress:
+    """A progress that fails once more than `most` units are done."""
+
+    def progress(done: int, total: int) -> None:
+        if done > most:
+            raise ZeroDivisionError
+
+    return progress
