@@ -70,7 +70,7 @@ BULKS: dict[str, Bulk] = {
             "copy",
             "Copy to split",
             ask.SplitForm,
-            lambda chosen, said: CopyToSplit(chosen, said["split"].pk, said["reason"]),
+            lambda chosen, said: CopyToSplit(chosen, said["into"].pk, said["reason"]),
             "environments.change_split",
             one_environment=True,
         ),
@@ -78,7 +78,7 @@ BULKS: dict[str, Bulk] = {
             "move",
             "Move to split",
             ask.MoveForm,
-            lambda chosen, said: MoveToSplit(chosen, said["source"].pk, said["split"].pk, said["reason"]),
+            lambda chosen, said: MoveToSplit(chosen, said["out_of"].pk, said["into"].pk, said["reason"]),
             "environments.change_split",
             one_environment=True,
         ),
@@ -168,7 +168,7 @@ def _environment(chosen: Selection) -> int | None:
 def _form(bulk: Bulk, chosen: Selection, said: Mapping[str, str] | None) -> forms.Form:
     if not issubclass(bulk.form, ask.SplitForm):
         return bulk.form(said)
-    initial = {"source": chosen.split} if bulk.form is ask.MoveForm else {}
+    initial = {"out_of": chosen.split} if bulk.form is ask.MoveForm else {}
     return bulk.form(said, environment=_environment(chosen), initial=initial)
 
 
@@ -185,7 +185,7 @@ def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
 
 def _inputs(request: HttpRequest) -> str:
     """What was asked for, to be told apart from what it was when its plan was shown; the reason changes no plan."""
-    names = ("tags", "split", "source", "name", "type")
+    names = ("tags", "into", "out_of", "name", "type")
     return "|".join(request.POST.get(name, "").strip() for name in names)
 
 

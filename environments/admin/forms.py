@@ -1,11 +1,16 @@
-"""Forms of the tasks' admin: what each bulk action asks for. No action is taken here."""
+"""Forms of the tasks' admin: what each bulk action asks for. No action is taken here.
+
+No field is named as a field of `Selection`, for both travel in one form.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django import forms
+from django.db.models import Q
 
+from environments.curation.splits import existing_splits
 from environments.models import Split
 
 
@@ -48,14 +53,12 @@ class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no gener
 class SplitForm(ReasonForm):
     """`environment`: whose splits may be chosen; without it all. Frozen ones cannot be."""
 
-    split = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
-    field_order = ("source", "split", "reason")
+    into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
+    field_order = ("out_of", "into", "reason")
 
     def __init__(self, *args: Any, environment: int | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        splits = Split.objects.select_related("environment").filter(
-            frozen__isnull=True, environment__is_procedural=False
-        )
+        splits = existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen__isnull=True)
         offered = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):
@@ -63,7 +66,7 @@ class SplitForm(ReasonForm):
 
 
 class MoveForm(SplitForm):
-    source = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Out of split")
+    out_of = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Out of split")
 
 
 class NewSplitForm(ReasonForm):

@@ -18,7 +18,7 @@ from environments import jobs
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of
 from environments.admin.job import job_url
 from environments.curation.plan import Action
-from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit
+from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry
 from environments.summary import READ_CHARACTERS, summary
@@ -40,9 +40,11 @@ class SplitAdmin(ReadOnlyAdmin):
     page_template = "environments/split.html"
     list_display = ("name", "environment", "type", "tasks", "marks")
     list_filter = (EnvironmentFilter,)
-    list_select_related = ("environment",)
     ordering = ("environment__position", "position", "name")
     empty = "Splits appear here when a class declares them, when you save a selection of tasks as one, or by an import."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
+        return existing_splits()
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_compared = row.source_hash and (row.size <= AT_ONCE_TASKS or "compare" in request.GET)
@@ -61,7 +63,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
         """What freezing, unfreezing or deleting will touch; by a POST, it is done."""
-        split = get_object_or_404(Split.objects.select_related("environment"), pk=pk)
+        split = get_object_or_404(existing_splits(), pk=pk)
         needed = "delete" if name == "delete" else "change"
         if not request.user.has_perm(f"environments.{needed}_split"):
             raise PermissionDenied

@@ -12,11 +12,12 @@ from django.urls import URLPattern, path, reverse
 
 from environments import jobs
 from environments.admin.bulk import BULKS, bulk_view, offered
-from environments.admin.imports import import_view
+from environments.admin.imports import import_view, look_view
 from environments.admin.job import job_view
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.selection import Selection
+from environments.curation.splits import existing_splits
 from environments.models import Environment, Split, Task
 
 SPLITS_OFFERED = 200
@@ -50,6 +51,7 @@ class TaskAdmin(TaskPage):
         own = [
             path("act/<str:name>/", self.bulk, name="environments_task_bulk"),
             path("import/", self.import_tasks, name="environments_task_import"),
+            path("import/<str:token>/", self.look, name="environments_task_look"),
             path("export/", self.export_tasks, name="environments_task_export"),
             path("jobs/<str:job_id>/", self.job, name="environments_task_job"),
         ]
@@ -68,6 +70,10 @@ class TaskAdmin(TaskPage):
     def import_tasks(self, request: HttpRequest) -> HttpResponse:
         """Choose a file."""
         return import_view(request, self._context(request, ""))
+
+    def look(self, request: HttpRequest, token: str) -> HttpResponse:
+        """What the import of an uploaded file would do."""
+        return look_view(request, token, self._context(request, ""))
 
     def export_tasks(self, request: HttpRequest) -> HttpResponse:
         """The selected tasks as a file."""
@@ -88,7 +94,7 @@ class TaskAdmin(TaskPage):
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
     """Environments and splits to choose from; of a chosen environment only its own splits."""
     environments = list(Environment.objects.only("pk", "name", "position"))
-    splits = Split.objects.select_related("environment").order_by("environment__position", "position", "name")
+    splits = existing_splits().order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))
     return environments, list(splits[:SPLITS_OFFERED])

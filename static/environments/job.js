@@ -16,7 +16,7 @@ async function look() {
     if (job.total) {
       bar.max = job.total;
       bar.value = job.done;
-      count.textContent = `${words(job.done)} of ${words(job.total)}`;
+      count.textContent = `${words(job.done)} of ${words(job.total)}${bar.dataset.unit}`;
     }
   } catch {
     count.textContent = "the server does not answer, trying again";
