@@ -31,6 +31,11 @@ class Environment(models.Model):
     declared_low = models.FloatField(default=0.0)
     declared_high = models.FloatField(default=1.0)
     declared_threshold = models.FloatField(default=0.9)
+    counted = models.CharField(
+        max_length=40,
+        blank=True,
+        help_text="Definition that TaskStatistics follow; unless in force, they are recounted",
+    )
     position = models.PositiveIntegerField(default=0, help_text="Order of hosting; 0 is the default environment")
     created = models.DateTimeField(auto_now_add=True)
 
@@ -39,6 +44,11 @@ class Environment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def definition(self) -> str:
+        """What return and success are, in force: "sum > 0.9"."""
+        return f"{self.default_return} > {self.success_threshold!r}"
 
 
 class Split(models.Model):

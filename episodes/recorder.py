@@ -22,6 +22,7 @@ from environments.workers import Workers
 from episodes.interrupted import close_interrupted
 from episodes.models import Episode, Step
 from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
+from episodes.upkeep import Upkeep
 from episodes.values import storable_id
 from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
 
@@ -43,6 +44,7 @@ class Recorder:
         self._readers = Workers(READERS, "recall")
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
         self._writer.start()
+        self._upkeep = Upkeep(self._readers)
 
     async def recover(self) -> int:
         """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
@@ -50,6 +52,7 @@ class Recorder:
 
     async def stop(self, timeout_seconds: float) -> int:
         """Write what is queued, for at most `timeout_seconds`. Returns the number of rows that could not be written."""
+        self._upkeep.stop()
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()

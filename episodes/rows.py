@@ -11,6 +11,7 @@ from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStar
 from episodes.known import Ids, Known
 from episodes.models import Blob, Episode, Step
 from episodes.sql import BulkWriter, Values
+from episodes.statistics import count, is_attempt
 from episodes.values import bigint, digest_of, finite, storable, storable_id
 
 INLINE_CHARACTERS = 8192
@@ -55,6 +56,7 @@ class Batch:
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM takes one row for each
         self._steps: list[Values] = []
         self._ends: dict[int, Values] = {}
+        self._attempts: dict[int, Values] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
         """Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up."""
@@ -80,6 +82,7 @@ class Batch:
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
+            count(writer, self._attempts.values())  # before its end, for it counts what is running
             writer.update(Episode, END_COLUMNS, self._ends.values())
 
     def remember(self) -> None:
@@ -130,9 +133,17 @@ class Batch:
 
     def _ended(self, row: EpisodeEnded) -> Values:
         is_probe = row.cause in ("abandoned", "expired") and row.steps + row.refused == 0
+        returns = (
+            finite(row.return_sum) or 0.0,
+            finite(row.return_last),
+            finite(row.return_max),
+            finite(row.return_mean),
+        )
+        if is_attempt(row, is_probe=is_probe):
+            self._attempts[row.episode] = (row.episode, *returns)
         return (
             *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.refused),
-            *(finite(row.return_sum) or 0.0, finite(row.return_last), finite(row.return_max), finite(row.return_mean)),
+            *returns,
             *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
             row.episode,
         )

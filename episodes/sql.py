@@ -31,24 +31,24 @@ class BulkWriter:
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
-        self._is_sqlite = connection.vendor == "sqlite"
+        self.is_sqlite = connection.vendor == "sqlite"
         self._pipeline = ExitStack()  # open while statements are sent without waiting
         self._pipelined_characters = 0
 
     def insert(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Rows whose key is taken are skipped."""
         if rows:
-            self._run((_sqlite_insert if self._is_sqlite else _postgresql_insert)(model, columns), rows)
+            self.run((_sqlite_insert if self.is_sqlite else _postgresql_insert)(model, columns), rows)
 
     def update(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """By id, which is the last value of each row and occurs once."""
         if rows:
-            self._run((_sqlite_update if self._is_sqlite else _postgresql_update)(model, columns, ""), rows)
+            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, ""), rows)
 
     def fill(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Like `update`, but None leaves the column as it is."""
         if rows:
-            self._run((_sqlite_update if self._is_sqlite else _postgresql_update)(model, columns, "COALESCE"), rows)
+            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, "COALESCE"), rows)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -56,7 +56,7 @@ class BulkWriter:
 
         Not so from the statement on that makes them too large together.
         """
-        if self._is_sqlite:
+        if self.is_sqlite:
             yield
             return
         self._pipelined_characters = 0
@@ -66,14 +66,15 @@ class BulkWriter:
 
     def time(self, seconds: float | None) -> str | float | None:
         """SQLite keeps naive UTC as text; PostgreSQL converts seconds since the epoch itself."""
-        if seconds is None or not self._is_sqlite:
+        if seconds is None or not self.is_sqlite:
             return seconds
         return str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
-    def _run(self, sql: str, rows: Iterable[Values]) -> None:
+    def run(self, sql: str, rows: Iterable[Values]) -> None:
+        """On SQLite for each row, on PostgreSQL once with an array for each column."""
         raw = self._connection.connection
         with self._connection.wrap_database_errors:
-            if self._is_sqlite:
+            if self.is_sqlite:
                 raw.executemany(sql, rows)
                 return
             arrays = [_array(values) for values in zip(*rows, strict=True)]

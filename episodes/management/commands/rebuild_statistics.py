@@ -1,0 +1,31 @@
+"""`manage.py rebuild_statistics [--environment NAME …]`: count what the record says of tasks anew, while a server runs.
+
+A server does it by itself when a definition of return or success has changed; this is for when rows
+were changed by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from environments.models import Environment
+from episodes.recount import rebuild
+
+
+class Command(BaseCommand):
+    help = "Count attempts, returns and successes of tasks anew from the recorded episodes. A server may be running."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--environment", action="append", metavar="NAME", help="only this one; may be repeated; by default all"
+        )
+
+    def handle(self, *args: Any, environment: list[str] | None, **options: Any) -> None:
+        known = {row.name: row for row in Environment.objects.all()}
+        for name in environment or ():
+            if name not in known:
+                raise CommandError(f"There is no environment {name!r}; there are {', '.join(known) or 'none yet'}.")
+        for name in environment or known:
+            self.stdout.write(f"{name}: {rebuild(known[name])} tasks counted")
