@@ -114,7 +114,9 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     upload = uploads.find(token, request.user.pk or 0)
     environment = Environment.objects.filter(pk=_number(request.GET.get("environment"))).first()
     if upload is None or environment is None:
-        messages.error(request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again.")
+        messages.error(
+            request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
+        )
         return HttpResponseRedirect(reverse("admin:environments_task_import"))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))

@@ -41,6 +41,8 @@ async function replace(textarea) {
       },
     },
   });
+  // what is typed arrives with a delay, and saving must not be faster
+  addEventListener("submit", () => editor.validate(), { capture: true });
   const show = () => editor.updateProps({ validator: () => problems() });
   document.addEventListener("verdict", show);
   show();
