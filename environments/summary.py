@@ -1,7 +1,7 @@
 """Summary: a task's content in one line that a person can read. Pure; lists and pages of the admin show it.
 
-What people would call the task comes first: the field that the environment's schema names (`"x-summary": "field"`), else
-a question, prompt, goal or title, else the longest words in it. Without any words it is all its members, `size 5 ·
+What people would call the task comes first: the field that the environment's schema names (`"x-summary": "field"`),
+else a question, prompt, goal or title, else the longest words in it. Without any words it is all its members, `size 5 ·
 seed 3`.
 """
 

@@ -32,7 +32,7 @@ from orsweb.lifespan import lifespan  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
-bounded = BoundedUploads(
+bounded: Any = BoundedUploads(
     django,
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,

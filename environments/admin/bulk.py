@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from environments import jobs
 from environments.admin import forms as ask
@@ -126,7 +125,7 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
             "trouble": trouble,
             "back": _back(request),
             "back_query": request.POST.get("back", ""),
-            "inputs": _inputs(request) if is_asked else "",
+            "inputs": _inputs(request),
         },
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
@@ -202,12 +201,11 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
     return HttpResponseRedirect(_back(request))
 
 
-def told(outcome: Outcome) -> SafeString:
+def told(outcome: Outcome) -> str:
     """What an action did, with a link to what came of it."""
-    link = outcome_url(outcome)
-    return (
-        format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link) if link else outcome.sentence
-    )  # type: ignore[return-value]
+    if (link := outcome_url(outcome)) is None:
+        return outcome.sentence
+    return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)
 
 
 def outcome_url(outcome: Outcome) -> tuple[str, str] | None:

@@ -1,7 +1,7 @@
 """Import pages: a file is chosen, looked at, and only then imported. Used by `environments.admin.task`.
 
-The look and the import are jobs, for a file may be large. Between them the file waits in `uploads`; everything else that
-was asked for stands in the address, so that a page can be reloaded.
+The look and the import are jobs, for a file may be large. Between them the file waits in `uploads`; everything else
+that was asked for stands in the address, so that a page can be reloaded.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     """How far the look is, then what the import would do; by a POST it is begun."""
     _check_permission(request)
     upload = uploads.find(token, request.user.pk or 0)
-    environment = Environment.objects.filter(pk=_number(request.GET.get("environment"))).first()
+    environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
     if upload is None or environment is None:
         messages.error(
             request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
@@ -131,7 +131,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     if "state" in request.GET:
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
     back = reverse("admin:environments_task_import")
-    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back, "what": "bytes"}
+    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back}
     if job.state != "done":
         return TemplateResponse(request, "environments/job.html", {**context, **shown})
     sample = [summary(spec) for spec in job.result.sample]
@@ -193,5 +193,6 @@ def _check_permission(request: HttpRequest) -> None:
         raise PermissionDenied
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < 19 else None
+def _number(text: str) -> int:
+    """0, which no row has, of what is no number."""
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

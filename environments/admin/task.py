@@ -6,12 +6,13 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from environments import jobs
 from environments.admin.bulk import BULKS, bulk_view, offered
+from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, look_view
 from environments.admin.job import job_view
 from environments.admin.task_list import chips, page_of, query
@@ -61,6 +62,8 @@ class TaskAdmin(TaskPage):
 
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
         """One bulk action; a GET, as after a login, leads back to the list."""
+        if name == "export" and request.method == "POST":
+            return export_redirect(request)
         if name not in BULKS:
             raise Http404(f"There is no action {name!r}; there are {', '.join(BULKS)}.")
         if request.method != "POST":
@@ -75,9 +78,11 @@ class TaskAdmin(TaskPage):
         """What the import of an uploaded file would do."""
         return look_view(request, token, self._context(request, ""))
 
-    def export_tasks(self, request: HttpRequest) -> HttpResponse:
+    def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
         """The selected tasks as a file."""
-        raise Http404
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return export_view(request, self._context(request, ""))
 
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
         """Long work that is under way."""

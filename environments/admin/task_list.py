@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from django.db.models import F, Q
@@ -161,7 +161,7 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
     words = {word: word for word in (*tag_names(), selection.tag) if word}
     sources = [(source, source) for source, _ in Task.SOURCES]
     return [
-        _chip(selection, "environment", names, split=None),  # a split belongs to one environment
+        _chip(selection, "environment", names, also="split"),  # a split belongs to one environment
         _chip(selection, "split", listed),
         _chip(selection, "tag", list(words.items())),
         _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
@@ -170,13 +170,12 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
     ]
 
 
-def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], **also: None) -> Chip:
-    now = getattr(selection, name)
-    chosen = "" if now is None else str(now)
-    cleared = replace(selection, **{name: None if now is None or isinstance(now, int) else "", **also})
-    offered = [Choice("any", query(cleared), not chosen)]
-    for value, label in choices:
-        wanted = Selection.parse(cleared.values() | {name: value})
-        offered.append(Choice(label, query(wanted), value == chosen))
+def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> Chip:
+    """`also`: a filter that goes when this one changes."""
+    given = selection.values()
+    chosen = given.get(name, "")
+    others = {key: value for key, value in given.items() if key not in (name, also)}
+    offered = [Choice("any", urlencode(others), not chosen)]
+    offered += [Choice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
     label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
     return Chip(name, label or chosen, offered)

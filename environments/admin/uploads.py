@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
@@ -35,7 +36,7 @@ class Upload:
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
-def keep(file: UploadedFile, owner: int) -> Upload:
+def keep(file: UploadedFile[Any], owner: int) -> Upload:
     """The file, moved to a place where it waits for its owner."""
     _sweep()
     directory = _root() / f"{owner}-{secrets.token_hex(16)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from environments import task_schema
@@ -29,6 +30,9 @@ class Candidate:
         return self.labels.hash if self.labels.hash != self.hash else None
 
 
+_sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
+
+
 def checked(row: Row | Refusal, schema: str) -> Candidate | Refusal:
     """`schema`: the environment's JSON Schema as text, empty for none."""
     if isinstance(row, Refusal):
@@ -41,5 +45,5 @@ def checked(row: Row | Refusal, schema: str) -> Candidate | Refusal:
     if problems := task_schema.check(schema, spec):
         return Refusal(row.number, f"does not fit the task schema: {problems[0]}")
     # of the value that was read: one parse less than of the text, and the same
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(_sorted_text(spec).encode()).hexdigest()
     return Candidate(row.number, text, digest, labels)

@@ -25,7 +25,8 @@ class Survey:
                 kinds.setdefault(key, set()).add(_kind(value))
             if len(kinds) > MOST_COLUMNS:
                 raise TransferError(f"The tasks have over {MOST_COLUMNS} different keys; export them as jsonl or json.")
-        if bad := next((key for key in kinds if not key or not is_storable(key)), None):
+        bad = next((key for key in kinds if not key or not is_storable(key)), None)
+        if bad is not None:
             raise TransferError(f"A key {shorten(ascii(bad), 60)} can name no column; export as jsonl or json.")
         self.kinds = {key: kinds[key] for key in sorted(kinds, key=lambda key: key in COLUMNS)}
 

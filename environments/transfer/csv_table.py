@@ -104,7 +104,7 @@ class CsvTable:
 
     def _header(self, schema: Mapping[str, Any]) -> list[str]:
         try:
-            columns = next(self._reader(), [])
+            columns: list[str] = next(self._reader(), [])
         except csv.Error as error:
             raise Unreadable(f"{self._name} is no CSV file: {error}.") from error
         self._check_names(columns)

@@ -53,37 +53,50 @@ def silent(done: int, total: int) -> None:
 def dry_run(source: Source, target: Target, progress: Progress = silent) -> Report:
     """What `apply` would do. Nothing is written. Raises: Unreadable."""
     report = _report(source, target)
+    report.fingerprint = source.fingerprint(target.environment.task_schema)
     with Scratch() as scratch:
-        for _ in _reviewed(source, target, Review(target, report, scratch), report, progress):
+        for _ in _reviewed(source, target, Review(target, report, scratch), progress):
             pass
     return report
 
 
 def apply(
-    source: Source, target: Target, *, author: str, skip_refused: bool = False, progress: Progress = silent
+    source: Source,
+    target: Target,
+    *,
+    author: str,
+    skip_refused: bool = False,
+    after: Report | None = None,
+    progress: Progress = silent,
 ) -> Report:
     """Import the file. Everything is visible at once at the end, or nothing is and it can be done again.
 
+    `after`: the report of a dry run; if nothing was refused and the file has not changed since, the schema, which takes
+    most of the time, is not checked twice.
     Raises: Unreadable, RefusedRows unless `skip_refused`, and FrozenSplit, SplitBusy or SplitGone of `changes`.
     """
-    report = _report(source, target)
+    is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
         split = target.opened()
         stack.callback(_remove_if_unused, split)
         change = stack.enter_context(SplitChange(split))
-        target = replace(target, split=split)
+        review = Review(replace(target, split=split), _report(source, target), scratch)
         staging = Staging(target, change, scratch)
-        for decisions in _reviewed(source, target, Review(target, report, scratch), report, progress):
-            if skip_refused or not report.refused:  # else reading goes on for the report
+        for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
+            if skip_refused or not review.report.refused:  # else reading goes on for the report
                 staging.write(decisions)
-        if report.refused and not skip_refused:
-            raise RefusedRows(report)
-        if report.has_work:
+        if review.report.refused and not skip_refused:
+            raise RefusedRows(review.report)
+        if review.report.has_work:
             stamp = Stamp(uuid.uuid4().hex, author, f"import of {source.name}", timezone.now())
             Settling(change, scratch, stamp, stack).settle()
-    report.is_applied = True
-    return report
+    review.report.is_applied = True
+    return review.report
+
+
+def _still_holds(report: Report, source: Source, target: Target) -> bool:
+    return not report.refused and report.fingerprint == source.fingerprint(target.environment.task_schema)
 
 
 def _report(source: Source, target: Target) -> Report:
@@ -91,16 +104,16 @@ def _report(source: Source, target: Target) -> Report:
 
 
 def _reviewed(
-    source: Source, target: Target, review: Review, report: Report, progress: Progress
+    source: Source, target: Target, review: Review, progress: Progress, *, is_checked: bool = False
 ) -> Iterator[list[Decision]]:
     """Decisions in batches that may be written in one transaction. Raises: Unreadable."""
     schema = target.environment.task_schema
     with source.rows(schema) as rows:
-        report.unit = rows.unit
-        for batch in _batches(rows, schema):
+        review.report.unit = rows.unit
+        for batch in _batches(rows, "" if is_checked else schema):
             yield list(review.decisions(batch))
             progress(rows.done, rows.total)
-    if not report.rows:
+    if not review.report.rows:
         raise Unreadable(f"{source.name} holds no task.")
 
 

@@ -40,6 +40,8 @@ class Report:
     from_elsewhere: int = 0
     """Rows that say in `_split` that they come from another split."""
     is_applied: bool = False
+    fingerprint: tuple[int, ...] = ()
+    """Of the file and of the schema, as they were when this was found: `Source.fingerprint`."""
 
     @property
     def rows(self) -> int:
@@ -66,11 +68,11 @@ class Report:
         """What else one should know, one sentence each."""
         notes = [f"The split {self.split!r} is new."] if self.is_new_split else []
         for split, count in sorted(self.replaced_in.items()):
-            notes.append(f"{count:,} tasks of {split!r} get their new content.")
+            notes.append(f"New content in {split!r}: {_many(count, 'task')}.")
         for split, count in sorted(self.frozen_in.items()):
-            notes.append(f"{split!r} is frozen: {count:,} tasks that would change stay in it as they are.")
+            notes.append(f"{split!r} is frozen, so it keeps {_many(count, 'task')} as before.")
         if self.from_elsewhere:
-            notes.append(f"{self.from_elsewhere:,} {self.unit}s come from another split, by their _split.")
+            notes.append(f"Exported from another split, by their _split: {_many(self.from_elsewhere, self.unit)}.")
         return notes
 
     def refuse(self, refusal: Refusal) -> None:
@@ -82,3 +84,7 @@ class Report:
         self.added += 1
         if len(self.sample) < SHOWN_TASKS:
             self.sample.append(shorten(spec, _TASK_CHARACTERS))
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

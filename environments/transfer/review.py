@@ -11,8 +11,9 @@ from typing import Literal
 
 from django.db.models import F, Q
 
-from environments.models import SplitEntry, Task, TaskTag
+from environments.models import SplitEntry, TaskTag
 from environments.transfer.check import Candidate
+from environments.transfer.lookup import tasks_by_hash
 from environments.transfer.report import Report
 from environments.transfer.reserved import Labels
 from environments.transfer.rows import Refusal
@@ -69,7 +70,7 @@ class Review:
     """Decides about a file's rows, batch by batch, and keeps the report."""
 
     def __init__(self, target: Target, report: Report, scratch: Scratch) -> None:
-        self._target, self._report, self._scratch = target, report, scratch
+        self._target, self.report, self._scratch = target, report, scratch
         self._split = target.split.pk if target.split else None
 
     def decisions(self, batch: Iterable[Candidate | Refusal]) -> Iterator[Decision]:
@@ -79,7 +80,7 @@ class Review:
         for row in rows:
             decided = row if isinstance(row, Refusal) else self._decide(row, found)
             if isinstance(decided, Refusal):
-                self._report.refuse(decided)
+                self.report.refuse(decided)
             else:
                 self._count(decided, found)
                 yield decided
@@ -109,7 +110,7 @@ class Review:
         return any(place.split == self._split for place in found.places.get(task.id, []))
 
     def _count(self, decision: Decision, found: _Found) -> None:
-        report, labels = self._report, decision.candidate.labels
+        report, labels = self.report, decision.candidate.labels
         report.from_elsewhere += labels.split not in (None, self._target.name)
         if decision.kind == "added":
             report.add(decision.candidate.text)
@@ -127,12 +128,7 @@ class Review:
     def _found(self, rows: list[Candidate]) -> _Found:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
         found = _Found()
-        environment = self._target.environment.pk
-        tasks = list(
-            Task.objects.filter(environment=environment, content_hash__in=hashes).values_list(
-                "content_hash", "pk", "state", "reason"
-            )
-        )
+        tasks = tasks_by_hash(self._target.environment.pk, hashes)
         tags: dict[int, list[str]] = {}
         named = TaskTag.objects.filter(task__in=[pk for _, pk, *_ in tasks]).values_list("task_id", "name")
         for task, name in named if tasks else ():

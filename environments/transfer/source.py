@@ -41,6 +41,14 @@ class Source:
         name = name or path.name
         return cls(path, format_of(name) if format is None else _known(format), name)
 
+    def fingerprint(self, task_schema: str) -> tuple[int, ...]:
+        """Differs when the file or the schema has changed. Raises: Unreadable."""
+        try:
+            facts = self.path.stat()
+        except OSError as error:
+            raise Unreadable(f"{self.name} cannot be read: {error.strerror}.") from error
+        return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, hash(task_schema)
+
     @contextmanager
     def rows(self, task_schema: str) -> Iterator[Rows]:
         """One reading of the file. `task_schema`: JSON Schema as text, empty for none. Raises: Unreadable."""

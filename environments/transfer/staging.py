@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection, transaction
 
 from environments.changes import SplitChange
-from environments.models import Task
+from environments.transfer.lookup import tasks_by_hash
 from environments.transfer.review import Decision
 from environments.transfer.scratch import Scratch
 from environments.transfer.target import Target
@@ -70,8 +70,7 @@ class Staging:
     def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
         known = {one.candidate.hash: one.task.id for one in decisions if one.task}
         wanted = [one.candidate.hash for one in decisions if not one.task]
-        rows = Task.objects.filter(environment=self._environment, content_hash__in=wanted)
-        return known | dict(rows.values_list("content_hash", "pk"))
+        return known | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
 
 
 def _row(decision: Decision) -> tuple[str, str, str, str, str]:

@@ -58,8 +58,8 @@ class Target:
         if type is None:
             others = list(environment.splits.values_list("name", flat=True))
             raise TransferError(
-                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN)}, but {_listing(others)}"
-                f"{nearest(name, others)}; to make it, give its type: {_listing(TYPES)}."
+                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN)}, but {_listing(others)}; to make it, "
+                f"give its type: {_listing(TYPES)}.{nearest(name, others)}"
             )
         return cls(environment, name, split, type)
 
@@ -79,15 +79,15 @@ def environment_named(name: str) -> Environment:
     names = list(Environment.objects.values_list("name", flat=True))
     if name in names:
         return Environment.objects.get(name=name)
-    hint = (
-        f"has {_listing(names)}{nearest(name, names)}" if names else "has none yet; serve or sync_environments makes it"
-    )
-    raise TransferError(f"Unknown environment {shorten(repr(name), _SHOWN)}; this database {hint}.")
+    known = _listing(names) if names else "none yet: serve or sync_environments makes them"
+    shown = shorten(repr(name), _SHOWN)
+    raise TransferError(f"Unknown environment {shown}; this database has {known}.{nearest(name, names)}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
+    """A sentence more, if one of the names is much like it."""
     near = difflib.get_close_matches(name[:200].lower(), list(names), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _is_name(name: str) -> bool:

@@ -49,6 +49,8 @@ class JsonWriter:
         return b"[\n"
 
     def write(self, tasks: Sequence[Text]) -> bytes:
+        if not tasks:
+            return b""
         piece = ",\n".join(task.text for task in tasks)
         between, self._between = self._between, ",\n"
         return (between + piece).encode()

@@ -3,7 +3,6 @@ const page = document.querySelector("[data-job]");
 const bar = page.querySelector("[data-bar]");
 const count = page.querySelector("[data-count]");
 const EVERY_MS = 500;
-const words = (number) => number.toLocaleString("en-US");
 
 async function look() {
   try {
@@ -16,7 +15,7 @@ async function look() {
     if (job.total) {
       bar.max = job.total;
       bar.value = job.done;
-      count.textContent = `${words(job.done)} of ${words(job.total)}${bar.dataset.unit}`;
+      count.textContent = `${Math.floor((100 * job.done) / job.total)} %`;
     }
   } catch {
     count.textContent = "the server does not answer, trying again";

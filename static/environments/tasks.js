@@ -15,16 +15,22 @@ function showChecked() {
   if (!bar) return;
   const boxes = rows().map(boxOf);
   const checked = boxes.filter((box) => box.checked).length;
-  const scope = list.querySelector("[name=scope]:checked").value;
-  bar.hidden = !checked && scope !== "all";
+  const isIdle = !checked && bar.querySelector("[name=scope]:checked").value !== "all";
+  bar.toggleAttribute("data-idle", isIdle);
+  bar.querySelectorAll("button").forEach((button) => (button.disabled = isIdle));
   bar.querySelector("[data-count]").textContent = `${checked} checked`;
   all.checked = checked > 0 && checked === boxes.length;
   all.indeterminate = checked > 0 && checked < boxes.length;
 }
 
+function preferChecked() {
+  if (bar) bar.querySelector("[name=scope][value=checked]").checked = true;
+  showChecked();
+}
+
 function check(row, isChecked) {
   boxOf(row).checked = isChecked;
-  showChecked();
+  preferChecked();
 }
 
 let lastClicked = null;
@@ -37,13 +43,14 @@ list.addEventListener("click", (event) => {
       between.slice(from, to + 1).forEach((one) => (boxOf(one).checked = event.target.checked));
     }
     lastClicked = row;
-    return showChecked();
+    return preferChecked();
   }
   if (row && !event.target.closest("a, input, button, label") && !getSelection().toString()) open(row, event);
 });
 list.addEventListener("change", (event) => {
-  if (event.target === all) rows().forEach((row) => (boxOf(row).checked = all.checked));
-  showChecked();
+  if (event.target !== all) return showChecked();
+  rows().forEach((row) => (boxOf(row).checked = all.checked));
+  preferChecked();
 });
 addEventListener("pageshow", showChecked); // the browser may bring checks back
 

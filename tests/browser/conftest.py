@@ -1,4 +1,4 @@
-"""What every browser test stands on: Debian's chromium, one real server for all of them, and a page that reports errors.
+"""What every browser test stands on: Debian's chromium, one real server for all of them, a page that reports errors.
 
 Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
 about through the pages themselves, under names of its own.

@@ -57,6 +57,14 @@ def test_it_quarantines_with_a_reason(client: Client) -> None:
     assert served(split) == [other.pk]
 
 
+def test_the_first_page_can_be_confirmed_at_once(client: Client) -> None:
+    task = make_task()
+    inputs = re.search(r'name="inputs" value="([^"]*)"', ask(client, "quarantine", task=task.pk))
+    assert inputs is not None
+    ask(client, "quarantine", task=task.pk, reason="odd", ask="1", confirm="1", inputs=inputs[1])
+    assert Task.objects.get(pk=task.pk).state == "quarantined"
+
+
 def test_it_wants_the_reason(client: Client) -> None:
     task = make_task()
     page = ask(client, "quarantine", task=task.pk, reason=" ", ask="1", confirm="1")
