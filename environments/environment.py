@@ -46,6 +46,9 @@ class Environment:
     success_threshold: ClassVar[float] = 0.9
     """An episode succeeded when its return is above this."""
 
+    hidden_fields: ClassVar[Sequence[str]] = ()
+    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
+
     task_schema: ClassVar[Any] = None
     """What a task's spec looks like: a pydantic model or a JSON Schema (dict), or a class method that returns one.
     Specs that people edit or import are checked against it; classes of other SDKs declare it by an attribute of this
