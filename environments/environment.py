@@ -55,9 +55,6 @@ class Environment:
     name. What the environment is stands on its card: `<module>.md` or `README.md` beside the module, else the
     docstring."""
 
-    hidden_fields: ClassVar[Sequence[str]] = ()
-    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
-
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         """Keeps the task; secrets are the subclass's business and are never stored by the server."""
         self.task_spec = task_spec
