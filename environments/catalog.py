@@ -9,7 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import AsyncIterator, Sequence
 
-from environments.errors import InvalidSplit, ListingUnsupported
+from django.db import DatabaseError, InterfaceError
+
+from environments.errors import InvalidSplit, ListingUnsupported, Unavailable
 from environments.hosting import Hosted
 from environments.listed import ListedTasks
 from environments.models import Environment
@@ -33,6 +35,20 @@ class Catalogue:
     def close(self) -> None:
         """End the reader threads and their connections."""
         self._readers.close()
+
+    async def check_enabled(self, environment: str) -> None:
+        """Raises: Unavailable when somebody has switched the environment off."""
+        is_enabled = self._listed.fresh_enabled(environment)
+        if is_enabled is None:
+            try:
+                is_enabled = await self._readers.run(self._listed.is_enabled, environment)
+            except (
+                DatabaseError,
+                InterfaceError,
+            ):  # it is away: the session's record waits for it, and so does the agent
+                return
+        if not is_enabled:
+            raise Unavailable(environment, "It was switched off in the admin, on the environment's page.")
 
     async def splits(self, environment: str) -> Sequence[Split]:
         """The splits served now, in order."""

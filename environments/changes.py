@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -78,11 +78,17 @@ class SplitChange:
     """
 
     def __init__(
-        self, split: Split, *, progress: Callable[[int], None] | None = None, wait_seconds: float = 0.0
+        self,
+        split: Split,
+        *,
+        progress: Callable[[int], None] | None = None,
+        wait_seconds: float = 0.0,
+        serves: bool = True,
     ) -> None:
         """`progress` is told after each batch how many places have been written. `wait_seconds`: how long to wait
-        for a change that is under way."""
+        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is."""
         self.split = split
+        self._serves = serves
         self._wait_seconds = wait_seconds
         self.is_committed = False
         self._token = uuid.uuid4().hex
@@ -96,6 +102,7 @@ class SplitChange:
     def __enter__(self) -> SplitChange:
         """Raises: FrozenSplit, SplitBusy, SplitGone."""
         was_clean = self._claim()
+        self._kept = time.monotonic()
         self.split.refresh_from_db()
         self._next = self.split.version + 1
         if not was_clean:
@@ -135,11 +142,26 @@ class SplitChange:
 
     def replace(self, old: int, new: int) -> int:
         """`new` takes the places of `old`; where it stands in the split already, `old` just goes. Returns how many."""
-        places = list(self._open([old]))
-        kept = [] if self._open([new]).exists() else places
-        self._finish(places)
-        self._insert([(at.position, new, at.source_hash) for at in kept])
-        return len(places)
+        return self.replace_all({old: new})
+
+    def replace_all(self, tasks: Mapping[int, int]) -> int:
+        """As `replace`, for many: old -> new."""
+        replaced = 0
+        for batch in _batches(tasks.items()):
+            news = dict(batch)
+            places = list(self._open(news.keys()))
+            there = self._open(news.values()).values_list("task_id", flat=True)
+            heirs = {task: task for task in set(there) - news.keys()}  # new -> the one task that it takes over from
+            kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
+            self._finish(places)
+            self._insert([(at.position, news[at.task_id], at.source_hash) for at in kept])
+            replaced += len(places)
+        return replaced
+
+    def hold(self) -> None:
+        """Keep the claim while nothing is written; to be called more often than every CLAIM_SECONDS / 2."""
+        if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
+            self._keep_claim()
 
     def refresh(self, tasks: Iterable[int]) -> int:
         """Hide places of tasks that are quarantined now, show those of tasks that no longer are. Returns how many."""
@@ -152,6 +174,19 @@ class SplitChange:
             self._insert([(at.position, at.task_id, at.source_hash) for at in places])
             changed += len(places)
         return changed
+
+    def hide(self, tasks: Iterable[int]) -> int:
+        """Stop serving tasks at the places they keep, whatever their state says yet. Returns how many places."""
+        return self._turn(tasks, is_hidden=True)
+
+    def show(self, tasks: Iterable[int]) -> int:
+        """Serve tasks again at the places they kept, whatever their state says yet. Returns how many places."""
+        return self._turn(tasks, is_hidden=False)
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether there is anything to commit."""
+        return self._has_staged
 
     def place(self, order: Sequence[Place]) -> None:
         """Make `order` the whole content. Places that are right already stay as they are."""
@@ -193,8 +228,20 @@ class SplitChange:
 
     def _open(self, tasks: Collection[int] | None = None) -> QuerySet[SplitEntry]:
         """The content as this change has made it so far."""
-        found = self._entries.filter(until=None)
-        return found if tasks is None else found.filter(task__in=tasks).order_by("position")
+        if tasks is None:
+            return self._entries.filter(until=None)
+        # `of` keeps SQLite, which has no statistics, from going through the whole split to find some tasks in it
+        found = SplitEntry.objects.alias(of=F("split") + 0).filter(of=self.split.pk, until=None, task__in=tasks)
+        return found.order_by("position")
+
+    def _turn(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
+        turned = 0
+        for batch in _batches(tasks):
+            places = list(self._open(batch).exclude(is_hidden=is_hidden))
+            self._finish(places)
+            self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
+            turned += len(places)
+        return turned
 
     def _finish(self, places: Sequence[SplitEntry]) -> None:
         """These places end with the next version; those that begin with it never were."""
@@ -207,12 +254,14 @@ class SplitChange:
             self._entries.filter(pk__in=[at.pk for at in places if at.since != self._next]).update(until=self._next)
         self._served -= sum(not at.is_hidden for at in places)
 
-    def _insert(self, rows: Sequence[tuple[int, int, str]]) -> None:
-        """Places (position, task, source hash) that begin with the next version."""
+    def _insert(self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None) -> None:
+        """Places (position, task, source hash) that begin with the next version; hidden by the tasks' state if None."""
         if not rows:
             return
-        tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
-        hidden = set(tasks.values_list("pk", flat=True))
+        hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
+        if is_hidden is None:
+            tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
+            hidden = set(tasks.values_list("pk", flat=True))
         values = json.dumps([(*row, int(row[1] in hidden)) for row in rows])
         with transaction.atomic(), connection.cursor() as cursor:
             self._keep_claim()
@@ -224,12 +273,17 @@ class SplitChange:
 
     def _keep_claim(self) -> None:
         self._has_staged = True
+        self._kept = time.monotonic()
         if not self._row.filter(changing=self._token).update(changing_until=timezone.now() + _CLAIM):
             raise SplitBusy(self.split)
 
     def _publish(self) -> None:
         """Inside the transaction of `commit`."""
-        rises = {"version": self._next, "size": F("size") + self._served, "is_served": True}
+        rises = {
+            "version": self._next,
+            "size": F("size") + self._served,
+            **({"is_served": True} if self._serves else {}),
+        }
         if not self._row.filter(changing=self._token, frozen=None).update(**rises):
             raise SplitBusy(self.split)
 

@@ -46,6 +46,15 @@ class Environment:
     success_threshold: ClassVar[float] = 0.9
     """An episode succeeded when its return is above this."""
 
+    hidden_fields: ClassVar[Sequence[str]] = ()
+    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
+
+    task_schema: ClassVar[Any] = None
+    """What a task's spec looks like: a pydantic model or a JSON Schema (dict), or a class method that returns one.
+    Specs that people edit or import are checked against it; classes of other SDKs declare it by an attribute of this
+    name. What the environment is stands on its card: `<module>.md` or `README.md` beside the module, else the
+    docstring."""
+
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         """Keeps the task; secrets are the subclass's business and are never stored by the server."""
         self.task_spec = task_spec
@@ -101,6 +110,15 @@ class Environment:
         """Tasks from `start` to before `stop`, both clamped like a slice's."""
         indexes = range(await _settled(cls.num_tasks(split)))[start:stop]
         return [await _settled(cls.get_task(split, index)) for index in indexes]
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why this machine cannot run the environment, as a sentence with the fix; empty or None: it can.
+
+        Asked once, when the server starts. An unavailable environment is listed with its tasks, and every attempt to
+        open a session is refused with this sentence.
+        """
+        return None
 
     @classmethod
     def name(cls) -> str:

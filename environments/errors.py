@@ -36,6 +36,13 @@ class UnknownEnvironment(OrsError):
         super().__init__(f"unknown environment {shorten(name, SHOWN)!r}; this server hosts {_listing(names)}{hint}")
 
 
+class Unavailable(OrsError):
+    """The environment is hosted, but this machine cannot run it; `reason` is the class's own sentence."""
+
+    def __init__(self, environment: str, reason: str) -> None:
+        super().__init__(f"Environment {environment!r} is unavailable. {reason}")
+
+
 class InvalidSplit(OrsError):
     def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
         super().__init__(f"Invalid split {shorten(split, SHOWN)!r}: {environment!r} has {_listing(list(splits))}")
@@ -104,6 +111,11 @@ class Unsupported(OrsError):
 class Draining(OrsError):
     def __init__(self) -> None:
         super().__init__("The server is shutting down.")
+
+
+class NotPlaying(OrsError):
+    def __init__(self) -> None:
+        super().__init__("This process plays no environments; ask again once the server has started.")
 
 
 class EnvironmentFault(OrsError):

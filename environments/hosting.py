@@ -20,7 +20,7 @@ import structlog
 from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from environments import environment, wire  # noqa: F401  (sdk_of finds the base class among the loaded modules)
-from environments.errors import SHOWN, InvalidRequest, Unhostable, describe, shorten
+from environments.errors import SHOWN, InvalidRequest, Unavailable, Unhostable, describe, shorten
 from environments.reserved import RESERVED_NAMES
 from environments.tools import ToolTable, find_tools
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
@@ -66,7 +66,8 @@ def sdk_of(cls: type) -> Sdk | None:
 class Hosted:
     """One environment class under the name it is served by.
 
-    `tools` is its table of tools, `splits` what `list_splits` declared, `is_default` follows from the registry's order.
+    `tools` is its table of tools, `splits` what `list_splits` declared, `unavailable` why this machine cannot run it
+    (empty: it can).
     """
 
     def __init__(self, cls: type, alias: str | None = None) -> None:
@@ -81,6 +82,7 @@ class Hosted:
         self.tools: ToolTable = _tools_of(cls, self.toolsets, sdk)
         self.splits: list[Split] = _splits_of(cls)
         self._check()
+        self.unavailable: str = _unavailable_of(cls)
         for tool, reason in self.tools.skipped.items():
             log.warning("tool_skipped", tool=tool, reason=reason)
 
@@ -181,6 +183,11 @@ class Hosted:
             return {}
         return dict(importlib.import_module("openreward.toolsets").BUILTIN_TOOLSETS)
 
+    def check_available(self) -> None:
+        """Raises: Unavailable with the class's own sentence."""
+        if self.unavailable:
+            raise Unavailable(self.name, self.unavailable)
+
     def check_toolset(self, name: str | None) -> None:
         """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
         if name is not None and name not in self.session_toolsets:
@@ -269,6 +276,16 @@ def _toolsets_of(cls: type) -> tuple[type, ...]:
     if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
         raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
     return tuple(toolsets)
+
+
+def _unavailable_of(cls: type) -> str:
+    """What the class method `unavailable` says, which a class of any SDK may have."""
+    if not isinstance(inspect.getattr_static(cls, "unavailable", None), classmethod | staticmethod):
+        return ""
+    reason = _ask(cls, "unavailable")
+    if not isinstance(reason, str | None):
+        raise Unhostable(f"{cls.__name__}.unavailable() returned {reason!r}; return a sentence, or None.")
+    return " ".join((reason or "").split())
 
 
 def _check_length(kind: str, name: str, remedy: str) -> None:

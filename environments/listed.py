@@ -25,13 +25,15 @@ from environments.wire import Split
 TEXT_CACHE_BYTES = 32 * 1024 * 1024
 
 _FIND_SPLIT = """
-    SELECT s.id, s.version FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    SELECT s.id, s.version, e.is_enabled
+    FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.name = %s AND s.is_served
 """
 _LIST_SPLITS = """
     SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
 """
+_IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no row has them."""
 _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
@@ -55,6 +57,7 @@ class ListedTasks:
     def __init__(self) -> None:
         self._orders: dict[int, Order] = {}
         self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
+        self._enabled: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._known_texts = TextCache(TEXT_CACHE_BYTES)
 
@@ -66,7 +69,8 @@ class ListedTasks:
         found = [] if _UNASKABLE.search(split) else _rows(_FIND_SPLIT, environment, split)
         if not found:
             raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
-        [(split_id, version)] = found
+        [(split_id, version, is_enabled)] = found
+        self._note_enabled(environment, bool(is_enabled))
         order = self._orders.get(split_id)
         if order is None or order.version < version:
             order = self._rebuild(split_id, version)
@@ -79,6 +83,20 @@ class ListedTasks:
         if time.monotonic() > until or not -len(ids) <= index < len(ids):
             return None
         return self._known_texts.get(ids[index])
+
+    def fresh_enabled(self, environment: str) -> bool | None:
+        """Whether agents may open sessions, if the database was asked just now."""
+        until, is_enabled = self._enabled.get(environment, (0.0, False))
+        return is_enabled if time.monotonic() <= until else None
+
+    def is_enabled(self, environment: str) -> bool:
+        """Whether agents may open sessions; an environment without a row was never switched off."""
+        found = _rows(_IS_ENABLED, environment)
+        return self._note_enabled(environment, not found or bool(found[0][0]))
+
+    def _note_enabled(self, environment: str, is_enabled: bool) -> bool:
+        self._enabled[environment] = (time.monotonic() + FRESH_SECONDS, is_enabled)
+        return is_enabled
 
     def count(self, environment: str, split: str) -> int:
         return len(self.ids(environment, split))

@@ -67,6 +67,9 @@ class ClassTasks:
     def __init__(self, registry: Registry, code: UserCode) -> None:
         self._registry, self._code = registry, code
 
+    async def check_enabled(self, environment: str) -> None:
+        pass
+
     async def splits(self, environment: str) -> Sequence[Split]:
         return self._registry.get(environment).splits
 

@@ -17,9 +17,10 @@ from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response
 from environments.runtime.calls import Call
 
-FAST_SECONDS = 0.1
-"""A call that is done by then is answered with one body, which saves the stream's bookkeeping. Long enough that a
-server under load, where every call takes some rounds of the loop, does not pay for streams on top."""
+FAST_SECONDS = 0.5
+"""A call that is done by then is answered with one body, which saves the stream's bookkeeping; never later than the
+first comment is due. Long enough that a server under load, where every call takes some rounds of the loop, does not pay
+for streams on top."""
 LARGE_CHARACTERS = 65_536
 """Larger results are streamed even so: whether one reached the client is then known."""
 
@@ -30,13 +31,14 @@ class WatchedCall(ProtocolView):
     async def watch(self, sid: str, call: Call) -> Response:
         has_left = self.http_request.has_disconnected
         call.join(has_left)
-        is_done = await call.wait(FAST_SECONDS)
+        keepalive = self.service.limits.keepalive_seconds
+        is_done = await call.wait(min(FAST_SECONDS, keepalive))
         if is_done and call.result is not None and len(call.result.data) <= LARGE_CHARACTERS:
             call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)
             return sse.whole_response(sse.whole(call))
         on_leave = partial(self.service.leave, sid, call)
-        return sse.stream_response(sse.stream(call, self.service.limits.keepalive_seconds, has_left, on_leave))
+        return sse.stream_response(sse.stream(call, keepalive, has_left, on_leave))
 
 
 class CallTool(WatchedCall):

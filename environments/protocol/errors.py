@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 STATUS: Mapping[type[errors.OrsError], int] = {
     errors.UnknownEnvironment: 404,
+    errors.Unavailable: 400,  # both SDKs' clients try a 5xx again
     errors.InvalidSplit: 400,
     errors.InvalidIndex: 400,
     errors.InvalidIndexRange: 400,

@@ -136,6 +136,9 @@ class Record(Protocol):
 class TaskSource(Protocol):
     """The tasks of hosted environments, by name and position. Errors are those of `environments.errors`."""
 
+    async def check_enabled(self, environment: str) -> None:
+        """Raises: Unavailable when somebody has switched the environment off."""
+
     async def splits(self, environment: str) -> Sequence[Split]:
         """The splits served now, in order."""
 

@@ -78,7 +78,8 @@ class Sessions:
     async def create(self, request: NewSession) -> None:
         """Open a session; returns once it is constructed (or waits for its environment's name) and on record.
 
-        Raises: SessionExists, TooManySessions, InvalidSplit, InvalidIndex, InvalidRequest, EnvironmentFault, Draining.
+        Raises: SessionExists, TooManySessions, InvalidSplit, InvalidIndex, InvalidRequest, Unavailable,
+        EnvironmentFault, Draining.
         """
         if self._is_draining:
             raise Draining
@@ -137,8 +138,10 @@ class Sessions:
         """Construct `environment`; afterwards the episode is ready or being set up. The caller handles failures."""
         episode.change("constructing")
         hosted = self.registry.get(environment)
+        hosted.check_available()
         hosted.check_toolset(request.toolset)
         spec_json = await self._spec_json(request, hosted.name)
+        await self._tasks.check_enabled(hosted.name)
         if is_closing(episode):
             raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()

@@ -27,6 +27,13 @@ def test_it_leaves_out_what_is_not_hosted(client: Client) -> None:
     assert "gone" not in client.get("/").content.decode()
 
 
+def test_it_marks_what_this_machine_cannot_run_with_the_reason(client: Client) -> None:
+    make_environment("code", unavailable="Install <bubblewrap>.")
+    make_environment("math")
+    page = client.get("/").content.decode()
+    assert page.count("Unavailable here.") == 1 and "Unavailable here. Install &lt;bubblewrap&gt;." in page
+
+
 def test_it_tells_splits_and_numbers_of_tasks(client: Client) -> None:
     make_split(make_task(), make_task(), name="train")
     assert re.search(r"<b>train</b>\s*2<", client.get("/").content.decode())
@@ -66,7 +73,9 @@ def test_pages_ask_no_other_host_for_anything(client: Client, path: str) -> None
     assert loaded and all(url.startswith("/static/") or url.startswith("/admin/") for url in loaded)
 
 
-@pytest.mark.parametrize("name", ["tokens.css", "record.css", "page.css", "admin.css", "page.js", "icon.svg"])
+@pytest.mark.parametrize(
+    "name", ["tokens.css", "record.css", "page.css", "admin.css", "page.js", "copy.js", "icon.svg"]
+)
 def test_its_files_name_no_other_host(client: Client, name: str) -> None:
     response = client.get(f"/static/orsweb/{name}")
     text = b"".join(response).decode()

@@ -274,7 +274,7 @@ async def test_a_running_call_keeps_its_session() -> None:
 
 
 async def test_sessions_end_side_by_side() -> None:
-    async with Play(Staged, session_timeout_seconds=0.05, close_wait_seconds=5) as play:
+    async with Play(Staged, session_timeout_seconds=1.0, close_wait_seconds=5) as play:
         for number in range(4):
             await creating(play, f"s{number}", "teardown")
         await until(lambda: Staged.events.count("teardown starts") == 4)

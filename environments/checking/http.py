@@ -1,0 +1,105 @@
+"""Client: one request of the protocol and its whole answer, JSON or a stream of events. Blocking."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+from urllib.parse import quote, urlsplit
+
+MOST_BYTES = 256 * 1024 * 1024
+STARTING_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`value` is the parsed JSON of an answer that is no stream, `events` are those of a stream: (event, data)."""
+
+    status: int
+    content_type: str
+    value: Any = None
+    events: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def detail(self) -> str:
+        """What the server says of a refusal."""
+        detail = self.value.get("detail", self.value) if isinstance(self.value, dict) else self.value
+        return str(detail or "no reason given")
+
+
+class Client:
+    """`url` may have a path, which goes before every request's."""
+
+    def __init__(self, url: str, api_key: str, timeout_seconds: float) -> None:
+        """Raises: ValueError for what is no http or https URL."""
+        parts = urlsplit(url if "//" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of a server; use http://host:port")
+        secure = parts.scheme == "https"
+        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._host, self._port = parts.hostname, parts.port or (443 if secure else 80)
+        self._prefix = parts.path.rstrip("/")
+        self._headers = {"X-API-Key": api_key} if api_key else {}
+        self._timeout_seconds = timeout_seconds
+
+    def request(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Reply:
+        """The answer; while the environment is starting, it is asked again. Raises: OSError, ValueError."""
+        until = time.monotonic() + self._timeout_seconds
+        while True:
+            reply, is_starting = self._request_once(method, path, body, headers)
+            if not is_starting or time.monotonic() > until:
+                return reply
+            time.sleep(STARTING_PAUSE_SECONDS)
+
+    def _request_once(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> tuple[Reply, bool]:
+        connection = self._kind(self._host, self._port, timeout=self._timeout_seconds)
+        sent = {**self._headers, **headers}
+        content = None
+        if body is not None:
+            content, sent["Content-Type"] = json.dumps(body).encode(), "application/json"
+        try:
+            connection.request(method, self._prefix + quote(path), content, sent)
+            response = connection.getresponse()
+            kind = response.headers.get_content_type()
+            if kind == "text/event-stream":
+                return Reply(response.status, kind, events=_events(response)), False
+            value = _value(response.read(MOST_BYTES), kind)
+            is_starting = response.status == 503 and response.headers.get("X-Backend-State") == "starting"
+            return Reply(response.status, kind, value), is_starting
+        except http.client.HTTPException as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+        finally:
+            connection.close()
+
+
+def _value(content: bytes, kind: str) -> Any:
+    """Strict JSON; text of any other type as it is."""
+    if kind != "application/json":
+        return content.decode("utf-8", "replace")[:500]
+    return json.loads(content.decode("utf-8"), parse_constant=_refuse) if content else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _events(response: http.client.HTTPResponse) -> list[tuple[str, str]]:
+    """Read until the server closes. A line without a colon, which clients stumble over, is an error."""
+    events, name, data = [], "", list[str]()
+    for line in (raw.decode("utf-8").rstrip("\r\n") for raw in response):
+        if not line:
+            if name or data:
+                events.append((name, "\n".join(data)))
+            name, data = "", []
+            continue
+        field_name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError(f"the stream has a line without a colon: {line[:80]!r}")
+        if field_name == "event":
+            name = value.removeprefix(" ")
+        elif field_name == "data":
+            data.append(value.removeprefix(" "))
+    return events

@@ -1,0 +1,216 @@
+"""Inputs made from JSON Schemas: valid ones to play with, invalid ones that have to be refused.
+
+Own and small, for what pydantic and people write: enum, const, bounds, simple patterns and formats, arrays, objects,
+nullable, anyOf, oneOf, allOf and local $ref. Every input is checked with jsonschema before it is used, and the same
+seed makes the same inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+import jsonschema
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import EMPTY_REGISTRY
+
+from environments.checking.text import SEEN_SHARE, Seen, text_for
+
+TRIES = 30
+DEEPEST = 6
+"""Levels after which optional members and items are left out, for schemas that refer to themselves."""
+_TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
+
+
+class Unproducible(Exception):
+    """No input could be made for a schema; the message says why."""
+
+
+class Inputs:
+    """Inputs of one tool. `schema` None: it takes none; `seen` is asked each time, so it may grow."""
+
+    def __init__(self, schema: Mapping[str, Any] | None, random: Random, seen: Seen | None = None) -> None:
+        """Raises: Unproducible when it is no JSON Schema."""
+        self._schema: dict[str, Any] = dict(schema or {"type": "object", "properties": {}})
+        self._random, self._seen = random, seen or Seen()
+        try:
+            cls = jsonschema.validators.validator_for(self._schema, default=jsonschema.Draft202012Validator)
+            cls.check_schema(self._schema)
+        except jsonschema.SchemaError as error:
+            raise Unproducible(f"it is no JSON Schema: {error.message}") from error
+        self._validator = cls(self._schema, registry=EMPTY_REGISTRY)  # nothing is fetched from elsewhere
+
+    def valid(self) -> dict[str, Any]:
+        """An object that the schema allows. Raises: Unproducible."""
+        reason = "none of the objects that were tried is allowed"
+        for _ in range(TRIES):
+            try:
+                value = self._value(self._schema, 0)
+            except (re.error, ValueError, KeyError, TypeError, OverflowError) as error:
+                reason = str(error)
+                continue
+            if not isinstance(value, dict):
+                raise Unproducible("it does not describe an object")
+            if self._allows(value):
+                return value
+            reason = next((error.message for error in self._validator.iter_errors(value)), reason)
+        raise Unproducible(reason)
+
+    def invalid(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """What is wrong, and an object that the schema forbids for it. Raises: Unproducible."""
+        valid = self.valid()
+        for name in self._schema.get("required", ()):
+            without = {key: value for key, value in valid.items() if key != name}
+            if not self._allows(without):
+                yield f"without {name!r}", without
+        for name in self._schema.get("properties", {}):
+            for wrong in ({"unexpected": ["value"]}, [["unexpected"]]):
+                changed = {**copy.deepcopy(valid), name: wrong}
+                if not self._allows(changed):
+                    yield f"{name!r} as {type(wrong).__name__}", changed
+                    break
+
+    def _allows(self, value: Any) -> bool:
+        try:
+            return bool(self._validator.is_valid(value))
+        except (Unresolvable, RecursionError) as error:
+            raise Unproducible(f"it refers to what it does not hold: {error}") from error
+
+    # --- values -------------------------------------------------------------------------------------------------------
+
+    def _value(self, schema: Any, depth: int) -> Any:
+        if not isinstance(schema, Mapping):
+            return self._value({"type": "string"}, depth)  # `true`: anything will do
+        schema = self._resolved(schema)
+        if "const" in schema:
+            return copy.deepcopy(schema["const"])
+        if schema.get("enum"):
+            return copy.deepcopy(self._random.choice(schema["enum"]))
+        for key in ("examples", "default"):
+            if key in schema and self._random.random() < 0.2:
+                return copy.deepcopy(self._random.choice(schema[key]) if key == "examples" else schema[key])
+        for key in ("oneOf", "anyOf"):
+            if key in schema:
+                rest = {name: value for name, value in schema.items() if name not in ("oneOf", "anyOf")}
+                return self._value(_merged(rest, self._resolved(self._branch(schema[key], depth))), depth)
+        return getattr(self, f"_{self._type(schema)}")(schema, depth)
+
+    def _resolved(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """`schema` with its $ref and allOf taken in. Raises: Unproducible."""
+        found = dict(schema)
+        for _ in range(DEEPEST):
+            if "$ref" in found:
+                found = _merged({k: v for k, v in found.items() if k != "$ref"}, self._referred(found["$ref"]))
+            elif "allOf" in found:
+                parts = found.pop("allOf")
+                for part in parts:
+                    found = _merged(found, part)
+            else:
+                break
+        return found
+
+    def _referred(self, reference: str) -> Mapping[str, Any]:
+        if not reference.startswith("#"):
+            raise Unproducible(f"it refers to {reference!r}, which it does not hold")
+        target: Any = self._schema
+        for part in reference[1:].strip("/").split("/") if reference.strip("#/") else []:
+            part = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(target, Mapping) or part not in target:
+                raise Unproducible(f"it refers to {reference!r}, which it does not hold")
+            target = target[part]
+        return target if isinstance(target, Mapping) else {}
+
+    def _branch(self, branches: list[Any], depth: int) -> Any:
+        """One of them; deep down, one that ends."""
+        if depth >= DEEPEST:
+            simple = [one for one in branches if isinstance(one, Mapping) and one.get("type") in _TYPES[:5]]
+            branches = simple or branches
+        return self._random.choice(branches)
+
+    def _type(self, schema: Mapping[str, Any]) -> str:
+        declared = schema.get("type")
+        if isinstance(declared, list):
+            return str(self._random.choice(declared))
+        if declared is None:
+            keys = {"properties": "object", "items": "array", "minimum": "number", "maximum": "number"}
+            declared = next((kind for key, kind in keys.items() if key in schema), "string")
+        return str(declared)
+
+    def _null(self, schema: Mapping[str, Any], depth: int) -> None:
+        return None
+
+    def _boolean(self, schema: Mapping[str, Any], depth: int) -> bool:
+        return self._random.random() < 0.5
+
+    def _integer(self, schema: Mapping[str, Any], depth: int) -> int:
+        low, high = _bounds(schema, 1)
+        if self._seen.numbers and self._random.random() < SEEN_SHARE:
+            one, other = (self._random.choice(self._seen.numbers) for _ in range(2))
+            return self._random.randint(min(one, other), max(one, other))
+        step = int(schema.get("multipleOf", 1)) or 1
+        first = -(-int(low) // step)
+        return self._random.randint(first, max(first, int(high) // step)) * step
+
+    def _number(self, schema: Mapping[str, Any], depth: int) -> float:
+        low, high = _bounds(schema, 1e-6)
+        if step := schema.get("multipleOf"):
+            return float(step * self._random.randint(round(low / step), max(round(low / step), int(high / step))))
+        if self._random.random() < 0.5 and int(high) > low:  # whole ones look like what agents send
+            return float(self._random.randint(int(low) + (low > int(low)), int(high)))
+        return round(self._random.uniform(low, high), 6)
+
+    def _string(self, schema: Mapping[str, Any], depth: int) -> str:
+        return text_for(schema, self._random, self._seen)
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        items = [self._value(item, depth + 1) for item in schema.get("prefixItems", ())]
+        low = int(schema.get("minItems", 0))
+        high = min(int(schema.get("maxItems", low + 3)), low + 3)
+        wanted = max(low, len(items) if depth >= DEEPEST else self._random.randint(low, max(low, high)))
+        if schema.get("items", True) is False:
+            return items
+        for _ in range(TRIES):
+            if len(items) >= wanted:
+                break
+            item = self._value(schema.get("items", {}), depth + 1)
+            if not (schema.get("uniqueItems") and item in items):
+                items.append(item)
+        return items
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        properties = schema.get("properties", {})
+        required = schema.get("required", ())
+        made = {}
+        for name in [*properties, *(name for name in required if name not in properties)]:
+            if name in required or (depth < DEEPEST and self._random.random() < 0.7):
+                made[name] = self._value(properties.get(name, {}), depth + 1)
+        more = schema.get("additionalProperties")
+        if isinstance(more, Mapping) and depth < DEEPEST:
+            made.update({f"key{n}": self._value(more, depth + 1) for n in range(self._random.randint(0, 2))})
+        return made
+
+
+def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
+    """Lowest and highest number; where only one is given the other lies a hundred away."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if (above := schema.get("exclusiveMinimum")) is not None:
+        low = above + least if low is None else max(low, above + least)
+    if (below := schema.get("exclusiveMaximum")) is not None:
+        high = below - least if high is None else min(high, below - least)
+    if low is None:
+        low = min(0, high - 100) if high is not None else 0
+    return low, max(low, high) if high is not None else max(low, 0) + 100
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Both schemas together: members of objects are joined, of anything else the second's holds."""
+    merged = {**one, **other}
+    for key in ("properties", "$defs"):
+        if key in one and key in other:
+            merged[key] = {**one[key], **other[key]}
+    if "required" in one and "required" in other:
+        merged["required"] = [*one["required"], *other["required"]]
+    return merged

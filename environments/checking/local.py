@@ -1,0 +1,129 @@
+"""LocalDoor: a class of this process, run by the same hosting and runtime as when it is served, without a database."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+from environments.checking.door import Answer, Broken, Refused, Sample, TimeLimit, leave
+from environments.checking.host import CheckedHost
+from environments.errors import EnvironmentFault, OrsError
+from environments.hosting import Hosted
+from environments.runtime.ids import new_task_id
+from environments.runtime.limits import Limits
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import UserCode
+from environments.source import Source
+from environments.wire import ScoreGroup
+
+T = TypeVar("T")
+
+
+class LocalDoor:
+    """Made on the event loop that it is used from."""
+
+    def __init__(self, hosted: Hosted, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
+        self.name, self.hosted = hosted.name, hosted
+        self.secrets = dict(secrets)
+        self.pool = ThreadPool()
+        self._limit = limit
+        self._source = Source(hosted, UserCode(self.pool).call)
+        self.host = CheckedHost(hosted, self.pool, Limits(close_wait_seconds=limit.seconds / 2))
+
+    async def tools(self) -> dict[str, Any]:
+        return _object(self.hosted.tools_json)
+
+    async def splits(self) -> list[dict[str, Any]]:
+        return [split.model_dump() for split in self.hosted.splits]
+
+    async def tasks(self, split: str) -> list[Any] | None:
+        try:
+            texts = await self.step(f"list_tasks({split!r})", self._source.listing(split))
+        except NotImplementedError:
+            return None
+        return [json.loads(text) for text in texts]
+
+    async def count(self, split: str) -> int:
+        return await self.step(f"num_tasks({split!r})", self._source.count(split))
+
+    async def task(self, split: str, index: int) -> Any:
+        return json.loads(await self.step(f"get_task({split!r}, {index})", self._source.get(split, index)))
+
+    async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
+        return await self.step(f"get_task_range({split!r}, {start}, {stop})", self._range(split, start, stop))
+
+    async def _range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
+        return [json.loads(text) async for chunk in self._source.range(split, start, stop) for text in chunk]
+
+    async def open(self, sample: Sample, *, with_setup: bool = True) -> LocalSeat:
+        return await self.open_with(sample, self.secrets, with_setup=with_setup)
+
+    async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
+        """As `open`, with other secrets."""
+        sid, spec = new_task_id(), copy.deepcopy(sample.task)
+        building = self.host.construct(sid, self.name, spec, dict(secrets), None)
+        has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)
+        seat = LocalSeat(self, sid, sample)
+        if has_setup and with_setup:
+            try:
+                await self.step(f"setup() for {sample.label}", self.host.set_up(sid))
+            except BaseException:
+                await leave(seat)
+                raise
+        return seat
+
+    def shut(self) -> None:
+        self.pool.close()
+
+    async def step(self, what: str, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` returns, in time. Raises: Broken, Refused."""
+        try:
+            return await self._limit.within(what, work)
+        except EnvironmentFault as fault:
+            raise Broken(f"{what} raised {fault}{_place(fault.trace)}.") from fault
+        except OrsError as error:
+            raise Refused(str(error)) from error
+
+
+class LocalSeat:
+    def __init__(self, door: LocalDoor, sid: str, sample: Sample) -> None:
+        self._door, self._sid, self._label = door, sid, sample.label
+
+    async def prompt(self) -> Any:
+        host = self._door.host
+        return json.loads(await self._door.step(f"get_prompt() for {self._label}", host.prompt_json(self._sid)))
+
+    async def tools(self) -> dict[str, Any]:
+        host = self._door.host
+        return _object(await self._door.step(f"list_task_tools() for {self._label}", host.task_tools_json(self._sid)))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        running = self._door.host.run(self._sid, tool, copy.deepcopy(dict(arguments)))
+        outcome = await self._door.step(f"Tool {tool!r} in {self._label}", running)
+        output = None if outcome.output_json is None else _object(outcome.output_json)
+        error = outcome.error + (_place(outcome.trace) if outcome.status == "failed" else "")
+        return Answer(outcome.status, output, error, outcome.reason)
+
+    async def score(self, candidates: list[dict[str, Any]]) -> Any:
+        group = ScoreGroup.model_validate({"candidates": candidates}).candidates
+        scoring = self._door.host.score(self._sid, group)
+        return json.loads(await self._door.step(f"score_group() for {self._label}", scoring))
+
+    async def close(self) -> None:
+        await self._door.step(f"teardown() of {self._label}", self._door.host.close(self._sid))
+
+
+def _object(text: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(text)
+    return value
+
+
+def _place(trace: str) -> str:
+    """The last line of the author's that a traceback names, in words."""
+    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
+    if not lines:
+        return ""
+    file, line, *function = lines[-1].removeprefix("File ").split(", ")
+    return f" ({file.strip(chr(34)).rpartition('/')[2]}, {line}{', ' + function[0] if function else ''})"

@@ -1,0 +1,199 @@
+"""RemoteDoor: an environment on any server that speaks the protocol, reached as both SDKs' clients reach it.
+
+Plain requests of the standard library on threads of the pool: an author's machine needs no HTTP client for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from environments.checking.door import Answer, Broken, Refused, Sample, TimeLimit
+from environments.checking.http import Client, Reply
+from environments.runtime.ids import new_task_id
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import UserCode
+
+STREAM = {"Accept": "text/event-stream"}
+_UNSUPPORTED = "list_tasks is not supported"
+
+
+class RemoteDoor:
+    """Made on the event loop that it is used from. `name` is empty until `check_reach` has found one."""
+
+    def __init__(
+        self, url: str, environment: str | None, api_key: str, limit: TimeLimit, secrets: Mapping[str, str]
+    ) -> None:
+        self.name = environment or ""
+        self._client = Client(url, api_key, limit.seconds)
+        self._limit, self._secrets = limit, dict(secrets)
+        self._pool = ThreadPool()
+        self._code = UserCode(self._pool)
+
+    async def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, what: str = ""
+    ) -> Reply:
+        """Whatever the server answers; `what` is being done by it. Raises: Broken when it does not."""
+        what = what or f"{method} {path}"
+        asking = self._code.call(self._client.request, method, path, body, dict(headers), passing=(Exception,))
+        try:
+            return await self._limit.within(what, asking)
+        except (OSError, ValueError) as error:
+            raise Broken(f"{what} was not answered as it must be: {type(error).__name__}: {error}.") from error
+
+    async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
+        """The answer's value. Raises: Refused (4xx), Broken."""
+        reply = await self.request(method, path, body, headers)
+        if 400 <= reply.status < 500:
+            raise Refused(f"{method} {path} was refused with {reply.status}: {reply.detail}")
+        if reply.status != 200:
+            raise Broken(f"{method} {path} was answered with {reply.status}: {reply.detail}.")
+        return reply.value
+
+    async def tools(self) -> dict[str, Any]:
+        return _object(await self.ask("GET", f"/{self.name}/tools"), "/tools")
+
+    async def splits(self) -> list[dict[str, Any]]:
+        splits: list[dict[str, Any]] = await self.ask("GET", f"/{self.name}/splits")
+        return splits
+
+    async def tasks(self, split: str) -> list[Any] | None:
+        try:
+            answer = await self.ask("POST", f"/{self.name}/tasks", {"split": split})
+        except Refused as refusal:
+            if _UNSUPPORTED in str(refusal):
+                return None
+            raise
+        return _list(_member(answer, "tasks", "/tasks"), "/tasks")
+
+    async def count(self, split: str) -> int:
+        count = _member(await self.ask("POST", f"/{self.name}/num_tasks", {"split": split}), "num_tasks", "/num_tasks")
+        if not isinstance(count, int) or count < 0:
+            raise Broken(f"/num_tasks told {count!r} for split {split!r}; it has to be a whole number from 0 on.")
+        return count
+
+    async def task(self, split: str, index: int) -> Any:
+        return _member(await self.ask("POST", f"/{self.name}/task", {"split": split, "index": index}), "task", "/task")
+
+    async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]:
+        body = {"split": split, "start": start, "stop": stop}
+        answer = await self.ask("POST", f"/{self.name}/task_range", body)
+        return _list(_member(answer, "tasks", "/task_range"), "/task_range")
+
+    async def open(self, sample: Sample, *, with_setup: bool = True) -> RemoteSeat:
+        """By the task's content, as the clients' `session(task)` does; a server sets up by itself."""
+        sid = await self.new_session()
+        body: dict[str, Any] = {"env_name": self.name, "task_spec": sample.task}
+        if self._secrets:
+            body["secrets"] = self._secrets
+        await self.ask("POST", "/create", body, {"X-Session-ID": sid})
+        return RemoteSeat(self, sid)
+
+    def shut(self) -> None:
+        self._pool.close()
+
+    async def new_session(self) -> str:
+        """A session id. Both shapes of the answer are taken: JSON, and a stream whose first event has it."""
+        reply = await self.request("POST", "/create_session", {}, STREAM)
+        if reply.status != 200:
+            raise Broken(f"POST /create_session was answered with {reply.status}: {reply.detail}.")
+        told = reply.events[-1][1] if reply.events else ""
+        answer = _parsed(told) if told else reply.value
+        sid = answer.get("sid") if isinstance(answer, dict) else None
+        sid = sid or next((data for event, data in reply.events if event == "task_id"), None)
+        if not sid:
+            raise Broken('POST /create_session told no session id; answer with {"sid": …} or a task_id event.')
+        return str(sid)
+
+
+class RemoteSeat:
+    def __init__(self, door: RemoteDoor, sid: str) -> None:
+        self._door, self.headers = door, {"X-Session-ID": sid}
+
+    async def prompt(self) -> Any:
+        return await self._door.ask("GET", f"/{self._door.name}/prompt", None, self.headers)
+
+    async def tools(self) -> dict[str, Any]:
+        answer = await self._door.ask("GET", f"/{self._door.name}/task_tools", None, self.headers)
+        return _object(answer, "/task_tools")
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+        answer, _ = await self.call_with({"name": tool, "input": dict(arguments)})
+        return answer
+
+    async def call_with(self, body: Mapping[str, Any]) -> tuple[Answer, Reply]:
+        """As `call`, with the events of the stream."""
+        what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
+        reply = await self._door.request("POST", f"/{self._door.name}/call", body, headers, what=what)
+        if reply.status != 200:
+            raise Broken(f"POST /call was answered with {reply.status}: {reply.detail}.")
+        return _answer(reply), reply
+
+    async def score(self, candidates: list[dict[str, Any]]) -> Any:
+        body, headers = {"candidates": candidates}, {**self.headers, **STREAM}
+        reply = await self._door.request("POST", f"/{self._door.name}/score_group", body, headers)
+        if reply.status != 200:
+            raise Broken(f"POST /score_group was answered with {reply.status}: {reply.detail}.")
+        if _ending(reply) == "error":
+            raise Broken(f"POST /score_group failed: {reply.events[-1][1]}.")
+        return _parsed(_text(reply))
+
+    async def close(self) -> None:
+        await self._door.ask("POST", "/delete", {}, self.headers)
+        await self._door.ask("POST", "/delete_session", {}, self.headers)
+
+
+def new_name() -> str:
+    """A name or id that no server knows."""
+    return f"unknown-{new_task_id()}"
+
+
+def _answer(reply: Reply) -> Answer:
+    """Raises: Broken."""
+    if _ending(reply) == "error":
+        return Answer("failed", error=reply.events[-1][1])
+    text = _text(reply)
+    result = _parsed(text)
+    if not isinstance(result, dict) or not isinstance(result.get("ok"), bool):
+        raise Broken(f"A tool's result is {text[:80]!r}; it has to be an object with ok true or false.")
+    if result["ok"]:
+        return Answer("ok", _object(result.get("output"), "/call"))
+    return Answer("refused", error=str(result.get("error", "")), reason=str(result.get("reason") or ""))
+
+
+def _ending(reply: Reply) -> str:
+    """The last event's name. Raises: Broken when that is no end."""
+    if not reply.events or reply.events[-1][0] not in ("end", "error"):
+        raise Broken("A stream ended without an end or an error event.")
+    return reply.events[-1][0]
+
+
+def _text(reply: Reply) -> str:
+    return "".join(data for event, data in reply.events if event in ("chunk", "end"))
+
+
+def _parsed(text: str) -> Any:
+    """Raises: Broken."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Broken(f"A stream's data is no JSON ({error}): {text[:80]!r}.") from error
+
+
+def _member(answer: Any, name: str, path: str) -> Any:
+    if not isinstance(answer, dict) or name not in answer:
+        raise Broken(f"The answer of {path} has no {name!r}.")
+    return answer[name]
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise Broken(f"The answer of {path} has {type(value).__name__} where a list of tasks belongs.")
+    return value
+
+
+def _object(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Broken(f"The answer of {path} is {type(value).__name__}, not an object.")
+    return value

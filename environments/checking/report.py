@@ -1,0 +1,75 @@
+"""Report: what the checks found, in order, each with a sentence that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from environments.errors import shorten
+
+Result = Literal["ok", "warning", "failed", "not applicable"]
+RESULTS: tuple[Result, ...] = ("ok", "warning", "failed", "not applicable")
+
+LONGEST_SENTENCE = 1000
+MOST_TOLD = 3
+"""Problems of one check; who mended three looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check: of what, what should hold, whether it does, and what was seen."""
+
+    subject: str
+    check: str
+    result: Result
+    sentence: str
+
+
+@dataclass
+class Report:
+    """Findings about `target`, a class or a server's environment."""
+
+    target: str
+    findings: list[Finding] = field(default_factory=list)
+    is_hung: bool = False
+    """Whether code of the environment is still running somewhere and may hold up the exit."""
+
+    def ok(self, subject: str, check: str, sentence: str) -> None:
+        self._add(subject, check, "ok", sentence)
+
+    def warn(self, subject: str, check: str, sentence: str) -> None:
+        self._add(subject, check, "warning", sentence)
+
+    def fail(self, subject: str, check: str, sentence: str) -> None:
+        self._add(subject, check, "failed", sentence)
+
+    def skip(self, subject: str, check: str, sentence: str) -> None:
+        self._add(subject, check, "not applicable", sentence)
+
+    def judge(self, subject: str, check: str, problems: Sequence[str], fine: str, result: Result = "failed") -> None:
+        """`result` with the first few of `problems`, or ok with `fine`."""
+        if not problems:
+            return self.ok(subject, check, fine)
+        more = len(problems) - MOST_TOLD
+        told = " ".join(problems[:MOST_TOLD])
+        self._add(subject, check, result, f"{told} ({more} more.)" if more > 0 else told)
+
+    def _add(self, subject: str, check: str, result: Result, sentence: str) -> None:
+        self.findings.append(Finding(subject, check, result, shorten(" ".join(sentence.split()), LONGEST_SENTENCE)))
+
+    def count(self, result: Result) -> int:
+        return sum(finding.result == result for finding in self.findings)
+
+    def passes(self, *, strict: bool = False) -> bool:
+        """Whether nothing failed; `strict`: nor was warned of."""
+        return not self.count("failed") and not (strict and self.count("warning"))
+
+    def as_json(self, *, strict: bool = False) -> dict[str, Any]:
+        """`target`, `passed`, `counts` by result, and `findings` as they are."""
+        return {
+            "target": self.target,
+            "passed": self.passes(strict=strict),
+            "counts": {result: self.count(result) for result in RESULTS},
+            "findings": [asdict(finding) for finding in self.findings],
+        }

@@ -1,0 +1,77 @@
+"""Checks of what the environment says of its tools."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from environments.checking.bench import Bench
+from environments.checking.inputs import Inputs, Unproducible
+from environments.wire import ListToolsOutput
+
+SUBJECT = "tools"
+_CALLABLE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+async def check_tools(bench: Bench) -> None:
+    listing = await bench.door.tools()
+    try:
+        ListToolsOutput.model_validate(listing)
+    except ValueError as error:
+        bench.report.fail(SUBJECT, "listing", f"The answer of /tools is no list of tools: {error}")
+        return
+    tools = listing["tools"]
+    bench.report.ok(SUBJECT, "listing", f"It lists {', '.join(tool['name'] for tool in tools) or 'no shared tool'}.")
+    _check_names(bench, listing)
+    _check_schemas(bench, tools)
+    _check_skipped(bench)
+
+
+def _check_names(bench: Bench, listing: dict[str, Any]) -> None:
+    tools = [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
+    counts = Counter(tool["name"] for tool in tools)
+    twice = [f"Tool name {name!r} stands {count} times; name each tool once." for name, count in counts.items()]
+    bench.report.judge(
+        SUBJECT, "distinct names", [text for text in twice if " stands 1 times" not in text], "No name stands twice."
+    )
+    odd = [name for name in counts if not _CALLABLE_NAME.fullmatch(name)]
+    problems = [
+        f"Tool name {name!r} is more than models' interfaces take; use up to 64 letters, digits, '_' and '-'."
+        for name in odd
+    ]
+    bench.report.judge(SUBJECT, "callable names", problems, "Models' interfaces take every name.", "warning")
+    silent = [
+        f"Tool {tool['name']!r} has no description; an agent reads it to know the tool: write a docstring."
+        for tool in tools
+        if not (tool["description"] or "").strip()
+    ]
+    bench.report.judge(SUBJECT, "described", silent, "Every tool has a description.", "warning")
+
+
+def _check_schemas(bench: Bench, tools: list[dict[str, Any]]) -> None:
+    problems, unproducible = [], []
+    for tool in tools:
+        schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
+        if schema is not None and schema.get("type") != "object":
+            problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
+            continue
+        try:
+            inputs = Inputs(schema, bench.random(f"schema/{tool['name']}"))
+        except Unproducible as error:
+            problems.append(f"{label} cannot be used: {error}.")
+            continue
+        try:
+            inputs.valid()
+        except Unproducible as error:
+            unproducible.append(f"{label}: no input could be made for it ({error}); play this tool by hand.")
+    bench.report.judge(SUBJECT, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
+    bench.report.judge(SUBJECT, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
+
+
+def _check_skipped(bench: Bench) -> None:
+    if bench.local is None:
+        return
+    skipped = bench.local.hosted.tools.skipped.items()
+    problems = [f"{method} is marked with @tool but is none: {reason}." for method, reason in skipped]
+    bench.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is one.", "warning")

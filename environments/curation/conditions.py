@@ -1,0 +1,45 @@
+"""Conditions on Task, one for each thing a selection can ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from django.db.models import Exists, OuterRef, Q
+
+from environments import conf
+from environments.buckets import BUCKETS, tasks_in
+from environments.curation.places import places
+from environments.models import TaskTag
+
+_UNASKABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
+
+
+def stands_in(split: int) -> Q:
+    """For whole sets; a batch of a split's tasks goes along its places instead."""
+    return Q(pk__in=places(split).values("task"))
+
+
+def is_tagged(tag: str) -> Q:
+    return nothing() if _UNASKABLE.search(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+
+
+def is_from(source: str) -> Q:
+    """`dropped` and `code`, `import`, `edit`, `played`."""
+    return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
+
+
+def is_in_bucket(bucket: str) -> Q:
+    return tasks_in(bucket, conf.thresholds()) if bucket in BUCKETS else nothing()
+
+
+def contains(text: str) -> Q:
+    """The text as it is or as JSON writes it within a string: a spec may hold it either way."""
+    written = json.dumps(text)[1:-1]
+    escaped = Q(spec__icontains=written)
+    return escaped if written == text or _UNASKABLE.search(text) else escaped | Q(spec__icontains=text)
+
+
+def nothing() -> Q:
+    return Q(pk__in=())

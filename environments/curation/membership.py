@@ -1,0 +1,198 @@
+"""CopyToSplit, MoveToSplit, RemoveFromSplit and SaveAsSplit: which splits tasks stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from environments.changes import FrozenSplit, SplitChange
+from environments.curation.conditions import stands_in
+from environments.curation.errors import Refused
+from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
+from environments.curation.revisions import Revisions, split_names
+from environments.curation.selection import Selection
+from environments.curation.shares import count_of, in_order_of, some_of, tasks
+from environments.curation.splits import clear, find_split, free_name, make_split
+from environments.curation.work import carry_out, change_of
+from environments.models import Environment, Split, Task
+
+
+@dataclass(frozen=True, slots=True)
+class CopyToSplit:
+    """Put tasks at the end of a split; those that stand in it already stay where they are."""
+
+    selection: Selection
+    split: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        split = _target(self.split, self.selection.condition())
+        selected = some_of(self.selection)
+        there = count_of(self.selection.condition() & stands_in(split.pk))
+        title = f"Copy {tasks(selected - there)} to split {split.name!r}"
+        share = SplitShare(split.pk, split.name, selected - there)
+        return Plan(title, selected, selected - there, (share,), sentences=_notes(self.selection.condition(), there))
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        split = _target(self.split, self.selection.condition())
+        revisions = Revisions("splits", author, self.reason)
+        with change_of(split) as target:
+            work = MembershipWork(revisions, adds=[target])
+            changed = carry_out(work, self.selection.all_ids(), [target], progress)
+        return Outcome(f"Copied {tasks(changed)} to split {split.name!r}.", changed, revisions.change, split.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveToSplit:
+    """Take tasks out of one split and put them at the end of another, at the same moment."""
+
+    selection: Selection
+    """Only its tasks that stand in `source` are moved."""
+    source: int
+    split: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        source, split = self._splits()
+        moving = self._moving()
+        count, selected = count_of(moving), some_of(self.selection)
+        there = count_of(moving & stands_in(split.pk))
+        shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
+        absent = [f"{tasks(selected - count, 'does', 'do')} not stand in {source.name!r}."] if count < selected else []
+        title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
+        return Plan(title, selected, count, shares, sentences=(*absent, *_notes(moving, there)))
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        source, split = self._splits()
+        revisions = Revisions("splits", author, self.reason)
+        chosen = in_order_of(source.pk, self.selection)
+        with change_of(source) as left, change_of(split) as target:
+            work = MembershipWork(revisions, adds=[target], removes=[left])
+            changed = carry_out(work, chosen, [left, target], progress)
+        sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
+        return Outcome(sentence, changed, revisions.change, split.pk)
+
+    def _moving(self) -> Q:
+        return self.selection.condition() & stands_in(self.source)
+
+    def _splits(self) -> tuple[Split, Split]:
+        if self.source == self.split:
+            raise Refused("Both splits are the same; choose another to move the tasks to.")
+        return _unfrozen(self.source), _target(self.split, self._moving())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFromSplit:
+    """Take tasks out of a split. What its class lists there is not brought back by a sync."""
+
+    selection: Selection
+    split: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        split, selected = _unfrozen(self.split), some_of(self.selection)
+        count = count_of(self.selection.condition() & stands_in(split.pk))
+        share = SplitShare(split.pk, split.name, count)
+        return Plan(f"Take {tasks(count)} out of split {split.name!r}", selected, count, (share,))
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        split = _unfrozen(self.split)
+        revisions = Revisions("splits", author, self.reason)
+        chosen = in_order_of(split.pk, self.selection)
+        with change_of(split) as left:
+            changed = carry_out(MembershipWork(revisions, removes=[left]), chosen, [left], progress)
+        return Outcome(f"Took {tasks(changed)} out of split {split.name!r}.", changed, revisions.change, split.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class SaveAsSplit:
+    """Make a curated split of the selected tasks. `selection.environment` has to be given."""
+
+    selection: Selection
+    name: str
+    """1 to 200 characters, not taken, without slashes and control characters."""
+    type: str
+    """train, validation or test."""
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        name, selected = free_name(self._environment(), self.name), some_of(self.selection)
+        sentences = ("Agents find it at their next look at the splits.", *_notes(self.selection.condition(), 0))
+        return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        chosen = self.selection.all_ids()
+        some_of(self.selection)
+        split = make_split(self._environment(), self.name, self.type)
+        revisions = Revisions("splits", author, self.reason)
+        with SplitChange(split) as change:
+            clear(split)  # what the making or deleting of one that had the name left behind
+            changed = carry_out(MembershipWork(revisions, adds=[change]), chosen, [change], progress)
+        return Outcome(f"Saved {tasks(changed)} as split {split.name!r}.", changed, revisions.change, split.pk)
+
+    def _environment(self) -> int:
+        environment = self.selection.environment
+        if environment is None or not Environment.objects.filter(pk=environment).exists():
+            raise Refused("A split is of one environment; choose the environment first.")
+        return environment
+
+
+class MembershipWork:
+    """Puts tasks into some splits and takes them out of others."""
+
+    def __init__(
+        self, revisions: Revisions, *, adds: Sequence[SplitChange] = (), removes: Sequence[SplitChange] = ()
+    ) -> None:
+        self._revisions, self._adds, self._removes = revisions, adds, removes
+        self._added = {change.split.name: set[int]() for change in adds}
+        """By split: those that did not stand in it."""
+
+    def stage(self, tasks: Sequence[int]) -> None:
+        names = split_names(tasks)
+        for change in self._removes:
+            change.remove(tasks)
+        for change in self._adds:
+            self._added[change.split.name] |= {task for task in tasks if change.split.name not in names[task]}
+            change.add(tasks)
+
+    def settle(self, tasks: Sequence[int]) -> int:
+        names = split_names(tasks)
+        rows = [(task, self._before(task, names[task]), names[task]) for task in tasks]
+        return self._revisions.write(
+            (task, {"splits": sorted(before)}, {"splits": sorted(after)})
+            for task, before, after in rows
+            if before != after
+        )
+
+    def _before(self, task: int, names: set[str]) -> set[str]:
+        added = {name for name, tasks in self._added.items() if task in tasks}
+        return (names - added) | {change.split.name for change in self._removes}
+
+
+def _unfrozen(split: int) -> Split:
+    row = find_split(split)
+    if row.frozen:
+        raise FrozenSplit(row)
+    return row
+
+
+def _target(split: int, chosen: Q) -> Split:
+    """A split that can take the chosen tasks. Raises: Refused, FrozenSplit."""
+    row = _unfrozen(split)
+    if row.environment.is_procedural and not row.is_curated:
+        raise Refused(f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead.")
+    if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
+        raise Refused(
+            f"Split {row.name!r} is of {row.environment.name!r}, and some of the tasks are of another environment; "
+            f"choose tasks of {row.environment.name!r} only."
+        )
+    return row
+
+
+def _notes(chosen: Q, there: int) -> tuple[str, ...]:
+    quarantined = count_of(chosen & Q(state="quarantined"))
+    stay = [f"{tasks(there, 'stands', 'stand')} in it already and will stay in place."] if there else []
+    hidden = [f"{tasks(quarantined, 'is', 'are')} quarantined and not served until released."] if quarantined else []
+    return (*stay, *hidden)

@@ -1,0 +1,85 @@
+"""Quarantine and Release: whether tasks are served. A quarantined task keeps its places, hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from environments.changes import SplitChange
+from environments.curation.errors import Refused
+from environments.curation.plan import Outcome, Plan, Progress, silent
+from environments.curation.revisions import Revisions
+from environments.curation.selection import Selection
+from environments.curation.shares import count_of, in_splits, shares_of, some_of, still_served, tasks
+from environments.curation.work import carry_out, claimed
+from environments.models import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Stop serving tasks, in every split that is not frozen."""
+
+    selection: Selection
+    reason: str
+    """Must not be empty: it is shown wherever the task is."""
+
+    def plan(self) -> Plan:
+        """A reason is not needed yet."""
+        return _plan(self.selection, "Quarantine", "quarantined")
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        if not self.reason.strip():
+            raise Refused("Say why: whoever meets a quarantined task is shown the reason.")
+        return _apply("quarantined", self.selection, Revisions("quarantine", author, self.reason.strip()), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Serve quarantined tasks again, at the places they kept."""
+
+    selection: Selection
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        return _plan(self.selection, "Release", "active")
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        return _apply("active", self.selection, Revisions("release", author, self.reason.strip()), progress)
+
+
+class StateWork:
+    """Gives tasks a state, and hides or shows their places."""
+
+    def __init__(self, state: str, reason: str, changes: Sequence[SplitChange], revisions: Revisions) -> None:
+        self._state, self._reason, self._changes, self._revisions = state, reason, changes, revisions
+
+    def stage(self, tasks: Sequence[int]) -> None:
+        for change in self._changes:
+            (change.hide if self._state == "quarantined" else change.show)(tasks)
+
+    def settle(self, tasks: Sequence[int]) -> int:
+        others = Task.objects.filter(pk__in=tasks).exclude(state=self._state).order_by("pk")
+        before = list(others.select_for_update().values_list("pk", "state", "reason"))
+        after = {"state": self._state, "reason": self._reason}
+        Task.objects.filter(pk__in=[task for task, *_ in before]).update(**after)
+        return self._revisions.write((task, {"state": state, "reason": why}, after) for task, state, why in before)
+
+
+def _plan(selection: Selection, verb: str, state: str) -> Plan:
+    selected, others = some_of(selection), selection.condition() & ~Q(state=state)
+    changing = count_of(others)
+    splits, frozen = shares_of(others)
+    same = [f"{tasks(selected - changing, 'is', 'are')} {state} already."] if changing < selected else []
+    sentences = (*same, *in_splits(splits), *still_served(frozen))
+    return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
+
+
+def _apply(state: str, selection: Selection, revisions: Revisions, progress: Progress) -> Outcome:
+    chosen = selection.all_ids()
+    with claimed(chosen) as changes:
+        reason = revisions.reason if state == "quarantined" else ""
+        changed = carry_out(StateWork(state, reason, changes, revisions), chosen, changes, progress)
+    done = "Quarantined" if state == "quarantined" else "Released"
+    return Outcome(f"{done} {tasks(changed)}.", changed, revisions.change)

@@ -1,0 +1,173 @@
+"""Restore: puts back how a task was before one of its revisions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+
+from environments.curation.edit import find_task, plan_succession, succeed
+from environments.curation.errors import Refused
+from environments.curation.membership import MembershipWork
+from environments.curation.plan import Outcome, Plan, Progress, silent
+from environments.curation.quarantine import StateWork
+from environments.curation.revisions import Revisions, split_names
+from environments.curation.shares import shares_of, still_served
+from environments.curation.splits import existing_splits
+from environments.curation.tags import TagWork
+from environments.curation.work import carry_out, change_of, claimed
+from environments.models import Split, Task, TaskRevision, TaskTag
+from environments.sync import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Put back the `before` of a revision: content, state, tags or splits, whichever it changed.
+
+    Of an edit: the old content takes the places of what stands there now, however often that was edited since.
+    """
+
+    revision: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        return self._restoration().plan()
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        restoration = self._restoration()
+        revisions = Revisions("restore", author, self.reason)
+        task = restoration.apply(revisions)
+        return Outcome("Restored.", 1, revisions.change, task=task)
+
+    def _restoration(self) -> _Content | _State | _Tags | _Splits:
+        revision = TaskRevision.objects.filter(pk=self.revision).first()
+        if revision is None:
+            raise Refused("This revision does not exist; look at the task's history.")
+        if revision.successor_id is not None:
+            return _Content(find_task(_latest(revision)), revision.before)
+        task, before, after = find_task(revision.task_id), _object(revision.before), _object(revision.after)
+        if "state" in before:
+            return _State(task, before["state"], before.get("reason", ""))
+        if "tags" in before:
+            return _Tags(task, before["tags"])
+        if "splits" in before:
+            return _Splits(task, set(before["splits"]), set(after.get("splits", ())))
+        raise Refused("This revision tells what the class did and cannot be put back here; edit the task instead.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    task: Task
+    """Which stands there now."""
+    spec: str
+
+    def plan(self) -> Plan:
+        self._refuse_same()
+        plan = plan_succession(self.task, self.spec)
+        return Plan("Put back the earlier content", 1, 1, plan.splits, plan.frozen, plan.sentences)
+
+    def apply(self, revisions: Revisions) -> int:
+        self._refuse_same()
+        return succeed(self.task, self.spec, revisions, seen=None).pk
+
+    def _refuse_same(self) -> None:
+        if content_hash(self.spec) == self.task.content_hash:
+            raise Refused("That content stands there already; nothing is to be put back.")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    task: Task
+    state: str
+    reason: str
+
+    def plan(self) -> Plan:
+        self._refuse_same()
+        splits, frozen = shares_of(Q(pk=self.task.pk))
+        title = "Quarantine the task again" if self.state == "quarantined" else "Release the task"
+        return Plan(title, 1, 1, splits, frozen, tuple(still_served(frozen)))
+
+    def apply(self, revisions: Revisions) -> int:
+        self._refuse_same()
+        with claimed([self.task.pk]) as changes:
+            carry_out(StateWork(self.state, self.reason, changes, revisions), [self.task.pk], changes)
+        return self.task.pk
+
+    def _refuse_same(self) -> None:
+        if self.task.state == self.state:
+            raise Refused(f"The task is {self.state} already; nothing is to be put back.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    task: Task
+    names: list[str]
+
+    def plan(self) -> Plan:
+        self._refuse_same()
+        listed = ", ".join(f"“{name}”" for name in self.names) or "none"
+        return Plan("Put back the earlier tags", 1, 1, sentences=(f"Its tags will be: {listed}.",))
+
+    def apply(self, revisions: Revisions) -> int:
+        self._refuse_same()
+        carry_out(TagWork(lambda _: set(self.names), revisions), [self.task.pk], ())
+        return self.task.pk
+
+    def _refuse_same(self) -> None:
+        if set(TaskTag.objects.filter(task=self.task).values_list("name", flat=True)) == set(self.names):
+            raise Refused("The task has those tags already; nothing is to be put back.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Splits:
+    task: Task
+    before: Collection[str]
+    after: Collection[str]
+
+    def plan(self) -> Plan:
+        joined, left = self._differences()
+        sentences = [f"It will stand at the end of split {split.name!r} again." for split in joined]
+        sentences += [f"It will be taken out of split {split.name!r}." for split in left]
+        return Plan("Put back the earlier splits", 1, 1, sentences=tuple(sentences))
+
+    def apply(self, revisions: Revisions) -> int:
+        joined, left = self._differences()
+        with ExitStack() as stack:
+            adds = [stack.enter_context(change_of(split)) for split in joined]
+            removes = [stack.enter_context(change_of(split)) for split in left]
+            work = MembershipWork(revisions, adds=adds, removes=removes)
+            carry_out(work, [self.task.pk], [*adds, *removes])
+        return self.task.pk
+
+    def _differences(self) -> tuple[list[Split], list[Split]]:
+        """(splits to join again, splits to leave), those that are gone left out. Raises: Refused."""
+        now = split_names([self.task.pk])[self.task.pk]
+        lost, gained = set(self.before) - set(self.after), set(self.after) - set(self.before)
+        splits = existing_splits().filter(environment=self.task.environment)
+        joined, left = list(splits.filter(name__in=lost - now)), list(splits.filter(name__in=gained & now))
+        if not joined and not left:
+            raise Refused("The task stands in those splits already, or they are gone; nothing is to be put back.")
+        return joined, left
+
+
+def _latest(revision: TaskRevision) -> int:
+    """Which task stands where that of the revision stood: the last of its successors."""
+    while revision.successor_id is not None:
+        later = TaskRevision.objects.filter(task=revision.successor_id, successor__isnull=False, id__gt=revision.pk)
+        following = later.order_by("id").first()
+        if following is None:
+            return revision.successor_id
+        revision = following
+    raise Refused("What this task became is gone; edit the task instead.")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,57 @@
+"""Revisions: the lines that one action leaves in the history of tasks."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+
+from environments.curation.places import standings
+from environments.models import TaskRevision
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """What one action writes; its rows share `change`."""
+
+    kind: str
+    author: str
+    reason: str
+    change: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
+        """(task, before, after) of each. Returns how many. Within the transaction of what they tell."""
+        texts = [(task, json.dumps(before), json.dumps(after)) for task, before, after in rows]
+        TaskRevision.objects.bulk_create(self._row(*text) for text in texts)
+        return len(texts)
+
+    def write_edit(self, task: int, successor: int, before: str, after: str) -> None:
+        """`before` and `after` are the exact specs."""
+        row = self._row(task, before, after)
+        row.successor_id = successor
+        row.save()
+
+    def _row(self, task: int, before: str, after: str) -> TaskRevision:
+        return TaskRevision(
+            task_id=task,
+            kind=self.kind,
+            change=self.change,
+            author=self.author[:150],
+            reason=self.reason,
+            before=before,
+            after=after,
+            created=timezone.now(),
+        )
+
+
+def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
+    """Names of the splits in which each of some hundred tasks stands now."""
+    names = defaultdict[int, set[str]](set)
+    for standing in standings(tasks):
+        names[standing.task].add(standing.split.name)
+    return names

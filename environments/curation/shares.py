@@ -1,0 +1,74 @@
+"""Shares: how many of some tasks stand in which split. What plans are made of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from django.db.models import Count, Q
+
+from environments.curation.errors import Refused
+from environments.curation.places import places, standings
+from environments.curation.plan import SplitShare
+from environments.curation.selection import FEW, Selection
+from environments.models import Split, Task
+
+Shares = tuple[SplitShare, ...]
+
+
+def shares_of(condition: Q) -> tuple[Shares, Shares]:
+    """(of splits that can change, of frozen ones) for the tasks that satisfy the condition, in the splits' order."""
+    counts = _counts(condition)
+    rows = Split.objects.filter(pk__in=counts).order_by("environment", "position", "name")
+    shares = [(SplitShare(split.pk, split.name, counts[split.pk]), split.frozen) for split in rows]
+    return tuple(share for share, frozen in shares if not frozen), tuple(share for share, frozen in shares if frozen)
+
+
+def _counts(condition: Q) -> dict[int, int]:
+    """Split -> how many of the tasks stand in it."""
+    chosen = Task.objects.filter(condition)
+    few = list(chosen.values_list("pk", flat=True)[: FEW + 1])
+    if len(few) <= FEW:
+        return Counter(split for _, split in {(standing.task, standing.split.pk) for standing in standings(few)})
+    splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
+    counts = {
+        split: places(split).filter(task__in=chosen).aggregate(tasks=Count("task", distinct=True))["tasks"]
+        for split in splits.values_list("pk", flat=True)
+    }
+    return {split: count for split, count in counts.items() if count}
+
+
+def count_of(condition: Q) -> int:
+    return Task.objects.filter(condition).count()
+
+
+def some_of(selection: Selection) -> int:
+    """How many tasks were chosen. Raises: Refused when there are none."""
+    if not (count := count_of(selection.condition())):
+        raise Refused("No task is chosen, or those that were are gone; choose some first.")
+    return count
+
+
+def in_order_of(split: int, selection: Selection) -> list[int]:
+    """Ids of the selected tasks that stand in the split, in its order, each once."""
+    chosen = Task.objects.filter(selection.condition())
+    found = places(split).filter(task__in=chosen).order_by("position")
+    return list(dict.fromkeys(found.values_list("task_id", flat=True).iterator(2000)))
+
+
+def in_splits(shares: Sequence[SplitShare]) -> list[str]:
+    """A sentence for each split that will change."""
+    return [f"{tasks(share.tasks, 'stands', 'stand')} in split {share.name!r}." for share in shares]
+
+
+def still_served(shares: Sequence[SplitShare]) -> list[str]:
+    """A sentence for each frozen split."""
+    return [
+        f"Split {share.name!r} is frozen and goes on serving {tasks(share.tasks, 'of them', 'of them')}."
+        for share in shares
+    ]
+
+
+def tasks(count: int, one: str = "", many: str = "") -> str:
+    """ "1 task" or "2 tasks", with what follows."""
+    return f"{count:,} {'task' if count == 1 else 'tasks'} {one if count == 1 else many}".strip()

@@ -1,0 +1,166 @@
+"""Splits as a whole: made, frozen, unfrozen, deleted.
+
+A curated split that is not served does not exist for anybody: it was deleted, or its making was interrupted. Its row
+stays, because episodes refer to it and the record remembers its id by its name; the name is free, and whoever takes it
+takes the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F, Max, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from environments import changes
+from environments.changes import BATCH, FrozenSplit, SplitChange, commit
+from environments.curation.errors import Refused
+from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
+from environments.curation.shares import tasks
+from environments.curation.work import WAIT_SECONDS
+from environments.models import Environment, Split, SplitEntry, SplitRemoval
+
+MOST_CHARACTERS = 200
+
+
+def existing_splits() -> QuerySet[Split]:
+    """Splits that there are, whether served or no longer declared by their class."""
+    return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
+
+
+def find_split(split: int) -> Split:
+    """Raises: Refused."""
+    row = existing_splits().filter(pk=split).first()
+    if row is None:
+        raise Refused("This split does not exist any more; choose another.")
+    return row
+
+
+def free_name(environment: int, name: str) -> str:
+    """The name, if a split can have it. Raises: Refused."""
+    name = name.strip()
+    if not 0 < len(name) <= MOST_CHARACTERS:
+        raise Refused(f"A split's name has 1 to {MOST_CHARACTERS} characters; this one has {len(name)}.")
+    if not name.isprintable() or set(name) & set("/\\"):
+        raise Refused(f"Split name {name!r} has a slash or a control character; use letters, digits, blanks and signs.")
+    if existing_splits().filter(environment=environment, name=name).exists():
+        raise Refused(f"There is a split {name!r} already; choose another name, or copy the tasks to that one.")
+    return name
+
+
+def make_split(environment: int, name: str, kind: str) -> Split:
+    """A curated split that nobody sees until a change of it is committed. Raises: Refused."""
+    kinds = [known for known, _ in Split.TYPES]
+    if kind not in kinds:
+        raise Refused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
+    with transaction.atomic():
+        Environment.objects.select_for_update().get(pk=environment)  # two who take the same name come one by one
+        others = Split.objects.filter(environment=environment)
+        end = others.aggregate(end=Coalesce(Max("position") + 1, 0))["end"]
+        values = {"type": kind, "position": end}
+        made, _ = others.update_or_create(
+            environment_id=environment,
+            name=free_name(environment, name),
+            defaults=values,
+            create_defaults={**values, "is_curated": True, "is_served": False},
+        )
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeSplit:
+    """Content and order can no longer change; `Split.frozen_hash` tells them apart from any other."""
+
+    split: int
+
+    def plan(self) -> Plan:
+        split = find_split(self.split)
+        if split.frozen:
+            raise Refused(f"Split {split.name!r} is frozen already.")
+        share = SplitShare(split.pk, split.name, split.size)
+        sentence = "Its tasks and their order cannot change until it is unfrozen: edits and quarantines pass it by."
+        return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        self.plan()
+        split = find_split(self.split)
+        digest = changes.freeze(split)
+        return Outcome(f"Froze split {split.name!r}. Its hash is {digest}.", 0, split=split.pk)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfreezeSplit:
+    """Let a split change again. Tasks that were quarantined meanwhile are no longer served in it."""
+
+    split: int
+
+    def plan(self) -> Plan:
+        split, stale = self._frozen(), self._stale()
+        share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
+        sentence = (
+            f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
+        )
+        return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=(sentence,) if stale else ())
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        split, stale = self._frozen(), self._stale()
+        changes.unfreeze(split)
+        if stale:
+            with SplitChange(split, serves=split.is_served, progress=lambda done: progress(done, len(stale))) as change:
+                change.refresh(stale)
+                commit(change)
+        return Outcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
+
+    def _frozen(self) -> Split:
+        split = find_split(self.split)
+        if not split.frozen:
+            raise Refused(f"Split {split.name!r} is not frozen.")
+        return split
+
+    def _stale(self) -> list[int]:
+        quarantined = Q(task__state="quarantined")
+        wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
+        places = SplitEntry.objects.filter(wrong, split=self.split, until=None).order_by("position")
+        return list(dict.fromkeys(places.values_list("task_id", flat=True).iterator(2000)))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSplit:
+    """Delete a curated split. Its tasks stay, and so do sessions that are being played."""
+
+    split: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        split = self._deletable()
+        sentences = (
+            "Agents that ask for it are told that there is no such split; sessions that are being played go on.",
+            "Its tasks, their results and what was played in it stay.",
+        )
+        share = SplitShare(split.pk, split.name, split.size)
+        return Plan(f"Delete split {split.name!r}", split.size, 0, (share,), sentences=sentences)
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        split = self._deletable()
+        with SplitChange(split, wait_seconds=WAIT_SECONDS):
+            Split.objects.filter(pk=split.pk).update(is_served=False, size=0, version=F("version") + 1)
+            clear(split)
+        return Outcome(f"Deleted split {split.name!r}.", 0)
+
+    def _deletable(self) -> Split:
+        split = find_split(self.split)
+        if not split.is_curated:
+            raise Refused(
+                f"Split {split.name!r} is declared by the class of {split.environment.name!r}; remove it there."
+            )
+        if split.frozen:
+            raise FrozenSplit(split)
+        return split
+
+
+def clear(split: Split) -> None:
+    """Remove all places of a split that nobody sees."""
+    while places := list(SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]):
+        SplitEntry.objects.filter(pk__in=places).delete()
+    SplitRemoval.objects.filter(split=split).delete()

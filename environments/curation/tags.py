@@ -1,0 +1,120 @@
+"""AddTags and RemoveTags: words that people put on tasks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from environments.curation.conditions import is_tagged
+from environments.curation.errors import Refused
+from environments.curation.plan import Outcome, Plan, Progress, silent
+from environments.curation.revisions import Revisions
+from environments.curation.selection import Selection
+from environments.curation.shares import count_of, some_of, tasks
+from environments.curation.work import carry_out
+from environments.models import Task, TaskTag
+
+MOST_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class AddTags:
+    selection: Selection
+    tags: tuple[str, ...]
+    """Words of 60 characters at most, without commas and control characters."""
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        tags, lacking = checked_tags(self.tags), Q()
+        for tag in tags:
+            lacking |= ~is_tagged(tag)
+        return _plan(self.selection, f"Tag %s {_listed(tags)}", lacking, "tagged already")
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        tags = checked_tags(self.tags)
+        work = TagWork(lambda names: names | set(tags), Revisions("tag", author, self.reason))
+        return _apply(self.selection, work, f"Tagged %s {_listed(tags)}.", progress)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTags:
+    selection: Selection
+    tags: tuple[str, ...]
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        tags, having = checked_tags(self.tags), Q()
+        for tag in tags:
+            having |= is_tagged(tag)
+        return _plan(self.selection, f"Take {_listed(tags)} off %s", having, "without them already")
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        tags = checked_tags(self.tags)
+        work = TagWork(lambda names: names - set(tags), Revisions("tag", author, self.reason))
+        return _apply(self.selection, work, f"Took {_listed(tags)} off %s.", progress)
+
+
+class TagWork:
+    """Gives each task the tags that `change` makes of those it has."""
+
+    def __init__(self, change: Callable[[set[str]], set[str]], revisions: Revisions) -> None:
+        self._change, self.revisions = change, revisions
+
+    def stage(self, tasks: Sequence[int]) -> None:
+        """Tags are not served."""
+
+    def settle(self, tasks: Sequence[int]) -> int:
+        locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update().values_list("pk", flat=True)
+        before = {task: set[str]() for task in locked}
+        for task, name in TaskTag.objects.filter(task__in=tasks).values_list("task_id", "name"):
+            before[task].add(name)
+        after = {task: self._change(names) for task, names in before.items()}
+        _write(before, after)
+        return self.revisions.write(
+            (task, {"tags": sorted(before[task])}, {"tags": sorted(names)})
+            for task, names in after.items()
+            if names != before[task]
+        )
+
+
+def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """The tags without blanks around them, each once. Raises: Refused."""
+    found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
+    if not found:
+        raise Refused("No tag is given; write at least one word.")
+    for tag in found:
+        if len(tag) > MOST_CHARACTERS:
+            raise Refused(f"Tag {tag[:MOST_CHARACTERS]!r}… is longer than {MOST_CHARACTERS} characters; shorten it.")
+        if "," in tag or not tag.isprintable():
+            raise Refused(f"Tag {tag!r} has a comma or a control character; use letters, digits, blanks and signs.")
+    return found
+
+
+def _write(before: dict[int, set[str]], after: dict[int, set[str]]) -> None:
+    new = [(task, name) for task, names in after.items() for name in names - before[task]]
+    TaskTag.objects.bulk_create((TaskTag(task_id=task, name=name) for task, name in new), ignore_conflicts=True)
+    gone = defaultdict[str, list[int]](list)
+    for task, names in before.items():
+        for name in names - after[task]:
+            gone[name].append(task)
+    for name, without in gone.items():
+        TaskTag.objects.filter(name=name, task__in=without).delete()
+
+
+def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
+    selected, changes = some_of(selection), count_of(selection.condition() & changing)
+    rest = selected - changes
+    sentences = (f"{tasks(rest, 'is', 'are')} {same}.",) if rest else ()
+    return Plan(title % tasks(changes), selected, changes, sentences=sentences)
+
+
+def _apply(selection: Selection, work: TagWork, sentence: str, progress: Progress) -> Outcome:
+    changed = carry_out(work, selection.all_ids(), (), progress)
+    return Outcome(sentence % tasks(changed), changed, work.revisions.change)
+
+
+def _listed(tags: Sequence[str]) -> str:
+    return ", ".join(f"“{tag}”" for tag in tags).replace("%", "%%")

@@ -1,0 +1,50 @@
+"""`manage.py new_environment name`: write a small environment to start from, with its test and its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from environments import starter
+from environments.errors import Unhostable
+
+_NEXT = """
+Play it, check it, test it{where}:
+
+  {python} serve {target}
+  {python} check_environment {target}
+  {pytest} {test}
+"""
+
+
+class Command(BaseCommand):
+    help = "Write a runnable environment, its test and its card, to start from."
+    requires_system_checks = []  # they are for developers (`manage.py check`) and take a second
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", help="of the module and the environment, such as word_order")
+        parser.add_argument("--directory", type=Path, default=Path(), help="where to write (default: here)")
+
+    def handle(self, *, name: str, directory: Path, **options: Any) -> None:
+        try:
+            paths = starter.write(name, directory)
+        except (Unhostable, OSError) as error:
+            raise CommandError(str(error)) from error
+        for path in paths:
+            self.stdout.write(f"wrote {path}")
+        self.stdout.write(_next_steps(name, directory.resolve(), paths[1].name))
+
+
+def _next_steps(name: str, directory: Path, test: str) -> str:
+    """The three commands; with full paths where the environment does not lie beside manage.py."""
+    root = Path(settings.BASE_DIR)
+    target = f"{name}:{starter.class_name(name)}"
+    is_beside = directory == root
+    where = "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
+    python = "python manage.py" if is_beside else f"python {quote(str(root / 'manage.py'))}"
+    pytest = "python -m pytest" if is_beside else f"PYTHONPATH={quote(str(root))} python -m pytest"
+    return _NEXT.format(where=where, python=python, target=target, pytest=pytest, test=test)

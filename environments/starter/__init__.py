@@ -1,0 +1,64 @@
+"""Starter: a small environment of the author's own, with its test and its card, written to be changed.
+
+Driven by `manage.py new_environment`. What is written stands beside this file, `$name` and `$title` left open.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import re
+import sys
+from pathlib import Path
+from string import Template
+
+from environments.errors import Unhostable
+from environments.reserved import RESERVED_NAMES
+
+_HERE = Path(__file__).parent
+_FILES = {"{name}.py": "environment.txt", "test_{name}.py": "test.txt", "{name}.md": "card.txt"}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
+
+
+def class_name(name: str) -> str:
+    """`my_game` -> `MyGame`."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def write(name: str, directory: Path) -> list[Path]:
+    """The files that were written, the environment's module first.
+
+    Raises: Unhostable with one sentence when the name will not do or a file is in the way; then nothing was written.
+    """
+    paths = {directory / pattern.format(name=name): _HERE / file for pattern, file in _FILES.items()}
+    _check_directory(directory)
+    _check_name(name)
+    if there := next((path for path in paths if path.exists()), None):
+        raise Unhostable(f"{there} exists and is not overwritten; choose another name or another --directory.")
+    _check_module(name)
+    for path, template in paths.items():
+        text = Template(template.read_text(encoding="utf-8")).substitute(name=name, title=class_name(name))
+        with path.open("x", encoding="utf-8") as file:  # never over a file that came meanwhile
+            file.write(text)
+    return list(paths)
+
+
+def _check_directory(directory: Path) -> None:
+    if not directory.is_dir():
+        raise Unhostable(f"{directory} is no directory; make it first, or name another with --directory.")
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise Unhostable(
+            f"{name!r} cannot name a module and an environment; use up to 60 lower-case letters, digits and '_', "
+            "a letter first and no word of Python's own."
+        )
+    if name in RESERVED_NAMES:
+        raise Unhostable(f"{name!r} is reserved: a page or a path of the protocol has that address; choose another.")
+
+
+def _check_module(name: str) -> None:
+    """A module that is found earlier would be served in its place."""
+    if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
+        raise Unhostable(f"A Python module named {name!r} exists already and would be imported; choose another name.")

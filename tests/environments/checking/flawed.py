@@ -1,0 +1,331 @@
+"""One environment without a flaw, and many with one each. Served as `tests.environments.checking.flawed:Name`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import threading
+import time
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from environments import (
+    Blocks,
+    Environment,
+    GroupCandidate,
+    GroupScore,
+    ImageBlock,
+    JSONObject,
+    Split,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
+
+
+class Step(BaseModel):
+    """Nothing that stands in a prompt by chance."""
+
+    direction: Literal["north", "south"]
+    times: int = Field(default=1, ge=1, le=3)
+
+
+class Loose(BaseModel):
+    model_config = {"json_schema_extra": {"properties": {"text": {"type": "string"}}, "required": ["text"]}}
+    text: Any = ""
+
+
+class Number(BaseModel):
+    number: int
+
+    def model_post_init(self, context: Any) -> None:
+        raise ValueError("never good enough")
+
+
+class Task(BaseModel):
+    place: int
+
+
+def told(text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any) -> ToolOutput:
+    return ToolOutput(blocks=[TextBlock(text=text)], reward=reward, finished=finished, metadata=metadata or None)
+
+
+class Sound(Environment):
+    """Walk to place 5 or below 0. Task: `place`."""
+
+    task_schema: ClassVar[Any] = Task
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.place = int(task_spec["place"])
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        return ["train", "test"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": place} for place in {"train": (1, 2, 3), "test": (4,)}[split]]
+
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text=f"You are at place {self.place}.")]
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Go some places on."""
+        self.place += params.times if params.direction == "north" else -params.times
+        is_over = not 0 <= self.place < 5
+        return told(f"You are at place {self.place}.", float(self.place >= 5) if is_over else 0.0, finished=is_over)
+
+
+class Procedural(Sound):
+    """Asked for each task, of which it has very many."""
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        raise NotImplementedError
+
+    @classmethod
+    async def num_tasks(cls, split: str) -> int:
+        return 1_000_000
+
+    @classmethod
+    async def get_task(cls, split: str, index: int) -> JSONObject:
+        if not 0 <= index < 1_000_000:
+            raise IndexError(index)
+        return {"place": index % 5}
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+class Shuffled(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return random.SystemRandom().sample([{"place": place} for place in range(200)], 200)
+
+
+class OfASet(Sound):
+    """The order of a set of strings is another in every process."""
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": int(place)} for place in {str(number) for number in range(50)}]
+
+
+class Repeating(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": 1}, {"place": 2}, {"place": 1}]
+
+
+class Miscounting(Procedural):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": 1}]
+
+    @classmethod
+    async def num_tasks(cls, split: str) -> int:
+        return 2
+
+
+class Unkept(Sound):
+    task_schema = {"type": "object", "properties": {"place": {"type": "integer", "maximum": 2}}}
+
+
+class NotJson(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": float("nan")}]
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+class Silent(Sound):
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text=" ")]
+
+
+class Telling(Sound):
+    hidden_fields = ("place",)
+
+
+class Changing(Sound):
+    numbers = count()
+
+    def get_prompt(self) -> Blocks:
+        return [TextBlock(text=f"Session {next(self.numbers)}.")]
+
+
+class WrongImage(Sound):
+    def get_prompt(self) -> Blocks:
+        return [ImageBlock(data="R0lGODlh", mimeType="image/png")]
+
+
+class NeedsSecret(Sound):
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.key = secrets["API_KEY"]
+
+
+# --- play ------------------------------------------------------------------------------------------------------------
+
+
+class Crashing(Sound):
+    @tool
+    def jump(self, params: Step) -> ToolOutput:
+        """Jump."""
+        raise KeyError("legs")
+
+
+class Unfinished(Sound):
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Go on for ever."""
+        return told("On and on.", 0.1)
+
+
+class Overpaid(Sound):
+    reward_range = (0.0, 1.0)
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Get rich."""
+        return told("Here.", 7.0, finished=True)
+
+
+class NoNumber(Sound):
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Divide by nothing."""
+        return told("Oh.", float("nan"), finished=True)
+
+
+class ShortOfScores(Sound):
+    def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[GroupScore | float]:
+        return [1.0]
+
+
+class Gullible(Sound):
+    """Its schema forbids what its model takes."""
+
+    @tool
+    def say(self, params: Loose) -> ToolOutput:
+        """Say it."""
+        return told("Said.")
+
+
+class Picky(Sound):
+    """Its model refuses what its schema allows."""
+
+    @tool
+    def give(self, params: Number) -> ToolOutput:
+        """Give a number."""
+        raise ToolError("unreachable")
+
+
+class Unmarked(Sound):
+    @tool
+    def forgotten(self, params: Step):  # type: ignore[no-untyped-def]
+        """Lacks what it returns."""
+        return told("never")
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+class Random(Sound):
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Land somewhere."""
+        return told(f"Place {random.SystemRandom().random()}.")
+
+
+class Shared(Sound):
+    """Keeps the place on the class; played one by one nobody notices."""
+
+    shared: ClassVar[int] = 0
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        type(self).shared = 0
+
+    @tool
+    async def step(self, params: Step) -> ToolOutput:
+        """Go on."""
+        type(self).shared += 1
+        await asyncio.sleep(0)
+        return told(f"You are at {self.shared}.")
+
+
+class Teardown(Sound):
+    """Tears down what only setup makes, and only once."""
+
+    def setup(self) -> None:
+        self.lock: Any = threading.Lock()
+
+    def teardown(self) -> None:
+        self.lock.acquire(blocking=False)
+        del self.lock
+
+
+class BadTeardown(Sound):
+    def teardown(self) -> None:
+        raise RuntimeError("the door is stuck")
+
+
+class Blocking(Sound):
+    @tool
+    async def step(self, params: Step) -> ToolOutput:
+        """Think for long without awaiting."""
+        time.sleep(0.3)  # noqa: ASYNC251
+        return told("Done.", 1.0, finished=True)
+
+
+# --- that hang, for processes of their own ---------------------------------------------------------------------------
+
+
+class HangingTool(Sound):
+    @tool
+    def wait(self) -> ToolOutput:
+        """Wait for ever in a thread."""
+        threading.Event().wait()
+        return told("never")
+
+
+class HangingConstructor(Sound):
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        threading.Event().wait()
+
+
+class HoldingLoop(Sound):
+    @tool
+    async def step(self, params: Step) -> ToolOutput:
+        """Block the loop for ever."""
+        threading.Event().wait()
+        return told("never")
+
+
+class HoldingPython(Sound):
+    @tool
+    def backtrack(self) -> ToolOutput:
+        """Match for ever, in C code that lets no other thread run."""
+        re.match("(a+)+$", "a" * 60 + "b")
+        return told("never")
+
+
+class HangingExecutor(Sound):
+    """Leaves a thread behind that Python waits for at its exit."""
+
+    @tool
+    async def wait(self) -> ToolOutput:
+        """Wait for ever in the default executor."""
+        await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+        return told("never")

@@ -1,0 +1,101 @@
+"""The command: what it prints, its exit status, and that it ends whatever the environment does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+ROOT = Path(__file__).resolve().parents[3]
+FLAWED = "tests.environments.checking.flawed"
+
+
+def _status(*args: str) -> int:
+    """Exit status of the command in this process."""
+    try:
+        call_command("check_environment", "--timeout", "30", *args)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def _run(*args: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a shell runs it."""
+    command = [sys.executable, "manage.py", "check_environment", *args]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def _report(done: subprocess.CompletedProcess[str]) -> Any:
+    return json.loads(done.stdout)
+
+
+def test_a_sound_environment_is_status_0_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status(f"{FLAWED}:Sound", "--strict") == 0
+    assert "Every prompt has text or an image." in capsys.readouterr().out
+
+
+def test_a_failed_check_is_status_1() -> None:
+    assert _status(f"{FLAWED}:Overpaid") == 1
+
+
+def test_a_warning_is_status_1_only_when_strict() -> None:
+    assert _status(f"{FLAWED}:Repeating") == 0
+    assert _status(f"{FLAWED}:Repeating", "--strict") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([], "one of the two"),
+        (["a:B", "--url", "http://127.0.0.1:1"], "one of the two"),
+        (["no_such_module:Env"], "cannot be imported"),
+        ([f"{FLAWED}:Nowhere"], "has no class"),
+        (["--url", "http://127.0.0.1:1"], "The server cannot be checked"),
+        (["--url", "ftp://example.org"], "is no address of a server"),
+    ],
+)
+def test_nothing_to_check_is_status_2_and_a_sentence(
+    capsys: pytest.CaptureFixture[str], args: list[str], words: str
+) -> None:
+    assert _status(*args) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    _status(f"{FLAWED}:Repeating", "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["passed"], report["counts"]["warning"]) == (True, 3)
+    assert set(report["findings"][0]) == {"subject", "check", "result", "sentence"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("HangingTool", "Tool 'wait' in"),
+        ("HangingConstructor", "Constructing HangingConstructor for train[0] took over 2 s"),
+        ("HoldingLoop", "HoldingLoop.step (flawed.py, line"),
+        ("HangingExecutor", "Tool 'wait' in"),
+    ],
+)
+def test_code_that_hangs_is_named_and_left_behind(name: str, words: str) -> None:
+    done = _run(f"{FLAWED}:{name}", "--timeout", "2", "--json")
+    assert done.returncode == 1
+    failed = [one["sentence"] for one in _report(done)["findings"] if one["result"] == "failed"]
+    assert [sentence for sentence in failed if words in sentence]
+
+
+def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
+    done = _run(f"{FLAWED}:HoldingPython", "--timeout", "1")
+    assert done.returncode == 1
+    assert "in backtrack" in done.stderr
+
+
+def test_it_needs_no_database(server_environment: dict[str, str]) -> None:
+    command = [sys.executable, "manage.py", "check_environment", f"{FLAWED}:Sound"]
+    unreachable = {**server_environment, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    assert subprocess.run(command, cwd=ROOT, env=unreachable, capture_output=True, check=False).returncode == 0

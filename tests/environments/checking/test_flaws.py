@@ -1,0 +1,96 @@
+"""Each flaw is found by the check that is meant for it, with a sentence that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.conf import settings
+
+from environments.checking.bench import Options
+from environments.checking.checker import check_class
+from environments.checking.report import Finding, Report
+
+FLAWS = [
+    ("Shuffled", "tasks", "same order again", "failed", "first at index"),
+    ("OfASet", "tasks", "same in every process", "failed", "Split 'train' differs between two processes"),
+    ("Repeating", "tasks", "no duplicates", "warning", "first at index 2"),
+    ("Repeating", "tasks", "separate splits", "warning", "share 2 tasks"),
+    ("Miscounting", "tasks", "count and index", "failed", "counts 2 tasks and lists 1"),
+    ("Unkept", "tasks", "task schema", "failed", "Task train[2] does not keep task_schema: $.place"),
+    ("NotJson", "tasks", "listings", "failed", "task 0"),
+    ("Silent", "prompts", "prompts", "failed", "is empty"),
+    ("Telling", "prompts", "no answers", "failed", "says the task's 'place'"),
+    ("Changing", "prompts", "same prompt again", "warning", "differs in a second session"),
+    ("WrongImage", "prompts", "prompts", "failed", "says image/png"),
+    ("NeedsSecret", "prompts", "sessions open", "failed", "KeyError: 'API_KEY'"),
+    ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
+    ("Unfinished", "rewards", "range", "warning", "declares no reward_range"),
+    ("Overpaid", "rewards", "range", "failed", "returned 7"),
+    ("NoNumber", "play", "nothing lost in JSON", "failed", "the reward nan"),
+    ("NoNumber", "play", "the end is rewarded", "warning", "without any reward"),
+    ("ShortOfScores", "play", "groups are scored", "failed", "1 scores for 2 candidates"),
+    ("Gullible", "play", "bad inputs are refused", "warning", "'say'"),
+    ("Picky", "play", "inputs accepted", "warning", "'give' refused all"),
+    ("Unmarked", "tools", "marked methods", "warning", "lacks `-> ToolOutput`"),
+    ("Random", "sessions", "same again", "warning", "'step', had another result"),
+    ("Shared", "sessions", "side by side", "failed", "they share state"),
+    ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
+    ("Teardown", "teardown", "twice", "warning", "AttributeError"),
+    ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
+    ("Blocking", "event loop", "never held", "warning", "Blocking.step (flawed.py"),
+]
+
+
+@pytest.fixture(scope="module")
+def report_of() -> Callable[[str], Report]:
+    reports: dict[str, Report] = {}
+
+    def checked(name: str) -> Report:
+        if name not in reports:
+            reports[name] = check_class(f"tests.environments.checking.flawed:{name}", Options(timeout_seconds=30))
+        return reports[name]
+
+    return checked
+
+
+@pytest.mark.parametrize(("name", "subject", "check", "result", "words"), FLAWS)
+def test_a_flaw_is_found(
+    report_of: Callable[[str], Report], name: str, subject: str, check: str, result: str, words: str
+) -> None:
+    found = _finding(report_of(name), subject, check)
+    assert found.result == result
+    assert words in found.sentence
+
+
+@pytest.mark.parametrize("name", ["Sound", "Procedural"])
+def test_without_a_flaw_nothing_is_warned_of(report_of: Callable[[str], Report], name: str) -> None:
+    assert _problems(report_of(name)) == []
+
+
+def test_secrets_that_are_given_open_sessions_and_their_need_is_told() -> None:
+    options = Options(secrets={"API_KEY": "k"}, timeout_seconds=30)
+    report = check_class("tests.environments.checking.flawed:NeedsSecret", options)
+    assert "Without secrets no session opens" in _finding(report, "sessions", "opens without secrets").sentence
+
+
+def test_the_same_seed_plays_the_same() -> None:
+    name = "tests.environments.checking.flawed:Sound"
+    one, other = (check_class(name, Options(seed=7, timeout_seconds=30)) for _ in range(2))
+    assert one.findings == other.findings
+
+
+@pytest.mark.parametrize("name", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
+def test_bundled_environments_pass_without_a_warning(name: str) -> None:
+    report = check_class(name, Options(timeout_seconds=30))
+    told = [one for one in report.findings if one.result in ("failed", "warning")]
+    assert [one.sentence for one in told if one.check != "available"] == []  # some need a sandbox that may be missing
+
+
+def _finding(report: Report, subject: str, check: str) -> Finding:
+    [found] = [one for one in report.findings if (one.subject, one.check) == (subject, check)]
+    return found
+
+
+def _problems(report: Report) -> list[str]:
+    return [one.sentence for one in report.findings if one.result in ("failed", "warning")]

@@ -1,0 +1,147 @@
+"""Servers in any language: ours and both reference servers pass, and one that breaks the protocol is found out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from environments.checking.bench import Options
+from environments.checking.checker import check_server
+from environments.checking.protocol import Unreachable
+from environments.checking.report import Report
+from tests.server import LiveServer, free_port
+
+ROOT = Path(__file__).resolve().parents[3]
+OPTIONS = Options(episodes=3, steps=10, timeout_seconds=30)
+REFERENCES = {
+    "ors": "from ors import Server; from tests.envs_ors import OrsTaskTools as Env",
+    "openreward": "from openreward.environments import Server; from tests.envs_openreward import OrwTerminal as Env",
+}
+
+
+@contextlib.contextmanager
+def _reference(sdk: str) -> Iterator[str]:
+    """URL of the SDK's own server in a process of its own."""
+    port = free_port()
+    code = f"{REFERENCES[sdk]}; Server([Env]).run(host='127.0.0.1', port={port})"
+    environment = {**os.environ, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/health")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{url} did not answer")
+
+
+@pytest.mark.parametrize("sdk", REFERENCES)
+def test_a_reference_server_passes(sdk: str) -> None:
+    with _reference(sdk) as url:
+        assert _failed(check_server(url, None, "", OPTIONS)) == []
+
+
+def test_this_server_passes_with_a_key() -> None:
+    settings = {"ORSWEB_API_KEYS": "agent:a-secret-key-of-many-letters"}
+    classes = ["tests.environments.checking.flawed:Procedural", "tests.environments.checking.flawed:Sound"]
+    with LiveServer(*classes, env=settings) as server:
+        report = check_server(server.url, "sound", "a-secret-key-of-many-letters", OPTIONS)
+        assert _failed(report) == []
+        assert report.count("warning") == 0
+        assert _failed(check_server(server.url, "Procedural", "a-secret-key-of-many-letters", OPTIONS)) == []
+        with pytest.raises(Unreachable, match="401"):
+            check_server(server.url, None, "", OPTIONS)
+        with pytest.raises(Unreachable, match="no environment 'unknown'; it has 'procedural', 'sound'"):
+            check_server(server.url, "unknown", "a-secret-key-of-many-letters", OPTIONS)
+
+
+# --- a server that errs ----------------------------------------------------------------------------------------------
+
+
+class _Careless(BaseHTTPRequestHandler):
+    """Knows the paths and little of the rules: NaN, an odd tool, no status but 200, a stream without an id."""
+
+    answers: ClassVar[dict[str, Any]] = {
+        "/health": {"status": "ok"},
+        "/list_environments": ["careless"],
+        "/careless/tools": {"tools": [{"name": "say it", "description": "", "input_schema": None, "cost": 1}]},
+        "/careless/task_tools": {"tools": [{"name": "say it", "description": "", "input_schema": None}]},
+        "/careless/splits": [{"name": "train", "type": "train"}],
+        "/careless/tasks": {"tasks": [{"id": 1}, {"id": 2}]},
+        "/careless/num_tasks": {"num_tasks": 2},
+        "/careless/task": {"task": {"id": 1}},
+        "/careless/task_range": {"tasks": [{"id": float("nan")}]},
+        "/careless/prompt": [{"type": "text", "text": "Say it.", "detail": None}],
+        "/create_session": {"sid": "one-for-all"},
+    }
+
+    def do_GET(self) -> None:
+        is_call = self.path == "/careless/call"
+        content = json.dumps(self.answers.get(self.path, {})).encode()
+        if is_call:
+            content = b'event: end\ndata: {"ok":true,"output":{"blocks":[{"type":"text","text":"x"}]}}\n\n'
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream" if is_call else "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def careless() -> Iterator[Report]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Careless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield check_server(f"http://127.0.0.1:{server.server_port}", None, "", OPTIONS)
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("subject", "check", "result", "words"),
+    [
+        ("tools", "listing", "failed", "cost"),
+        ("tasks", "count and index", "failed", "NaN is no JSON"),
+        ("play", "unknown tool", "failed", "does not exist was answered"),
+        ("protocol", "keys of a tool", "failed", "clients take exactly"),
+        ("protocol", "keys of an output", "failed", "lacks ['finished', 'metadata', 'reward']"),
+        ("protocol", "refusals", "failed", "POST /careless/call for a call without a session was answered with 200"),
+        ("protocol", "create by index", "failed", "POST /create told {}"),
+        ("protocol", "one session an id", "failed", "answer 400"),
+        ("protocol", "stream", "failed", "The events of a call are ['end']"),
+    ],
+)
+def test_what_breaks_the_protocol_is_told(careless: Report, subject: str, check: str, result: str, words: str) -> None:
+    [found] = [one for one in careless.findings if (one.subject, one.check) == (subject, check)]
+    assert found.result == result
+    assert words in found.sentence
+
+
+def _failed(report: Report) -> list[str]:
+    return [one.sentence for one in report.findings if one.result == "failed"]

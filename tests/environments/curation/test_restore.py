@@ -1,0 +1,162 @@
+"""Restore: every kind of revision can be put back."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.changes import FrozenSplit, freeze
+from environments.curation.edit import Edit
+from environments.curation.errors import Refused
+from environments.curation.membership import MoveToSplit, RemoveFromSplit, SaveAsSplit
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.restore import Restore
+from environments.curation.selection import Selection
+from environments.curation.splits import DeleteSplit
+from environments.curation.tags import AddTags, RemoveTags
+from environments.models import Task, TaskRevision, TaskTag
+from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.stored import NOW, make_environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def revision() -> int:
+    return TaskRevision.objects.latest("id").pk
+
+
+def restore(change: int) -> int | None:
+    return Restore(change, "as before").apply("bob").task
+
+
+def edit(task: int, name: str) -> int:
+    outcome = Edit(task, f'{{"n": "{name}"}}', revision() if TaskRevision.objects.exists() else 0).apply(AUTHOR)
+    return outcome.task or 0
+
+
+def test_it_puts_back_the_content_before_an_edit() -> None:
+    one, two = make_tasks(2)
+    split = split_of(one, two)
+    new = edit(one, "new")
+    assert restore(revision()) == one
+    assert served(split) == [one, two]
+    last = TaskRevision.objects.latest("id")
+    assert (last.kind, last.task_id, last.successor_id, last.author) == ("restore", new, one, "bob")
+
+
+def test_it_puts_back_content_however_often_it_was_edited_since() -> None:
+    [one] = make_tasks(1)
+    split = split_of(one)
+    second = edit(one, "second")
+    first_edit = revision()
+    third = edit(second, "third")
+    assert third != second
+    restore(first_edit)
+    assert served(split) == [one]
+
+
+def test_it_puts_back_a_restored_content() -> None:
+    [one] = make_tasks(1)
+    split = split_of(one)
+    new = edit(one, "new")
+    restore(revision())
+    assert restore(revision()) == new
+    assert served(split) == [new]
+
+
+def test_it_leaves_a_frozen_split_as_it_is() -> None:
+    [one] = make_tasks(1)
+    frozen = split_of(one, name="held-out")
+    new = edit(one, "new")
+    freeze(frozen)
+    plan = Restore(revision()).plan()
+    assert plan.sentences[0].startswith("Split 'held-out' is frozen")
+    restore(revision())
+    assert served(frozen) == [new]
+
+
+def test_it_releases_what_was_quarantined_and_the_other_way_round() -> None:
+    [one] = make_tasks(1)
+    split = split_of(one)
+    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    restore(revision())
+    assert served(split) == [one]
+    restore(revision())
+    assert served(split) == []
+    assert Task.objects.get().reason == "wrong"
+
+
+def test_it_puts_back_the_reason_of_a_released_task() -> None:
+    make_tasks(1)
+    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    Release(Selection()).apply(AUTHOR)
+    restore(revision())
+    assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "wrong")
+
+
+def test_it_puts_back_tags() -> None:
+    make_tasks(1)
+    AddTags(Selection(), ("a", "b")).apply(AUTHOR)
+    RemoveTags(Selection(), ("b",)).apply(AUTHOR)
+    AddTags(Selection(), ("c",)).apply(AUTHOR)
+    assert Restore(revision()).plan().sentences == ("Its tags will be: “a”.",)
+    restore(revision())
+    assert list(TaskTag.objects.values_list("name", flat=True)) == ["a"]
+
+
+def test_it_puts_back_splits() -> None:
+    one, two = make_tasks(2)
+    train, hard = split_of(one, two), split_of(name="hard")
+    MoveToSplit(Selection(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
+    assert Restore(revision()).plan().sentences == (
+        "It will stand at the end of split 'train' again.",
+        "It will be taken out of split 'hard'.",
+    )
+    restore(revision())
+    assert (served(train), served(hard)) == ([two, one], [])
+
+
+@pytest.mark.parametrize("kind", ["edit", "quarantine", "tag", "splits"])
+def test_it_refuses_what_was_put_back_already(kind: str) -> None:
+    [one] = make_tasks(1)
+    split = split_of(one)
+    actions = {
+        "edit": Edit(one, '{"n": 9}', 0),
+        "quarantine": Quarantine(Selection(), "wrong"),
+        "tag": AddTags(Selection(), ("a",)),
+        "splits": RemoveFromSplit(Selection(), split.pk),
+    }
+    actions[kind].apply(AUTHOR)
+    change = revision()
+    restore(change)
+    for refused in (Restore(change).plan, lambda: restore(change)):
+        with pytest.raises(Refused, match="nothing is to be put back"):
+            refused()
+
+
+def test_it_refuses_to_change_a_frozen_split() -> None:
+    [one] = make_tasks(1)
+    split = split_of(one)
+    RemoveFromSplit(Selection(), split.pk).apply(AUTHOR)
+    freeze(split)
+    with pytest.raises(FrozenSplit):
+        restore(revision())
+
+
+def test_it_refuses_when_the_split_is_gone() -> None:
+    make_tasks(1)
+    outcome = SaveAsSplit(Selection(make_environment().pk), "new", "train").apply(AUTHOR)
+    change = revision()
+    DeleteSplit(outcome.split or 0).apply(AUTHOR)
+    with pytest.raises(Refused, match="or they are gone"):
+        restore(change)
+
+
+def test_it_refuses_what_the_class_did_and_what_does_not_exist() -> None:
+    [one] = make_tasks(1)
+    sync = TaskRevision.objects.create(
+        task_id=one, kind="sync", change="x", author="sync", before="{}", after='{"dropped": true}', created=NOW
+    )
+    with pytest.raises(Refused, match="what the class did"):
+        restore(sync.pk)
+    with pytest.raises(Refused, match="does not exist"):
+        restore(0)

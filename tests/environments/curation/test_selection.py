@@ -1,0 +1,201 @@
+"""Selection: what each filter means, walked in batches and taken as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from environments.curation import selection
+from environments.curation.selection import Selection
+from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
+from tests.environments.curation.tasks import make_tasks
+from tests.stored import make_environment, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def chosen(wanted: Selection) -> list[int]:
+    """What its batches hold, which has to be what its condition and `all_ids` say."""
+    found, batch = list[int](), wanted.batch(limit=3)
+    found += batch.ids
+    while not batch.is_last:
+        batch = wanted.batch(batch.last, limit=3)
+        found += batch.ids
+    assert sorted(set(found)) == sorted(Task.objects.filter(wanted.condition()).values_list("pk", flat=True))
+    assert sorted(set(found)) == sorted(wanted.all_ids())
+    return found
+
+
+def attempted(task: int, attempts: int, rate: float) -> None:
+    values: dict[str, Any] = {"scored": attempts, "successes": round(attempts * rate), "return_total": 0.0}
+    environment = Task.objects.get(pk=task).environment
+    TaskStatistics.objects.create(
+        task_id=task, environment=environment, by="all", attempts=attempts, rate=rate, **values
+    )
+
+
+def test_it_chooses_everything_newest_first() -> None:
+    tasks = make_tasks(8)
+    assert chosen(Selection()) == tasks[::-1]
+
+
+def test_it_keeps_to_an_environment() -> None:
+    make_tasks(2, environment=make_environment("guess"))
+    tasks = make_tasks(4)
+    assert chosen(Selection(environment=make_environment().pk)) == tasks[::-1]
+
+
+def test_it_goes_along_a_split_in_its_order() -> None:
+    tasks = [Task.objects.get(pk=pk) for pk in make_tasks(7)]
+    split = make_split(*tasks[2:][::-1], tasks[3])
+    wanted = Selection(environment=split.environment_id, split=split.pk)
+    assert chosen(wanted) == [task.pk for task in [*tasks[2:][::-1], tasks[3]]]
+    assert wanted.batch(limit=2).positions == (0, 1)
+    assert list(wanted.all_ids()) == [task.pk for task in tasks[2:][::-1]]
+
+
+def test_it_sees_a_split_at_its_present_version() -> None:
+    split = make_split(*(make_task() for _ in range(4)))
+    Split.objects.update(version=5)
+    first, second, third, hidden = split.entries.all()
+    SplitEntry.objects.filter(pk=first.pk).update(until=5)
+    SplitEntry.objects.filter(pk=second.pk).update(until=6)
+    SplitEntry.objects.filter(pk=third.pk).update(since=6)
+    SplitEntry.objects.filter(pk=hidden.pk).update(is_hidden=True)
+    assert chosen(Selection(split=split.pk)) == [second.task_id, hidden.task_id]
+
+
+def test_it_finds_nothing_in_a_split_of_another_environment() -> None:
+    split = make_split(make_task())
+    assert chosen(Selection(environment=make_environment("guess").pk, split=split.pk)) == []
+
+
+def test_it_chooses_by_tag() -> None:
+    tasks = make_tasks(6)
+    TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[1:5])
+    TaskTag.objects.create(task_id=tasks[0], name="harder")
+    assert chosen(Selection(tag="hard")) == tasks[1:5][::-1]
+    assert chosen(Selection(tag="ha\0rd")) == []
+
+
+@pytest.mark.parametrize("environment", [True, False])
+def test_it_chooses_by_state(environment: bool) -> None:
+    tasks = make_tasks(5)
+    Task.objects.filter(pk__in=tasks[:2]).update(state="quarantined")
+    within = make_environment().pk if environment else None
+    assert chosen(Selection(environment=within, state="quarantined")) == tasks[:2][::-1]
+    assert chosen(Selection(environment=within, state="active")) == tasks[2:][::-1]
+
+
+@pytest.mark.parametrize("source", ["code", "import", "edit", "played"])
+def test_it_chooses_by_source(source: str) -> None:
+    by_source = {name: make_tasks(4, 10 * n, source=name) for n, (name, _) in enumerate(Task.SOURCES)}
+    assert chosen(Selection(source=source)) == by_source[source][::-1]
+
+
+@pytest.mark.parametrize("environment", [True, False])
+def test_it_chooses_what_the_code_dropped(environment: bool) -> None:
+    tasks = make_tasks(5, source="code")
+    Task.objects.filter(pk__in=tasks[3:]).update(dropped=timezone.now())
+    assert chosen(Selection(make_environment().pk if environment else None, source="dropped")) == tasks[3:][::-1]
+
+
+@pytest.mark.parametrize("within", [True, False])
+@pytest.mark.parametrize(
+    ("bucket", "expected"), [("unseen", [0]), ("hopeless", [1]), ("learnable", [3, 2, 5]), ("saturated", [4])]
+)
+def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) -> None:
+    tasks = make_tasks(6)
+    for task, (attempts, rate) in zip(tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.0)], strict=True):
+        attempted(task, attempts, rate)
+    TaskStatistics.objects.filter(task=tasks[5]).update(rate=0.25)
+    found = chosen(Selection(make_environment().pk if within else None, bucket=bucket))
+    assert sorted(found) == sorted(tasks[n] for n in expected)
+
+
+def test_it_lists_a_bucket_by_falling_rate_and_then_newest_first() -> None:
+    tasks = make_tasks(5)
+    for task, rate in zip(tasks, [0.5, 0.25, 0.5, 0.1, 0.5], strict=True):
+        attempted(task, 20, rate)
+    wanted = Selection(environment=make_environment().pk, bucket="learnable")
+    assert chosen(wanted) == [tasks[n] for n in (4, 2, 0, 1, 3)]
+
+
+@pytest.mark.parametrize("search", ["Größe", "\\u00f6\\u00DF", "A GR", '"name": "A', "100%_\\\\", "\udc00", "\0"])
+def test_it_searches_the_spec_as_written_and_as_escaped(search: str) -> None:
+    escaped = make_task({"name": "A größe \udc00 \0 100%_\\"})
+    written = make_task({"name": "b"})
+    Task.objects.filter(pk=written.pk).update(spec='{"name": "A Größe", "of": "100%_\\\\"}')
+    make_task({"name": "something else, 1000"})
+    found = chosen(Selection(search=search))
+    assert found
+    assert set(found) <= {escaped.pk, written.pk}
+
+
+def test_it_joins_all_its_filters() -> None:
+    tasks = make_tasks(20)
+    split = make_split(*Task.objects.filter(pk__in=tasks[5:]).order_by("-pk"))
+    TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[:15])
+    Task.objects.filter(pk__in=tasks[10:]).update(state="quarantined")
+    wanted = Selection(make_environment().pk, split.pk, tag="hard", state="quarantined", search='"n": 1')
+    assert chosen(wanted) == tasks[10:15][::-1]
+
+
+def test_it_narrows_only_by_filters_that_leave_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "FEW", 2)
+    tasks = make_tasks(9)
+    split = make_split(*Task.objects.filter(pk__in=tasks).order_by("pk"))
+    TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[2:])
+    assert chosen(Selection(split=split.pk, tag="hard")) == tasks[2:]
+
+
+def test_it_goes_back_to_the_batch_before() -> None:
+    tasks = make_tasks(10)[::-1]
+    second = Selection().batch(Selection().batch(limit=3).last, limit=3)
+    assert second.ids == tuple(tasks[3:6])
+    first = Selection().batch(second.first, limit=3, backward=True)
+    assert (first.ids, first.is_last) == (tuple(tasks[:3]), True)
+
+
+def test_it_begins_at_the_beginning_with_a_cursor_that_is_none() -> None:
+    tasks = make_tasks(2)[::-1]
+    for cursor in ("x", "1,2", "[1]", "true", "1e999", "9" * 30, ""):
+        assert list(Selection().batch(cursor).ids) == tasks
+
+
+def test_it_stops_when_its_time_is_over_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "CHUNKS", (4,))
+    tasks = make_tasks(10)
+    wanted = Selection(search='"n": 3')
+    first = wanted.batch(seconds=0)
+    assert (first.ids, first.seen, first.is_last) == ((), 4, False)
+    second = wanted.batch(first.last, seconds=0)
+    assert second.ids == (tasks[3],)
+
+
+def test_it_counts_up_to_a_limit() -> None:
+    make_tasks(5)
+    assert Selection().count(5) == selection.Count(5, True)
+    assert Selection().count(4) == selection.Count(4, False)
+
+
+@pytest.mark.parametrize("text", ["nothing", '"n": 1'])
+def test_it_survives_the_way_through_a_url(text: str) -> None:
+    wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, (5, 6))
+    assert Selection.parse(wanted.values()) == wanted
+    assert Selection.parse({}) == Selection()
+
+
+def test_it_takes_what_it_cannot_read_for_not_given() -> None:
+    odd = {"environment": "x", "split": "-1", "state": "lost", "source": "?", "bucket": "full", "ids": "1,b,,9" * 9}
+    assert Selection.parse(odd).values().keys() <= {"ids"}
+
+
+@pytest.mark.parametrize("count", [10, 2500])
+def test_it_asks_as_little_of_many_tasks_as_of_few(count: int, django_assert_max_num_queries: Any) -> None:
+    make_tasks(count)
+    environment = make_environment().pk
+    with django_assert_max_num_queries(2):
+        assert len(Selection(environment=environment).batch(limit=10).ids) == 10

@@ -1,0 +1,117 @@
+"""Freezing, unfreezing and deleting splits."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from environments.changes import BATCH, FrozenSplit
+from environments.curation.errors import Refused
+from environments.curation.membership import SaveAsSplit
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.selection import Selection
+from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
+from environments.errors import InvalidSplit
+from environments.models import Split, SplitEntry, Task
+from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.stored import make_environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def saved(name: str = "new") -> int:
+    outcome = SaveAsSplit(Selection(make_environment().pk), name, "train").apply(AUTHOR)
+    assert outcome.split is not None
+    return outcome.split
+
+
+def test_it_freezes_a_split_and_tells_its_hash() -> None:
+    split = split_of(*make_tasks(2))
+    outcome = FreezeSplit(split.pk).apply(AUTHOR)
+    hashes = Task.objects.order_by("pk").values_list("content_hash", flat=True)
+    digest = hashlib.sha256("".join(f"{content}\n" for content in hashes).encode()).hexdigest()
+    assert Split.objects.get().frozen_hash == digest
+    assert digest in outcome.sentence
+
+
+def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
+    one, two, three = make_tasks(3)
+    split = split_of(one, two, three)
+    Quarantine(Selection(ids=(three,)), "why").apply(AUTHOR)
+    FreezeSplit(split.pk).apply(AUTHOR)
+    Quarantine(Selection(ids=(one,)), "why").apply(AUTHOR)
+    Release(Selection(ids=(three,))).apply(AUTHOR)
+    assert served(split) == [one, two]
+    plan = UnfreezeSplit(split.pk).plan()
+    assert plan.sentences == ("2 tasks were quarantined or released meanwhile, which will take effect in it.",)
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    assert served(split) == [two, three]
+
+
+def test_it_unfreezes_without_a_change_of_content() -> None:
+    split = split_of(*make_tasks(2))
+    FreezeSplit(split.pk).apply(AUTHOR)
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    row = Split.objects.get()
+    assert (row.frozen, row.frozen_hash, row.version) == (None, "", 0)
+
+
+def test_it_freezes_once_and_unfreezes_once() -> None:
+    split = split_of(*make_tasks(1))
+    with pytest.raises(Refused, match="not frozen"):
+        UnfreezeSplit(split.pk).plan()
+    FreezeSplit(split.pk).apply(AUTHOR)
+    with pytest.raises(Refused, match="frozen already"):
+        FreezeSplit(split.pk).apply(AUTHOR)
+
+
+def test_it_deletes_a_curated_split_and_keeps_its_tasks() -> None:
+    make_tasks(2 * BATCH)
+    split = saved()
+    DeleteSplit(split).apply(AUTHOR)
+    with pytest.raises(InvalidSplit, match="Invalid split 'new'"):
+        served(split)
+    assert not existing_splits().exists()
+    assert not SplitEntry.objects.exists()
+    assert Task.objects.count() == 2 * BATCH
+
+
+def test_the_name_of_a_deleted_split_is_free_and_keeps_its_id() -> None:
+    tasks = make_tasks(2)
+    split = saved()
+    DeleteSplit(split).apply(AUTHOR)
+    version = Split.objects.get().version
+    assert saved() == split
+    assert served(split) == tasks
+    assert Split.objects.get().version > version
+
+
+def test_it_refuses_to_delete_what_the_class_declares() -> None:
+    split = split_of(*make_tasks(1))
+    with pytest.raises(Refused, match="declared by the class of 'math'"):
+        DeleteSplit(split.pk).apply(AUTHOR)
+
+
+def test_it_refuses_to_delete_a_frozen_split() -> None:
+    tasks = make_tasks(1)
+    split = saved()
+    FreezeSplit(split).apply(AUTHOR)
+    with pytest.raises(FrozenSplit, match="unfreeze it"):
+        DeleteSplit(split).apply(AUTHOR)
+    assert served(split) == tasks
+
+
+def test_it_plans_a_deletion() -> None:
+    make_tasks(3)
+    plan = DeleteSplit(saved()).plan()
+    assert (plan.title, plan.selected) == ("Delete split 'new'", 3)
+
+
+def test_it_refuses_a_split_that_is_gone() -> None:
+    make_tasks(1)
+    split = saved()
+    DeleteSplit(split).apply(AUTHOR)
+    for action in (DeleteSplit(split), FreezeSplit(split), UnfreezeSplit(split)):
+        with pytest.raises(Refused, match="does not exist any more"):
+            action.plan()
