@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -103,6 +103,7 @@ class SplitChange:
     def __enter__(self) -> SplitChange:
         """Raises: FrozenSplit, SplitBusy, SplitGone."""
         was_clean = self._claim()
+        self._kept = time.monotonic()
         self.split.refresh_from_db()
         self._next = self.split.version + 1
         if not was_clean:
@@ -142,11 +143,26 @@ class SplitChange:
 
     def replace(self, old: int, new: int) -> int:
         """`new` takes the places of `old`; where it stands in the split already, `old` just goes. Returns how many."""
-        places = list(self._open([old]))
-        kept = [] if self._open([new]).exists() else places
-        self._finish(places)
-        self._insert([(at.position, new, at.source_hash) for at in kept])
-        return len(places)
+        return self.replace_all({old: new})
+
+    def replace_all(self, tasks: Mapping[int, int]) -> int:
+        """As `replace`, for many: old -> new."""
+        replaced = 0
+        for batch in _batches(tasks.items()):
+            news = dict(batch)
+            places = list(self._open(news.keys()))
+            there = self._open(news.values()).values_list("task_id", flat=True)
+            heirs = {task: task for task in set(there) - news.keys()}  # new -> the one task that it takes over from
+            kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
+            self._finish(places)
+            self._insert([(at.position, news[at.task_id], at.source_hash) for at in kept])
+            replaced += len(places)
+        return replaced
+
+    def hold(self) -> None:
+        """Keep the claim while nothing is written; to be called more often than every CLAIM_SECONDS / 2."""
+        if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
+            self._keep_claim()
 
     def refresh(self, tasks: Iterable[int]) -> int:
         """Hide places of tasks that are quarantined now, show those of tasks that no longer are. Returns how many."""
@@ -260,6 +276,7 @@ class SplitChange:
 
     def _keep_claim(self) -> None:
         self._has_staged = True
+        self._kept = time.monotonic()
         if not self._row.filter(changing=self._token).update(changing_until=timezone.now() + _CLAIM):
             raise SplitBusy(self.split)
 

@@ -272,10 +272,16 @@ def object_json(value: Any) -> str:
 def parsed_json(content: bytes) -> Any:
     """Python's reading of JSON text in UTF-8, lone surrogates and NaN included. Raises: ValueError, RecursionError."""
     value = json.loads(content.decode("utf-8"))
+    check_depth(value)
+    return value
+
+
+def check_depth(value: Any) -> None:
+    """Raises: ValueError when parsed JSON is nested too deeply to be written again."""
     level = [value]
     for _ in range(MOST_DEPTH):
         if not (level := [child for item in level for child in _children(item)]):
-            return value
+            return
     raise ValueError(f"nested more than {MOST_DEPTH} deep")
 
 

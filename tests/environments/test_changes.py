@@ -273,3 +273,31 @@ def test_it_names_the_splits_that_a_task_stands_in() -> None:
     make_split(two, name="d")
     freeze(frozen)
     assert splits_of([one.pk]) == [first, second]
+
+
+def test_many_tasks_are_replaced_as_if_at_once() -> None:
+    one, two, three, four = make_tasks(4)
+    split = make_split(one, two, three)
+    with SplitChange(split) as change:
+        assert change.replace_all({one.pk: two.pk, two.pk: one.pk, three.pk: four.pk, four.pk: one.pk}) == 3
+        commit(change)
+    assert served(split) == [two.pk, one.pk, four.pk]
+
+
+def test_of_many_tasks_with_the_same_new_one_the_first_keeps_its_place() -> None:
+    one, two, three = make_tasks(3)
+    split = make_split(one, two)
+    with SplitChange(split) as change:
+        change.replace_all({one.pk: three.pk, two.pk: three.pk})
+        commit(change)
+    assert served(split) == [three.pk]
+
+
+def test_a_claim_is_held_through_a_pause_in_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = make_split(make_task())
+    with SplitChange(split) as change:
+        Split.objects.filter(pk=split.pk).update(changing_until=timezone.now() - timedelta(seconds=1))
+        monkeypatch.setattr(changes, "CLAIM_SECONDS", 0.0)
+        change.hold()
+        with pytest.raises(SplitBusy), SplitChange(split):
+            pass

@@ -1,4 +1,4 @@
-"""Admin of what can be played: environments with their splits and tools, and tasks. Read-only."""
+"""What the admin's pages share: rows that people look at, and filters as chips. Driven by django-unfold's admin."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from django.utils.text import Truncator
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
-from environments import wiring
-from environments.models import Environment, Task
-from environments.parts import ToolPart, fields, tools
+from environments.models import Environment
 
-_SUMMARY_CHARACTERS = 140
+SUMMARY_CHARACTERS = 140
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
@@ -90,50 +85,11 @@ class EnvironmentFilter(ChipFilter):
         return queryset.filter(environment=int(chosen)) if chosen.isdecimal() else queryset
 
 
-def summary_of(environment: Environment) -> str:
-    """The first line of its description."""
-    return Truncator(environment.description.strip().partition("\n")[0]).chars(_SUMMARY_CHARACTERS)
+OPERATOR = "local operator"
+"""The account of whoever reaches a server without accounts (`orsweb.access`)."""
 
 
-def hosted_tools(name: str) -> list[ToolPart] | None:
-    """The class's tools; None where this process plays no class under `name`, or does not play yet."""
-    service = wiring.current()
-    hosted = service.registry.find(name) if service else None
-    return tools(hosted.tools_json) if hosted else None
-
-
-@admin.register(Environment)
-class EnvironmentAdmin(ReadOnlyAdmin):
-    page_template = "environments/environment.html"
-    list_display = ("name", "summary", "is_hosted", "class_path")
-    ordering = ("position", "name")
-    empty = "Environments appear here once a server has hosted them: manage.py serve module:Class"
-
-    @admin.display(description="what it is")
-    def summary(self, environment: Environment) -> str:
-        return summary_of(environment)
-
-    def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
-        return {"splits": list(row.splits.all()), "tools": hosted_tools(row.name)}
-
-
-@admin.register(Task)
-class TaskAdmin(ReadOnlyAdmin):
-    page_template = "environments/task.html"
-    list_display = ("name", "environment", "summary")
-    list_filter = (EnvironmentFilter,)
-    list_select_related = ("environment",)
-    ordering = ("-pk",)
-    empty = "Tasks appear here when a hosted class lists them, or when an agent plays one."
-
-    @admin.display(description="task")
-    def name(self, task: Task) -> str:
-        return task.content_hash[:8]
-
-    @admin.display(description="content")
-    def summary(self, task: Task) -> SafeString:
-        return format_html('<code class="summary">{}</code>', Truncator(task.spec).chars(_SUMMARY_CHARACTERS))
-
-    def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
-        entries = row.entries.select_related("split__environment").order_by("split", "position")[:20]
-        return {"spec": fields(row.spec), "entries": list(entries)}
+def author_of(request: HttpRequest) -> str:
+    """Who makes a change, as its revisions say."""
+    name = request.user.get_username()
+    return "operator" if name == OPERATOR else name

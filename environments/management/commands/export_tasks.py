@@ -1,0 +1,81 @@
+"""`manage.py export_tasks --environment NAME [--split NAME]`: tasks into a file, or to the standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from environments.buckets import BUCKETS
+from environments.curation.selection import SOURCES, STATES, Selection
+from environments.errors import OrsError
+from environments.models import Environment
+from environments.transfer.exporting import exported
+from environments.transfer.rows import TransferError
+from environments.transfer.source import FORMATS, format_of
+from environments.transfer.target import environment_named, nearest
+
+
+class Command(BaseCommand):
+    help = "Export tasks, of a split in its order, with what people said of them; import_tasks takes them back."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--environment", required=True, metavar="NAME")
+        parser.add_argument("--split", metavar="NAME", help="by default, all tasks of the environment")
+        parser.add_argument("--format", choices=FORMATS, help="by default, the output's ending, or jsonl")
+        parser.add_argument("--output", default="-", metavar="FILE", help="- is the standard output, the default")
+        parser.add_argument("--tag", default="", help="only tasks with this tag")
+        parser.add_argument("--state", default="", choices=STATES, help="only tasks in this state")
+        parser.add_argument("--source", default="", choices=SOURCES, help="only tasks that came from there")
+        parser.add_argument("--bucket", default="", choices=list(BUCKETS), help="only tasks that are played so")
+        parser.add_argument("--search", default="", help="only tasks whose spec has this text")
+        parser.add_argument("--plain", action="store_true", help="specs alone, without the reserved columns")
+
+    def handle(self, *args: Any, output: str, plain: bool, **options: Any) -> None:
+        try:
+            format = options["format"] or ("jsonl" if output == "-" else format_of(output))
+            pieces = exported(_selection(options), format, has_labels=not plain)
+            _write(pieces, output)
+        except OrsError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
+
+
+def _selection(options: dict[str, Any]) -> Selection:
+    """Raises: TransferError."""
+    environment = environment_named(options["environment"])
+    split = options["split"] and _split(environment, options["split"])
+    filters = {name: options[name] for name in ("tag", "state", "source", "bucket", "search")}
+    return Selection(environment=environment.pk, split=split, **filters)
+
+
+def _split(environment: Environment, name: str) -> int:
+    splits = dict(environment.splits.values_list("name", "pk"))
+    if name not in splits:
+        raise TransferError(
+            f"{environment.name!r} has no split {name[:60]!r}, but {', '.join(map(repr, splits)) or 'none'}."
+            f"{nearest(name, splits)}"
+        )
+    return splits[name]
+
+
+def _write(pieces: Iterable[bytes], output: str) -> None:
+    """A file is there when it is whole, or not at all."""
+    if output == "-":
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""Cells of a CSV file: texts that stand for JSON values, so that a task comes back as it went out.
+
+    an empty cell                                 the key is absent
+    a column that the schema makes a string       the text as it is
+    a column that the schema makes something else JSON: 3, true, ["a"], {"x": 1}
+    any other column                              JSON if every cell of the column is JSON, otherwise texts
+
+A text that would not come back as it is (empty, or itself JSON) is written as a JSON string, in quotes; so in every
+column a cell that is a JSON string in quotes means the text within.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from environments.errors import shorten
+from environments.transfer.rows import BadRow
+from environments.transfer.values import is_storable
+
+_SHOWN = 60
+
+
+class Kind(Enum):
+    TEXT = "text"
+    NULLABLE = "text or null"
+    JSON = "JSON"
+    OPEN = "whatever the cells are"
+
+
+def read(cell: str, kind: Kind, column: str) -> Any:
+    """The value of a cell that is not empty. Raises: BadRow."""
+    if kind is Kind.JSON:
+        try:
+            return _json(cell)
+        except (ValueError, RecursionError) as error:
+            raise BadRow(f"column {column!r} has {shorten(repr(cell), _SHOWN)}, which is not JSON") from error
+    if kind is Kind.NULLABLE and cell == "null":
+        return None
+    return _json(cell) if cell[0] == '"' and is_json(cell) else cell
+
+
+def write(value: Any, *, is_text: bool) -> str:
+    """The cell of a value in a column of texts (`is_text`), or of any values."""
+    if is_text and isinstance(value, str) and value and is_storable(value) and not is_json(value):
+        return value
+    written = json.dumps(value, ensure_ascii=False)
+    return written if is_storable(written) else json.dumps(value)
+
+
+def is_json(cell: str) -> bool:
+    if cell[:1] not in _STARTS:  # most texts, at a tenth of the cost
+        return False
+    try:
+        _json(cell)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+_STARTS = frozenset('"{[-0123456789tfn \t\r\n')
+
+
+def _json(cell: str) -> Any:
+    value = json.loads(cell, parse_constant=_refuse)
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError("beyond every number")
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def kind_of(schema: Mapping[str, Any], column: str) -> Kind:
+    """What a task schema says of a top-level key."""
+    types = _types(schema, schema.get("properties", {}).get(column))
+    if not types:
+        return Kind.OPEN
+    if types <= {"string", "null"}:
+        return Kind.TEXT if types == {"string"} else Kind.NULLABLE
+    return Kind.OPEN if "string" in types else Kind.JSON
+
+
+def _types(root: Mapping[str, Any], schema: Any, depth: int = 0) -> set[str]:
+    """JSON types that a subschema allows; empty: it does not say, or not simply."""
+    if not isinstance(schema, Mapping) or depth > 8:
+        return set()
+    if "$ref" in schema:
+        return _types(root, _resolved(root, schema["$ref"]), depth + 1)
+    if "type" in schema:
+        return {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
+    if "const" in schema or "enum" in schema:
+        return {_type(value) for value in schema.get("enum", [schema.get("const")])}
+    choices = [_types(root, choice, depth + 1) for key in ("anyOf", "oneOf") for choice in schema.get(key, ())]
+    return set().union(*choices) if all(choices) else set()
+
+
+def _resolved(root: Mapping[str, Any], reference: Any) -> Any:
+    at: Any = root
+    path: Iterable[str] = str(reference).removeprefix("#/").split("/")
+    for key in path:
+        at = at.get(key) if isinstance(at, Mapping) else None
+    return at
+
+
+def _type(value: Any) -> str:
+    return "string" if isinstance(value, str) else "null" if value is None else "other"

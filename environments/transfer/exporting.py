@@ -1,0 +1,123 @@
+"""Exporting: tasks into a file. Driven by `manage.py export_tasks` and the admin's export pages. Blocking.
+
+    for piece in exported(Selection(split=7), "jsonl"):
+        file.write(piece)
+
+JSONL and JSON hold the exact text of each spec. CSV and Parquet need to know their columns beforehand, so every task is
+read twice. What comes out can be imported again: every task is then a duplicate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, Q
+
+from environments.curation.selection import Selection
+from environments.models import Split, SplitEntry, Task, TaskTag
+from environments.transfer.columns import Survey
+from environments.transfer.reserved import escaped
+from environments.transfer.source import Format
+from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, Writer
+
+BATCH_TASKS = 250
+MEDIA_TYPES: dict[Format, str] = {
+    "jsonl": "application/jsonl",
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One task as it goes into a file."""
+
+    spec: str
+    """JSON text with keys as a file may have them."""
+    labels: dict[str, Any]
+    """Reserved columns."""
+
+    @property
+    def text(self) -> str:
+        """One JSON object: the spec's exact text and the reserved columns after it."""
+        if not self.labels:
+            return self.spec
+        body, labels = self.spec[1:-1].strip(), json.dumps(self.labels)[1:-1]
+        return f"{{{body}, {labels}}}" if body else f"{{{labels}}}"
+
+
+def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Iterator[bytes]:
+    """The file, in pieces. `has_labels`: with the reserved columns (`reserved.COLUMNS`).
+
+    Raises: TransferError, before the first piece, where a format cannot hold the tasks.
+    """
+    ids = selection.all_ids()
+    split = Split.objects.filter(pk=selection.split).first() if selection.split else None
+    writer = _writer(format, _tasks(ids, split, has_labels=has_labels))
+    yield writer.start()
+    for batch in _tasks(ids, split, has_labels=has_labels):
+        yield writer.write(batch)
+    yield writer.end()
+
+
+def _writer(format: Format, tasks: Iterator[list[Exported]]) -> Writer:
+    if format == "jsonl":
+        return JsonLinesWriter()
+    if format == "json":
+        return JsonWriter()
+    survey = Survey(json.loads(task.text) for batch in tasks for task in batch)
+    if format == "csv":
+        return CsvWriter(survey)
+    from environments.transfer.parquet_writer import ParquetWriter  # pyarrow takes a third of a second
+
+    return ParquetWriter(survey)
+
+
+def _tasks(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[Exported]]:
+    """In the order of `ids`; a task that has gone meanwhile is left out."""
+    for start in range(0, len(ids), BATCH_TASKS):
+        batch = list(ids[start : start + BATCH_TASKS])
+        rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
+        tags, splits = (_tags(batch), _splits(batch, split)) if has_labels else ({}, {})
+        found = [rows[pk] for pk in batch if pk in rows]
+        yield [Exported(_spec(task), _labels(task, tags, splits) if has_labels else {}) for task in found]
+
+
+def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> dict[str, Any]:
+    labels: dict[str, Any] = {"_hash": task.content_hash}
+    if task.pk in splits:
+        labels["_split"] = splits[task.pk]
+    labels |= {"_tags": tags.get(task.pk, []), "_state": task.state}
+    return labels | {"_reason": task.reason} if task.reason else labels
+
+
+def _spec(task: Task) -> str:
+    """The exact text, unless the spec has keys that a file reserves."""
+    if '"_' not in task.spec:
+        return task.spec.strip()
+    spec = json.loads(task.spec)
+    renamed = {escaped(key): item for key, item in spec.items()}
+    return task.spec.strip() if renamed.keys() == spec.keys() else json.dumps(renamed)
+
+
+def _tags(tasks: list[int]) -> dict[int, list[str]]:
+    tags: dict[int, list[str]] = {}
+    for task, name in TaskTag.objects.filter(task__in=tasks).order_by("name").values_list("task_id", "name"):
+        tags.setdefault(task, []).append(name)
+    return tags
+
+
+def _splits(tasks: list[int], split: Split | None) -> dict[int, str]:
+    """The split that is exported, else the first in which each task stands."""
+    if split is not None:
+        return dict.fromkeys(tasks, split.name)
+    version = F("split__version")
+    places = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version, task__in=tasks)
+    names: dict[int, str] = {}
+    for task, name in places.order_by("split__position", "split_id").values_list("task_id", "split__name"):
+        names.setdefault(task, name)
+    return names

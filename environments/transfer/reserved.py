@@ -1,0 +1,100 @@
+"""Reserved columns: what a row says about its task, beside the spec.
+
+    _hash    the task that the row is a new content of, if that differs; as exported
+    _split   where it stood when it was exported; an import goes into the split that was asked for
+    _tags    a list of words; replaces the task's tags
+    _state   active or quarantined
+    _reason  why it is quarantined
+
+A spec that has such a key of its own is exported with one more underscore, and an import takes that away again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from environments.errors import shorten
+from environments.transfer.rows import BadRow
+from environments.transfer.values import is_storable
+
+COLUMNS = ("_hash", "_split", "_tags", "_state", "_reason")
+STATES = ("active", "quarantined")
+MOST_TAG_CHARACTERS = 60
+_ESCAPED = re.compile("__+(hash|split|tags|state|reason)")
+_HASH = re.compile("[0-9a-f]{64}")
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a row says of its task; None: nothing, so it stays as it is."""
+
+    hash: str | None = None
+    split: str | None = None
+    tags: tuple[str, ...] | None = None
+    """Sorted, each once."""
+    state: str | None = None
+    reason: str = ""
+
+
+NOTHING = Labels()
+
+
+def separated(value: dict[str, Any]) -> tuple[dict[str, Any], Labels]:
+    """The spec, and what the row says about it. Raises: BadRow."""
+    if not any(key.startswith("_") for key in value):
+        return value, NOTHING
+    spec = {unescaped(key): item for key, item in value.items() if key not in COLUMNS}
+    state = _text(value, "_state")
+    if state is not None and state not in STATES:
+        raise BadRow(f"_state is {_shown(state)}; use active or quarantined")
+    reason = _text(value, "_reason") or ""
+    if state == "quarantined" and not reason.strip():
+        raise BadRow("_state is quarantined without a _reason; say why")
+    tags = _tags(value.get("_tags"))
+    return spec, Labels(_hash(value), _text(value, "_split"), tags, state, reason if state == "quarantined" else "")
+
+
+def unescaped(key: str) -> str:
+    return key[1:] if _ESCAPED.fullmatch(key) else key
+
+
+def escaped(key: str) -> str:
+    return f"_{key}" if key in COLUMNS or _ESCAPED.fullmatch(key) else key
+
+
+def _hash(value: dict[str, Any]) -> str | None:
+    digest = _text(value, "_hash")
+    if digest is not None and not _HASH.fullmatch(digest):
+        raise BadRow(f"_hash is {_shown(digest)}; it has 64 hexadecimal digits, as an export writes it")
+    return digest
+
+
+def _tags(given: Any) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    words = given.split(",") if isinstance(given, str) else given
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise BadRow(f"_tags is {_shown(given)}; use a list of texts")
+    tags = sorted({word.strip() for word in words} - {""})
+    for tag in tags:
+        if len(tag) > MOST_TAG_CHARACTERS or "," in tag or not tag.isprintable():
+            limit = f"{MOST_TAG_CHARACTERS} characters at most, without commas and control characters"
+            raise BadRow(f"_tags has {_shown(tag)}; a tag has {limit}")
+    return tuple(tags)
+
+
+def _text(value: dict[str, Any], key: str) -> str | None:
+    text = value.get(key)
+    if text is None or text == "":
+        return None
+    if not isinstance(text, str) or not is_storable(text):
+        raise BadRow(f"{key} is {_shown(text)}; use a text")
+    return text
+
+
+def _shown(value: Any) -> str:
+    return shorten(json.dumps(value), _SHOWN)

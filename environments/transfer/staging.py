@@ -1,0 +1,89 @@
+"""Staging: writes what a review decided, in batches that nobody sees until the import is settled.
+
+New tasks become rows without a place: agents cannot meet them, and they stay when the import comes to nothing, for then
+its repetition finds them. What is better done at the end (new content for old, labels of existing tasks) is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from environments.changes import SplitChange
+from environments.transfer.bulk import execute
+from environments.transfer.lookup import tasks_by_hash
+from environments.transfer.review import Decision
+from environments.transfer.scratch import Scratch
+from environments.transfer.target import Target
+
+BATCH_TASKS = 900
+BATCH_BYTES = 2 * 1024 * 1024
+"""At most so much is written in one transaction, a single longer task aside: some 50 ms."""
+
+_ADD_TASKS = """
+    INSERT INTO environments_task (environment_id, content_hash, spec, source, state, reason, created)
+    SELECT %s, value->>0, value->>1, value->>2, value->>3, value->>4, CURRENT_TIMESTAMP FROM {rows} WHERE true
+    ON CONFLICT DO NOTHING
+"""
+_ADD_TAGS = """
+    INSERT INTO environments_tasktag (task_id, name)
+    SELECT (SELECT id FROM environments_task WHERE environment_id = %s AND content_hash = value->>0), value->>1
+    FROM {rows} WHERE true
+    ON CONFLICT DO NOTHING
+"""
+
+
+class Staging:
+    """Of one import: `change` is that of the target split."""
+
+    def __init__(self, target: Target, change: SplitChange, scratch: Scratch) -> None:
+        self._environment = target.environment.pk
+        self._change, self._scratch = change, scratch
+
+    def write(self, decisions: Sequence[Decision]) -> None:
+        """One batch, within the limits above."""
+        self._add_tasks([decision for decision in decisions if decision.task is None])
+        ids = self._ids(decisions)
+        self._change.add([ids[one.candidate.hash] for one in decisions if one.kind == "added"])
+        for one in decisions:
+            task = ids[one.candidate.hash]
+            if one.kind == "edited" and one.origin:
+                self._scratch.put("edits", [one.origin.id, task], 2 * len(one.candidate.text))
+            if one.is_relabelled and one.task:
+                before = {"state": one.task.state, "reason": one.task.reason, "tags": one.task.tags}
+                self._scratch.put("labels", [task, before, _after(one)])
+        self._change.hold()
+
+    def _add_tasks(self, new: Sequence[Decision]) -> None:
+        # sorted, because random hashes touch more pages of their index
+        rows = sorted(_row(decision) for decision in new)
+        tags = [(decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)]
+        if rows:
+            with transaction.atomic():
+                execute(_ADD_TASKS, [self._environment], rows)
+                execute(_ADD_TAGS, [self._environment], tags)
+
+    def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
+        known = {one.candidate.hash: one.task.id for one in decisions if one.task}
+        wanted = [one.candidate.hash for one in decisions if not one.task]
+        return known | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
+
+
+def _row(decision: Decision) -> tuple[str, str, str, str, str]:
+    row, source = decision.candidate, "edit" if decision.origin else "import"
+    return row.hash, row.text, source, row.labels.state or "active", row.labels.reason
+
+
+def _tags_of_new(decision: Decision) -> Sequence[str]:
+    """Its own, else those of the task whose place it takes."""
+    tags = decision.candidate.labels.tags
+    return tags if tags is not None else decision.origin.tags if decision.origin else ()
+
+
+def _after(decision: Decision) -> dict[str, Any]:
+    """The labels that change, by name."""
+    labels = decision.candidate.labels
+    after: dict[str, Any] = {} if labels.tags is None else {"tags": labels.tags}
+    return after if labels.state is None else after | {"state": labels.state, "reason": labels.reason}

@@ -1,0 +1,90 @@
+"""Writers: tasks as JSONL, JSON and CSV, in pieces. Parquet, which needs pyarrow, is `parquet_writer`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from environments.transfer import cells
+from environments.transfer.columns import Survey
+
+
+class Text(Protocol):
+    @property
+    def text(self) -> str:
+        """One JSON object: the spec and the reserved columns."""
+
+
+class Writer(Protocol):
+    """Makes one file; each call answers the next piece of it."""
+
+    def start(self) -> bytes: ...
+
+    def write(self, tasks: Sequence[Text]) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+class JsonLinesWriter:
+    def start(self) -> bytes:
+        return b""
+
+    def write(self, tasks: Sequence[Text]) -> bytes:
+        return "".join(f"{_line(task.text)}\n" for task in tasks).encode()
+
+    def end(self) -> bytes:
+        return b""
+
+
+class JsonWriter:
+    """An array with a task a line."""
+
+    def __init__(self) -> None:
+        self._between = ""
+
+    def start(self) -> bytes:
+        return b"[\n"
+
+    def write(self, tasks: Sequence[Text]) -> bytes:
+        if not tasks:
+            return b""
+        piece = ",\n".join(task.text for task in tasks)
+        between, self._between = self._between, ",\n"
+        return (between + piece).encode()
+
+    def end(self) -> bytes:
+        return b"\n]\n"
+
+
+class CsvWriter:
+    def __init__(self, survey: Survey) -> None:
+        self._is_text = {column: survey.kind(column) == "text" for column in survey.kinds}
+
+    def start(self) -> bytes:
+        return _csv([list(self._is_text)])
+
+    def write(self, tasks: Sequence[Text]) -> bytes:
+        rows = [json.loads(task.text) for task in tasks]
+        columns = self._is_text.items()
+        return _csv([[_cell(row, key, is_text) for key, is_text in columns] for row in rows])
+
+    def end(self) -> bytes:
+        return b""
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue().encode()
+
+
+def _line(text: str) -> str:
+    """Specs are texts of one line, but for those that somebody put there by hand: blanks of JSON are free."""
+    return text if "\n" not in text and "\r" not in text else text.replace("\r", " ").replace("\n", " ")
+
+
+def _cell(row: dict[str, Any], key: str, is_text: bool) -> str:
+    return cells.write(row[key], is_text=is_text) if key in row else ""

@@ -1,0 +1,61 @@
+"""What every browser test stands on: Debian's chromium, one real server for all of them, a page that reports errors.
+
+Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
+about through the pages themselves, under names of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server import LiveServer
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+QUIET = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+WAIT_MS = 30_000
+"""Continuous integration has two slow cores; a test that passes never waits that long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM is None:
+        for item in items:
+            if "tests/browser/" in item.path.as_posix():
+                item.add_marker(pytest.mark.skip(reason="needs chromium"))
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args() -> dict[str, Any]:
+    return {"executable_path": CHROMIUM, "args": ["--no-sandbox", "--no-first-run", *QUIET]}
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[LiveServer]:
+    """Hosts the bundled `math` and `guess`, `echo`, and `quiz` and `strict`, whose tasks people edit."""
+    classes = ["environments.builtin.math:Math", "environments.builtin.guess:Guess", "tests.envs:Echo"]
+    with LiveServer(*classes, "tests.envs_quiz:Quiz", "tests.envs_quiz:Strict") as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Browser, live: LiveServer) -> Iterator[Page]:
+    """A page 1280 wide whose addresses are relative to the server; its test fails when a script does."""
+    expect.set_options(timeout=WAIT_MS)
+    context = browser.new_context(base_url=live.url, viewport={"width": 1280, "height": 860})
+    context.set_default_timeout(WAIT_MS)
+    shown = context.new_page()
+    failures: list[str] = []
+    shown.on("pageerror", lambda error: failures.append(str(error)))
+    shown.on("request", lambda request: failures.extend(_foreign(request.url, live.url)))
+    yield shown
+    context.close()
+    assert not failures
+
+
+def _foreign(url: str, own: str) -> list[str]:
+    """`url` as a complaint when it leads to another host: no page may reach one."""
+    return [] if url.startswith((own, "data:", "blob:", "about:")) else [f"the page asked for {url}"]

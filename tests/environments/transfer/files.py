@@ -1,0 +1,65 @@
+"""Files of tasks, written and imported as a command or a page would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from environments.curation.selection import Selection
+from environments.models import Environment, Split, SplitEntry
+from environments.transfer import importing
+from environments.transfer.exporting import exported
+from environments.transfer.report import Report
+from environments.transfer.source import Format, Source
+from environments.transfer.target import Target
+from tests.stored import make_environment
+
+
+class Shelf:
+    """A directory of files, and the imports of them into one environment."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.environment: Environment = make_environment("shop")
+
+    def lines(self, *rows: Any, name: str = "tasks.jsonl") -> Path:
+        """A JSONL file; what is no text is dumped."""
+        return self.text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), name)
+
+    def text(self, text: str | bytes, name: str) -> Path:
+        path = self.directory / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    def schema(self, **schema: Any) -> None:
+        self.environment.task_schema = json.dumps({"type": "object", **schema})
+        self.environment.save()
+
+    def dry_run(self, path: Path, split: str = "train", **options: Any) -> Report:
+        return importing.dry_run(Source.of(path, **options), self.target(split))
+
+    def apply(self, path: Path, split: str = "train", **options: Any) -> Report:
+        return importing.apply(Source.of(path), self.target(split), author="ada", **options)
+
+    def target(self, split: str = "train") -> Target:
+        is_there = self.environment.splits.filter(name=split, version__gt=0).exists()
+        return Target.of(self.environment, split, None if is_there else "train")
+
+    def export(self, format: Format, split: str = "train", **options: Any) -> Path:
+        row = Split.objects.get(name=split)
+        content = b"".join(exported(Selection(split=row.pk), format, **options))
+        return self.text(content, f"exported.{format}")
+
+
+def served(split: str = "train") -> list[Any]:
+    """Specs that agents get, in order."""
+    row = Split.objects.get(name=split)
+    places = SplitEntry.objects.filter(split=row, since__lte=row.version, is_hidden=False).order_by("position")
+    seen = [place for place in places.select_related("task") if place.until is None or place.until > row.version]
+    return [json.loads(place.task.spec) for place in seen]
+
+
+def counts(report: Report) -> tuple[int, int, int, int]:
+    """added, changed, duplicates, refused"""
+    return report.added, report.changed, report.duplicates, report.refused

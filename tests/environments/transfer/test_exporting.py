@@ -1,0 +1,115 @@
+"""Exporting: every format gives back what went in, and people's words with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from environments.curation.selection import Selection
+from environments.models import Environment, Split, Task
+from environments.transfer.exporting import exported
+from environments.transfer.source import FORMATS, Format
+from tests.environments.transfer.files import Shelf, counts, served
+
+pytestmark = pytest.mark.django_db
+
+ODD: list[dict[str, Any]] = [
+    {"text": "plain", "n": 1, "x": 0.5, "yes": True},
+    {"text": "", "n": -(2**63), "x": 1e20, "yes": False},
+    {"text": "é€😀 ‏\u2028 \t", "n": 2**63, "x": -0.0},
+    {"text": ' "quoted", \\ with\nlines\r\n', "n": 10**30, "x": 5e-324},
+    {"text": "12", "n": 0, "mixed": 12},
+    {"text": '"12"', "mixed": "12"},
+    {"text": "null", "mixed": None},
+    {"text": "NaN", "mixed": {"a": [1, {"b": None}], "": "😀"}},
+    {"text": "[1]", "mixed": []},
+    {"mixed": ""},
+    {"number": 1.0},
+    {"number": 2.5},
+    {"x": 1, "null": None},
+    {},
+    {"_hash": "mine", "_tags": 3, "__state": {"_reason": 1}},
+    {'ключ, "quoted"\nkey ': " leading", "order": {"z": 1, "a": 2}},
+]
+LABELS = {"_tags": ["hard", "long"], "_state": "quarantined", "_reason": 'says, "why"\n'}
+
+
+def filled(shelf: Shelf) -> None:
+    """The odd tasks, the last but one with labels, as rows of a file would make them."""
+    rows = [
+        {key.replace("_", "__", 1) if key[0] == "_" else key: item for key, item in spec.items()} for spec in ODD[:-2]
+    ]
+    mine = {"__hash": "mine", "__tags": 3, "___state": {"_reason": 1}, **LABELS}
+    shelf.apply(shelf.lines(*rows, mine, ODD[-1]))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_exported_is_imported_as_duplicates(shelf: Shelf, format: Format) -> None:
+    filled(shelf)
+    assert counts(shelf.dry_run(shelf.export(format))) == (0, 0, len(ODD), 0)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_another_environment_gets_the_same_tasks_from_it(shelf: Shelf, format: Format) -> None:
+    filled(shelf)
+    hashes = set(Task.objects.values_list("content_hash", flat=True))
+    path = shelf.export(format)
+    shelf.environment = Environment.objects.create(name="other", class_path="other:Other")
+    assert counts(shelf.apply(path, "copy")) == (len(ODD), 0, 0, 0)
+    assert set(shelf.environment.tasks.values_list("content_hash", flat=True)) == hashes
+    [bad] = shelf.environment.tasks.filter(state="quarantined")
+    assert (bad.reason, [tag.name for tag in bad.tags.all()]) == (LABELS["_reason"], LABELS["_tags"])
+    assert served("copy") == [spec for spec in ODD if spec is not ODD[-2]]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_specs_alone_are_exported_too(shelf: Shelf, format: Format) -> None:
+    shelf.apply(shelf.lines({"name": "apple", "_tags": ["red"]}))
+    assert b"_" not in b"".join(exported(Selection(split=Split.objects.get().pk), format, has_labels=False))
+
+
+def test_jsonl_is_the_exact_text_and_the_reserved_columns(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"name": "apple", "_tags": ["red"]}))
+    Task.objects.update(spec='{ "name" : "apple" , "n":1e20 }')
+    digest = Task.objects.get().content_hash
+    labels = f'"_hash": "{digest}", "_split": "train", "_tags": ["red"], "_state": "active"'
+    assert shelf.export("jsonl").read_text() == f'{{"name" : "apple" , "n":1e20, {labels}}}\n'
+
+
+def test_csv_is_what_people_expect(shelf: Shelf) -> None:
+    rows = [{"name": "apple", "n": 1, "list": ["a"]}, {"name": "pear, green", "n": 2}, {"name": "12"}]
+    shelf.apply(shelf.lines(*rows))
+    lines = b"".join(exported(Selection(split=Split.objects.get().pk), "csv", has_labels=False)).decode().splitlines()
+    assert lines == ["name,n,list", 'apple,1,"[""a""]"', '"pear, green",2,', '"""12""",,']
+
+
+def test_parquet_has_types(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"name": "apple", "n": 1, "x": 0.5, "yes": True, "list": [1]}))
+    types = {field.name: str(field.type) for field in pq.read_schema(shelf.export("parquet"))}
+    assert types == {"name": "string", "n": "int64", "x": "double", "yes": "bool", "list": "string"} | dict.fromkeys(
+        ["_hash", "_split", "_tags", "_state"], "string"
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_an_export_of_nothing_is_a_whole_file(shelf: Shelf, format: Format) -> None:
+    content = b"".join(exported(Selection(environment=shelf.environment.pk), format))
+    assert content in (b"", b"[\n\n]\n", b"\n") or content.startswith(b"PAR1")
+
+
+def test_a_selection_is_exported_with_the_split_in_which_each_task_stands(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"n": 1, "_tags": ["a"]}), "train")
+    shelf.apply(shelf.lines({"n": 1}, {"n": 2, "_tags": ["a"]}, {"n": 3}), "test")
+    content = b"".join(exported(Selection(environment=shelf.environment.pk, tag="a"), "jsonl"))
+    rows = [json.loads(line) for line in content.splitlines()]
+    assert [(row["n"], row["_split"]) for row in rows] == [(1, "train"), (2, "test")]
+
+
+def test_keys_that_no_table_can_name_are_told(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.apply(shelf.lines({"": 1}))
+    with pytest.raises(Exception, match=r"A key '' can name no column; export as jsonl or json\."):
+        shelf.export("csv")

@@ -1,0 +1,117 @@
+"""Files that are not what they should be: one clear sentence about the whole of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from django.test import override_settings
+
+from environments.transfer.limits import check_upload_size
+from environments.transfer.rows import TransferError, Unreadable
+from environments.transfer.source import Source
+from tests.environments.transfer.files import Shelf, served
+
+pytestmark = pytest.mark.django_db
+
+WRONG: list[tuple[str, bytes, str]] = [
+    ("a.jsonl", b"", "a.jsonl is empty; a file has one task at least."),
+    ("a.csv", b" \n\n", "a.csv is empty; a file has one task at least."),
+    ("a.csv", b"question\n", "a.csv holds no task."),
+    ("a.json", b"[]", "a.json holds no task."),
+    ("a.jsonl", b'[{"a": 1}]', "a.jsonl is a JSON array, not one object a line; name the format json."),
+    ("a.json", b'{"a": 1}\n{"a": 2}', "a.json is no array; if it has one object a line, name the format jsonl."),
+    ("a.json", b'[{"a": 1}, {"a": ', "a.json: row 2 is not JSON: the file ends within it."),
+    ("a.json", b'[{"a": 1}, {"a": 2,}, {"a": 3333333333}]', "a.json: row 2 is not JSON: "),
+    ("a.json", b'[{"a": 1} {"a": 2}]', "a.json has '{' after row 1, where ',' or ']' belongs"),
+    ("a.json", b'[{"a": 1}', "a.json has its end after row 1, where ',' or ']' belongs"),
+    ("a.json", b"[] []", "a.json goes on after the end of its array"),
+    ("a.json", b'[{"a": "\xff"}]', "a.json is not UTF-8 after row 0; save it as UTF-8."),
+    ("a.csv", b"PK\x03\x04rest", "a.csv is an Excel or ZIP file; save its table as CSV."),
+    ("a.jsonl", b"\x1f\x8b\x08", "a.jsonl is compressed; unpack it first, with gunzip."),
+    ("a.csv", b"\xff\xfea\x00", "a.csv is UTF-16; save it as UTF-8."),
+    ("a.csv", b"PAR1rest", "a.csv is a Parquet file; name the format parquet."),
+    ("a.parquet", b'{"a": 1}', "a.parquet is no Parquet file."),
+    ("a.parquet", b"PAR1cut", "a.parquet is cut off, damaged or no Parquet file: "),
+    ("a.csv", b"a;b\n1;2\n", "a.csv separates its columns with ';'; save it with commas."),
+    ("a.csv", b"a,a\n1,2\n", "a.csv has the column 'a' twice; rename or remove one."),
+    ("a.csv", b"a,\n1,2\n", "a.csv: column 2 has no name; name or remove it."),
+    ("a.txt", b"a", "a.txt: the name does not end in .jsonl, .json, .csv or .parquet; name the format."),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "sentence"), WRONG)
+def test_a_wrong_file_is_told_in_one_sentence(shelf: Shelf, name: str, content: bytes, sentence: str) -> None:
+    path = shelf.text(content, name)
+    with pytest.raises(TransferError) as error:
+        shelf.dry_run(path)
+    assert sentence in str(error.value)
+
+
+def test_a_missing_file_is_told(shelf: Shelf) -> None:
+    with pytest.raises(Unreadable, match=r"none\.jsonl cannot be read: No such file or directory\."):
+        shelf.dry_run(Path("none.jsonl"))
+
+
+def test_a_wrong_column_is_named_with_the_allowed_ones(shelf: Shelf) -> None:
+    shelf.schema(properties={"question": {"type": "string"}}, additionalProperties=False)
+    sentence = "has the column 'qestion', which tasks here do not have; allowed are question and the reserved _hash"
+    with pytest.raises(Unreadable, match=sentence):
+        shelf.dry_run(shelf.text("qestion\nwhy\n", "a.csv"))
+
+
+def test_a_missing_column_is_named(shelf: Shelf) -> None:
+    shelf.schema(properties={"question": {"type": "string"}}, required=["question"])
+    with pytest.raises(Unreadable, match="has no column 'question', which every task here has to have; it has answer"):
+        shelf.dry_run(shelf.text("answer\nwhy\n", "a.csv"))
+
+
+def test_a_truncated_parquet_file_is_told(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"a": list(range(1000))}), path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(Unreadable, match=r"a\.parquet is cut off, damaged or no Parquet file: "):
+        shelf.dry_run(path)
+
+
+def test_a_damaged_parquet_file_is_told_and_nothing_is_done(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"a": [f"text {n}" for n in range(20_000)]}), path, row_group_size=5000)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 2000] = b"\xff" * 2000
+    path.write_bytes(content)
+    with pytest.raises(Unreadable, match=r"a\.parquet is damaged after row \d+: "):
+        shelf.apply(path)
+    assert not shelf.environment.splits.exists()
+
+
+def test_a_parquet_type_that_json_has_not_is_told(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"when": pa.array([0], pa.timestamp("ms"))}), path)
+    with pytest.raises(Unreadable, match=r"column 'when' holds timestamp\[ms\], which JSON has not"):
+        shelf.dry_run(path)
+
+
+def test_parquet_of_others_has_lists_structs_and_absent_keys(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    rows = [{"a": [1, 2], "b": {"c": "x"}, "d": None}, {"a": [], "b": None, "d": 0.5}]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    shelf.apply(path)
+    assert served() == [{"a": [1, 2], "b": {"c": "x"}}, {"a": [], "d": 0.5}]
+
+
+def test_the_format_can_be_named(shelf: Shelf) -> None:
+    assert shelf.dry_run(shelf.lines({"a": 1}, name="a.txt"), format="jsonl").added == 1
+    with pytest.raises(TransferError, match="The format 'xml' is unknown; use jsonl, json, csv or parquet"):
+        Source.of(Path("a.txt"), "xml")
+
+
+@override_settings(ORSWEB_MAX_UPLOAD_BYTES=1024**2)
+def test_an_upload_that_is_too_large_is_refused_by_its_size() -> None:
+    check_upload_size("a.csv", 1024**2)
+    with pytest.raises(
+        TransferError, match=r"a\.csv has 2,048 MiB, and a page takes 1 MiB; use manage\.py import_tasks"
+    ):
+        check_upload_size("a.csv", 2 * 1024**3)

@@ -1,0 +1,309 @@
+"""Importing: what a file changes, that it does so at once, and that it can be done again."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from environments.changes import FrozenSplit, SplitBusy, SplitChange
+from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.sync import content_hash
+from environments.transfer.importing import RefusedRows
+from environments.transfer.rows import TransferError, Unreadable
+from environments.transfer.target import Target, environment_named
+from tests.environments.transfer.files import Shelf, counts, served
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+APPLE, PEAR, PLUM = {"name": "apple"}, {"name": "pear"}, {"name": "plum"}
+
+
+def digest(spec: dict[str, Any]) -> str:
+    return content_hash(json.dumps(spec))
+
+
+def task(spec: dict[str, Any]) -> Task:
+    return Task.objects.get(content_hash=digest(spec))
+
+
+def test_it_makes_a_split_that_is_served_in_the_files_order(shelf: Shelf) -> None:
+    report = shelf.apply(shelf.lines(APPLE, PEAR))
+    split = Split.objects.get()
+    assert counts(report) == (2, 0, 0, 0)
+    assert (split.is_curated, split.is_served, split.type, split.size, split.version) == (True, True, "train", 2, 1)
+    assert served() == [APPLE, PEAR]
+    assert task(APPLE).source == "import"
+
+
+def test_it_appends_to_a_split_and_skips_what_is_there_or_repeated(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    report = shelf.apply(shelf.lines(PEAR, APPLE, PLUM, PEAR, {"name": "apple"}))
+    assert counts(report) == (2, 0, 3, 0)
+    assert served() == [APPLE, PEAR, PLUM]
+
+
+def test_a_dry_run_tells_the_same_and_writes_nothing(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    path = shelf.lines(APPLE, PEAR, "oops", {**PLUM, "_hash": digest(APPLE)})
+    dry = shelf.dry_run(path)
+    assert counts(dry) == (1, 1, 1, 1)
+    assert (served(), Task.objects.count()) == ([APPLE], 1)
+    assert counts(shelf.apply(path, skip_refused=True)) == counts(dry)
+
+
+def test_a_task_of_another_split_keeps_its_identity(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE), "train")
+    shelf.apply(shelf.lines(APPLE), "test")
+    assert Task.objects.count() == 1
+    assert served("test") == served("train")
+
+
+def test_rows_that_come_from_another_split_are_told(shelf: Shelf) -> None:
+    report = shelf.dry_run(shelf.lines({**APPLE, "_split": "test"}, {**PEAR, "_split": "train"}))
+    assert report.notes == ["The split 'train' is new.", "Exported from another split, by their _split: 1 line."]
+
+
+def test_new_content_takes_the_old_ones_place_in_every_split(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE, PEAR), "train")
+    shelf.apply(shelf.lines(PLUM, APPLE), "test")
+    report = shelf.apply(shelf.lines({"name": "cherry", "_hash": digest(APPLE)}), "train")
+    assert counts(report) == (0, 1, 0, 0)
+    assert report.notes == ["New content in 'test': 1 task.", "New content in 'train': 1 task."]
+    assert (served("train"), served("test")) == ([{"name": "cherry"}, PEAR], [PLUM, {"name": "cherry"}])
+
+
+def test_new_content_leaves_a_revision_that_tells_who_and_why(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    shelf.apply(shelf.lines({**PEAR, "_hash": digest(APPLE)}, name="fixed.jsonl"))
+    revision = TaskRevision.objects.get()
+    assert (revision.kind, revision.author, revision.reason) == ("edit", "ada", "import of fixed.jsonl")
+    assert (revision.task, revision.successor) == (task(APPLE), task(PEAR))
+    assert (revision.before, revision.after) == (task(APPLE).spec, task(PEAR).spec)
+    assert task(PEAR).source == "edit"
+    assert timezone.now() - timedelta(minutes=5) < revision.created <= timezone.now()
+
+
+def test_an_edited_file_can_be_imported_again(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    edited = shelf.lines({**PEAR, "_hash": digest(APPLE)})
+    shelf.apply(edited)
+    assert counts(shelf.apply(edited)) == (0, 0, 1, 0)
+    assert TaskRevision.objects.count() == 1
+
+
+def test_two_new_contents_of_one_task_are_refused(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    report = shelf.dry_run(shelf.lines({**PEAR, "_hash": digest(APPLE)}, {**PLUM, "_hash": digest(APPLE)}))
+    assert (counts(report), report.refusals[0].number) == ((0, 1, 0, 1), 2)
+    assert "is changed by a row before; keep one of them" in report.refusals[0].reason
+
+
+def test_contents_may_change_places(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE, PEAR, PLUM))
+    shelf.apply(shelf.lines({**PEAR, "_hash": digest(APPLE)}, {**APPLE, "_hash": digest(PEAR)}))
+    assert served() == [PEAR, APPLE, PLUM]
+
+
+def test_a_frozen_split_keeps_the_old_content_and_the_report_says_so(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE), "train")
+    shelf.apply(shelf.lines(APPLE), "test")
+    Split.objects.filter(name="test").update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
+    report = shelf.apply(shelf.lines({**PEAR, "_hash": digest(APPLE)}), "train")
+    assert "'test' is frozen, so it keeps 1 task as before." in report.notes
+    assert (served("train"), served("test")) == ([PEAR], [APPLE])
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def test_new_tasks_have_the_labels_of_their_rows(shelf: Shelf) -> None:
+    bad = {"_state": "quarantined", "_reason": "wrong answer", "_tags": ["hard", " b "]}
+    shelf.apply(shelf.lines(APPLE, {**PEAR, **bad}))
+    assert served() == [APPLE]
+    assert (task(PEAR).state, task(PEAR).reason) == ("quarantined", "wrong answer")
+    assert [tag.name for tag in task(PEAR).tags.all()] == ["b", "hard"]
+    assert (Split.objects.get().size, TaskRevision.objects.count()) == (1, 0)
+
+
+def test_state_and_tags_of_a_task_change_in_every_split(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({**APPLE, "_tags": ["old"]}, PEAR), "train")
+    shelf.apply(shelf.lines(APPLE), "test")
+    report = shelf.apply(shelf.lines({**APPLE, "_state": "quarantined", "_reason": "vague", "_tags": []}), "train")
+    assert counts(report) == (0, 1, 0, 0)
+    assert (served("train"), served("test")) == ([PEAR], [])
+    assert list(TaskTag.objects.all()) == []
+    assert {row.kind: json.loads(row.after) for row in TaskRevision.objects.all()} == {
+        "tag": {"tags": []},
+        "quarantine": {"state": "quarantined", "reason": "vague"},
+    }
+
+
+def test_a_quarantined_task_is_released_to_its_place(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({**APPLE, "_state": "quarantined", "_reason": "vague"}, PEAR))
+    shelf.apply(shelf.lines({**APPLE, "_state": "active"}))
+    assert (served(), task(APPLE).reason) == ([APPLE, PEAR], "")
+    assert TaskRevision.objects.get().kind == "release"
+
+
+def test_labels_that_are_not_given_stay(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({**APPLE, "_state": "quarantined", "_reason": "vague", "_tags": ["hard"]}))
+    assert counts(shelf.apply(shelf.lines(APPLE))) == (0, 0, 1, 0)
+    assert (task(APPLE).state, task(APPLE).tags.count()) == ("quarantined", 1)
+
+
+def test_new_content_inherits_the_tags(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({**APPLE, "_tags": ["hard"]}))
+    shelf.apply(shelf.lines({**PEAR, "_hash": digest(APPLE)}))
+    assert [tag.name for tag in task(PEAR).tags.all()] == ["hard"]
+
+
+def test_thousands_of_changes_are_made(shelf: Shelf) -> None:
+    specs = [{"n": n} for n in range(2000)]
+    shelf.apply(shelf.lines(*specs))
+    labels = [{"_tags": ["odd"]} if spec["n"] % 2 else {"_state": "quarantined", "_reason": "even"} for spec in specs]
+    edits = [{"n": -1 - spec["n"], "_hash": digest(spec)} | label for spec, label in zip(specs, labels, strict=True)]
+    assert counts(shelf.apply(shelf.lines(*edits))) == (0, 2000, 0, 0)
+    assert served() == [{"n": -1 - n} for n in range(2000) if n % 2]
+    assert counts(shelf.apply(shelf.lines(*[{"n": -1 - n, "_state": "active"} for n in range(2000)]))) == (
+        0,
+        1000,
+        1000,
+        0,
+    )
+    assert served() == [{"n": -1 - n} for n in range(2000)]
+
+
+# --- all or nothing --------------------------------------------------------------------------------------------------
+
+
+def test_refused_rows_refuse_all(shelf: Shelf) -> None:
+    with pytest.raises(
+        RefusedRows, match="1 of 2 lines are refused, so nothing was imported; the first is line 2: is "
+    ):
+        shelf.apply(shelf.lines(APPLE, "oops"))
+    assert not Split.objects.exists()
+
+
+def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
+    assert counts(shelf.apply(shelf.lines(APPLE, "oops", PEAR), skip_refused=True)) == (2, 0, 0, 1)
+    assert served() == [APPLE, PEAR]
+
+
+class Stop(Exception):
+    """What a progress raises to end an import."""
+
+
+@pytest.mark.parametrize("ends_at", [1, 2, 3])
+def test_an_import_that_is_stopped_leaves_nothing_visible_and_can_be_repeated(shelf: Shelf, ends_at: int) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    path = shelf.lines(*[{"n": n} for n in range(2000)])
+    seen = []
+
+    def stop(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) == ends_at:
+            raise Stop
+
+    with pytest.raises(Stop):
+        shelf.apply(path, progress=stop)
+    assert (served(), Split.objects.get().changing, SplitEntry.objects.count()) == ([APPLE], "", 1)
+    assert counts(shelf.apply(path)) == (2000, 0, 0, 0)
+    assert len(served()) == 2001
+
+
+def test_a_new_split_goes_with_an_import_that_is_stopped(shelf: Shelf) -> None:
+    def stop(done: int, total: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        shelf.apply(shelf.lines(APPLE), progress=stop)
+    assert not Split.objects.exists()
+
+
+def test_a_failure_at_the_end_leaves_the_served_tasks_as_they_were(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE), "train")
+    shelf.apply(shelf.lines(APPLE), "test")
+    edit = shelf.lines(PLUM, {**PEAR, "_hash": digest(APPLE)})
+    Split.objects.filter(name="test").update(changing="another", changing_until=datetime(2100, 1, 1, tzinfo=UTC))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SplitBusy, match="'test'"):
+        patch.setattr("environments.transfer.settling.WAIT_SECONDS", 0.0)
+        shelf.apply(edit, "train")
+    assert (served("train"), served("test"), TaskRevision.objects.count()) == ([APPLE], [APPLE], 0)
+
+
+def test_a_split_that_is_being_changed_refuses_the_import(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    with SplitChange(Split.objects.get()), pytest.raises(SplitBusy):
+        shelf.apply(shelf.lines(PEAR))
+    assert served() == [APPLE]
+
+
+def test_progress_counts_the_files_bytes(shelf: Shelf) -> None:
+    path, told = shelf.lines(*[{"n": n} for n in range(2000)]), list[tuple[int, int]]()
+    shelf.apply(path, progress=lambda done, total: told.append((done, total)))
+    size_bytes = path.stat().st_size
+    assert [total for _, total in told] == [size_bytes] * 3
+    assert told == sorted(told)
+    assert told[-1][0] == size_bytes
+
+
+def test_a_file_that_changed_after_the_dry_run_is_checked_again(shelf: Shelf) -> None:
+    shelf.schema(properties={"n": {"type": "integer"}})
+    report = shelf.dry_run(shelf.lines({"n": 1}))
+    with pytest.raises(RefusedRows, match="'one' is not of type 'integer'"):
+        shelf.apply(shelf.lines({"n": "one"}), after=report)
+
+
+# --- targets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    Split.objects.update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
+    with pytest.raises(FrozenSplit, match="Split 'train' of 'shop' is frozen; unfreeze it to change it"):
+        shelf.target()
+
+
+def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    sentence = "'shop' has no split 'trian', but 'train'; to make it, give its type: .* Did you mean 'train'?"
+    with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
+        Target.of(shelf.environment, "trian")
+
+
+def test_an_unknown_environment_is_told_with_the_nearest(shelf: Shelf) -> None:
+    with pytest.raises(
+        TransferError, match=r"Unknown environment 'shap'; this database has 'shop'. Did you mean 'shop'\?"
+    ):
+        environment_named("shap")
+
+
+@pytest.mark.parametrize("name", ["", " a", "a/b", "a\0", "x" * 201, "a\n"])
+def test_a_split_is_not_named_just_anything(shelf: Shelf, name: str) -> None:
+    with pytest.raises(TransferError, match="A split cannot be named"):
+        Target.of(shelf.environment, name, "train")
+
+
+def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    with pytest.raises(TransferError, match="The split 'train' is there, of type train; leave the type out"):
+        Target.of(shelf.environment, "train", "test")
+
+
+def test_a_procedural_split_takes_no_tasks(shelf: Shelf) -> None:
+    Split.objects.create(environment=shelf.environment, name="train", type="train", version=1)
+    shelf.environment.is_procedural = True
+    with pytest.raises(TransferError, match="'shop' makes the tasks of 'train' itself; import into a new split"):
+        Target.of(shelf.environment, "train")
+
+
+def test_a_file_that_goes_meanwhile_is_told(shelf: Shelf) -> None:
+    path = shelf.lines(APPLE)
+    report = shelf.dry_run(path)
+    path.unlink()
+    with pytest.raises(Unreadable, match="cannot be read"):
+        shelf.apply(path, after=report)
