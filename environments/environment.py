@@ -46,6 +46,9 @@ class Environment:
     success_threshold: ClassVar[float] = 0.9
     """An episode succeeded when its return is above this."""
 
+    hidden_fields: ClassVar[Sequence[str]] = ()
+    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
+
     task_schema: ClassVar[Any] = None
     """What a task looks like, a pydantic model or a JSON Schema; tasks that people write are checked against it."""
 

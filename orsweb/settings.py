@@ -75,7 +75,13 @@ ORSWEB_PORT = env_int("ORSWEB_PORT", 8080)
 # --- live play -------------------------------------------------------------------------------------------------------
 
 ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
-ORSWEB_BUNDLED_ENVIRONMENTS = ["environments.builtin.math:Math", "environments.builtin.guess:Guess"]
+ORSWEB_BUNDLED_ENVIRONMENTS = [
+    "environments.builtin.math:Math",
+    "environments.builtin.guess:Guess",
+    "environments.builtin.web:Web",
+    "environments.builtin.chart:Chart",
+    "environments.builtin.maze:Maze",
+]
 ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
 ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
 ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)

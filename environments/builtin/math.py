@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -48,6 +48,8 @@ class Math(Environment):
     A whole-number answer must be met to a millionth, any other to half a hundredth: 33.33, 33.333 and 100/3 are all
     right where two decimals were asked for. Task: `question`, `answer`, `topic`, `difficulty` (1 to 4), `seed`.
     """
+
+    hidden_fields: ClassVar[Sequence[str]] = ("answer",)
 
     @classmethod
     def name(cls) -> str:

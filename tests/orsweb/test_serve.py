@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from django.conf import settings
 
 from tests.server import LiveServer
 
@@ -44,8 +45,9 @@ def test_it_hosts_a_class_under_an_alias() -> None:
 
 
 def test_it_hosts_the_bundled_environments_when_none_is_named() -> None:
+    bundled = [path.rpartition(":")[2].lower() for path in settings.ORSWEB_BUNDLED_ENVIRONMENTS]
     with LiveServer() as server:
-        assert httpx.get(f"{server.url}/list_environments").json() == ["math", "guess"]
+        assert httpx.get(f"{server.url}/list_environments").json() == bundled
 
 
 def test_it_finds_a_module_in_the_current_directory(tmp_path: Path) -> None:

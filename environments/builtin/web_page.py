@@ -1,0 +1,119 @@
+"""A page of the bundled site as a person or an agent reads it: lines of text with numbered links, fields and buttons.
+
+Made by `web_site`, shown and clicked by `web`. There is no HTML: what is written here is what is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from environments.errors import ToolError, shorten
+
+LEGEND = "[n] is a link, {n} a field, <n> a button."
+MOST_TOLD = 900
+"""Characters of what a page has, in a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    label: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`choices` empty: any text."""
+
+    name: str
+    label: str
+    value: str = ""
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """`action` is what the site is told, together with the page's fields."""
+
+    label: str
+    action: str
+
+
+Control = Link | Field | Button
+Part = str | Control
+Row = Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Page:
+    """`rows` of text and controls; a row that is text alone may be a heading that starts with #."""
+
+    title: str
+    rows: list[Row]
+    controls: list[Control] = field(init=False)
+    """In order of appearance; a control's number is its place, from 1."""
+
+    def __post_init__(self) -> None:
+        found = [part for row in self.rows for part in row if not isinstance(part, str)]
+        object.__setattr__(self, "controls", found)
+
+    @property
+    def fields(self) -> list[Field]:
+        return [one for one in self.controls if isinstance(one, Field)]
+
+    def text(self, url: str, typed: Mapping[str, str]) -> str:
+        """The page as text; `typed` is what stands in its fields instead of what the site put there."""
+        numbers = iter(range(1, len(self.controls) + 1))
+        lines = ["  ".join(_shown(part, numbers, typed) for part in row) for row in self.rows]
+        return "\n".join([self.title, url, "", *lines])
+
+    def clickable(self, target: str) -> Link | Button:
+        """The link or button with that number or text. Raises: ToolError naming what the page has."""
+        found = self._find(target, [one for one in self.controls if not isinstance(one, Field)])
+        if isinstance(found, Field):
+            raise ToolError(f"{found.label!r} is a field; use `type` to fill it in.")
+        return found
+
+    def field(self, target: str) -> Field:
+        """The field with that number or label. Raises: ToolError naming the fields of the page."""
+        found = self._find(target, self.fields)
+        if not isinstance(found, Field):
+            raise ToolError(f"{found.label!r} is no field; use `click` for it. {self._told(self.fields)}")
+        return found
+
+    def _find(self, target: str, among: Sequence[Control]) -> Control:
+        """By number any control of the page; by text one of `among`: the whole label, else the only one that has it."""
+        number = target.strip("[]{}<> ")
+        if number.isdecimal():
+            if 1 <= int(number) <= len(self.controls):
+                return self.controls[int(number) - 1]
+            raise ToolError(f"There is no number {shorten(number, 20)} on this page. {self._told(among)}")
+        wanted = target.strip().casefold()
+        exact = [one for one in among if one.label.casefold() == wanted]
+        found = exact or [one for one in among if wanted and wanted in one.label.casefold()]
+        if not found:
+            raise ToolError(f"There is no {shorten(target, 80)!r} on this page. {self._told(among)}")
+        if len(set(found)) > 1:
+            raise ToolError(f"{shorten(target, 80)!r} fits several; name one by its number. {self._told(found)}")
+        return found[0]
+
+    def _told(self, among: Sequence[Control]) -> str:
+        if not among:
+            return "It has no field to fill in."
+        listed = [_label(one, self.controls.index(one) + 1) for one in among]
+        return shorten(f"It has: {', '.join(listed)}.", MOST_TOLD)
+
+
+def _label(control: Control, number: int) -> str:
+    marks = {Link: "[]", Field: "{}", Button: "<>"}[type(control)]
+    return f"{marks[0]}{number}{marks[1]} {control.label}"
+
+
+def _shown(part: Part, numbers: Iterator[int], typed: Mapping[str, str]) -> str:
+    if isinstance(part, str):
+        return part
+    label = _label(part, next(numbers))
+    if not isinstance(part, Field):
+        return label
+    choices = f" ({' | '.join(part.choices)})" if part.choices else ""
+    return f"{label}{choices}: {typed.get(part.name, part.value) or '____'}"

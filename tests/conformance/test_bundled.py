@@ -1,0 +1,108 @@
+"""The bundled web, chart and maze, played by the unmodified clients: what they get is what the classes say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from environments import Environment, ToolOutput
+from environments.builtin.chart import Chart, Reading, Window
+from environments.builtin.maze import Maze, Move
+from environments.builtin.web import Answer, Target, Web
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
+from tests.conformance.record import recorded
+from tests.server import LiveServer
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[LiveServer]:
+    paths = ("environments.builtin.web:Web", "environments.builtin.chart:Chart", "environments.builtin.maze:Maze")
+    with LiveServer(*paths) as running:
+        yield running
+
+
+@pytest.fixture(params=[OrsClient, OpenRewardClient])
+def client(request: pytest.FixtureRequest, worlds: LiveServer) -> Iterator[Client]:
+    with request.param(worlds) as one:
+        yield one
+
+
+class Beside:
+    """A client's session and an instance of the class with the same task, played alike."""
+
+    def __init__(self, session: Any, instance: Environment) -> None:
+        self.session, self.instance, self.returned = session, instance, 0.0
+        assert dumped(session.get_prompt()) == dumped(instance.get_prompt())
+
+    def call(self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any) -> bool:
+        """Call `tool` by the client, whose answer must be this one too. Whether the episode is over."""
+        told = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
+        output = self.session.call_tool(tool, arguments)
+        assert dumped(output.blocks) == dumped(told.blocks)
+        assert (output.reward, output.finished) == (told.reward, told.finished)
+        self.returned += output.reward or 0.0
+        return bool(output.finished)
+
+
+def dumped(blocks: Any) -> list[dict[str, Any]]:
+    """Type with text or data of each block, whichever SDK's."""
+    return [{name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")} for block in blocks]
+
+
+def test_it_answers_a_question_about_the_web_site(client: Client) -> None:
+    environment = client.environment("web")
+    task = environment.get_task("train", 0)
+    with environment.session(task) as session:
+        web = Web(task.task_spec)
+        both = Beside(session, web)
+        assert {tool.name for tool in session.list_tools()} == {"answer", "back", "click", "open", "read", "type"}
+        both.call("click", web.click(Target(target="Help")), target="Help")
+        both.call("click", web.click(Target(target="The workshop")), target="The workshop")
+        answer = task.task_spec["answer"]
+        assert both.call("answer", web.answer(Answer(text=answer)), text=answer)
+    assert both.returned == pytest.approx(1.0)
+
+
+def test_it_zooms_into_the_chart_and_reads_it(client: Client) -> None:
+    environment = client.environment("chart")
+    task = environment.get_task("train", 1)
+    with environment.session(task) as session:
+        chart = Chart(task.task_spec)
+        both = Beside(session, chart)
+        window = {"x": 76, "y": 120, "width": 300, "height": 180}
+        both.call("zoom", chart.zoom(Window(**window)), **window)
+        value = task.task_spec["answer"]
+        assert both.call("submit", chart.submit(Reading(value=value)), value=value)
+    assert both.returned == 1.0
+
+
+def test_it_walks_out_of_the_maze(client: Client) -> None:
+    environment = client.environment("maze")
+    task = environment.get_task("train", 0)
+    with environment.session(task) as session:
+        maze = Maze(task.task_spec)
+        both = Beside(session, maze)
+        is_out = False
+        while not is_out:
+            way: Any = min(ways(maze), key=lambda way: maze.distances[maze.grid.walk(maze.now, way)])
+            is_out = both.call("move", maze.move(Move(direction=way)), direction=way)
+    assert both.returned == pytest.approx(1.0, abs=1e-5)
+
+
+def ways(maze: Maze) -> list[str]:
+    return [way for way in ("up", "down", "left", "right") if maze.grid.walk(maze.now, way) != maze.now]
+
+
+def test_it_records_the_pictures_of_every_step(
+    client: Client, worlds: LiveServer, django_db_blocker: DjangoDbBlocker
+) -> None:
+    environment = client.environment("maze")
+    with environment.session(environment.get_task("train", 2)) as session:
+        told = session.call_tool("move", {"direction": "up"})
+    with recorded(worlds, django_db_blocker) as record:
+        [step] = record.steps(session.sid)
+        assert step.blocks[1]["data"] == told.blocks[1].data
