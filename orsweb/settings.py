@@ -78,6 +78,8 @@ ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
 ORSWEB_BUNDLED_ENVIRONMENTS = [
     "environments.builtin.math:Math",
     "environments.builtin.guess:Guess",
+    "environments.builtin.code:Code",
+    "environments.builtin.shell:Shell",
     "environments.builtin.web:Web",
     "environments.builtin.chart:Chart",
     "environments.builtin.maze:Maze",
@@ -159,6 +161,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_eventstream",
     "channels",
+    "django_svelte_jsoneditor",  # its assets
     "environments",
     "episodes",
 ]
@@ -219,6 +222,7 @@ UNFOLD = {
     "SITE_HEADER": "orsweb",
     "SITE_SYMBOL": "labs",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
+    "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "4px",
