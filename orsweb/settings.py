@@ -78,6 +78,8 @@ ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
 ORSWEB_BUNDLED_ENVIRONMENTS = [
     "environments.builtin.math:Math",
     "environments.builtin.guess:Guess",
+    "environments.builtin.code:Code",
+    "environments.builtin.shell:Shell",
     "environments.builtin.web:Web",
     "environments.builtin.chart:Chart",
     "environments.builtin.maze:Maze",

@@ -17,15 +17,15 @@ from typing import Any, Literal
 from django.db import connection, transaction
 
 from environments.changes import SplitChange, commit, splits_of
-from environments.models import Task, TaskRevision, TaskTag
+from environments.models import Task, TaskTag
+from environments.transfer.bulk import execute
 from environments.transfer.scratch import Scratch
 
-BATCH_TASKS = 250
+BATCH_TASKS = 100
 BATCH_BYTES = 2 * 1024 * 1024
 WAIT_SECONDS = 10.0
 """For a change of another split, in which a task gets its new content too."""
 
-_ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 _REVISE = """
     INSERT INTO environments_taskrevision
         (task_id, successor_id, kind, change, author, reason, before, after, created)
@@ -33,6 +33,14 @@ _REVISE = """
     FROM {rows} AS pair
     JOIN environments_task old ON old.id = CAST(pair.value->>0 AS bigint)
     JOIN environments_task new ON new.id = CAST(pair.value->>1 AS bigint)
+"""
+_NOTE = """
+    INSERT INTO environments_taskrevision (change, author, reason, created, task_id, kind, before, after)
+    SELECT %s, %s, %s, %s, CAST(value->>0 AS bigint), value->>1, value->>2, value->>3 FROM {rows} WHERE true
+"""
+_TAG = """
+    INSERT INTO environments_tasktag (task_id, name)
+    SELECT CAST(value->>0 AS bigint), value->>1 FROM {rows} WHERE true
 """
 
 
@@ -44,6 +52,12 @@ class Stamp:
     author: str
     reason: str
     created: datetime
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """As the statements above take them."""
+        created = connection.ops.adapt_datetimefield_value(self.created)
+        return self.change, self.author, self.reason, created
 
 
 class Settling:
@@ -92,9 +106,7 @@ class Settling:
         for change in self._changes.values():
             change.replace_all(dict(pairs))
         self._target.add(new for _, new in pairs)
-        stamp: list[Any] = [self._stamp.change, self._stamp.author, self._stamp.reason, self._stamp.created]
-        with connection.cursor() as cursor:
-            cursor.execute(_REVISE.format(rows=_ROWS[connection.vendor]), [*stamp, json.dumps(pairs)])
+        execute(_REVISE, self._stamp.parameters, pairs)
 
     # --- labels -------------------------------------------------------------------------------------------------------
 
@@ -106,29 +118,20 @@ class Settling:
         for (state, reason), tasks in states.items():
             Task.objects.filter(pk__in=tasks).update(state=state, reason=reason)
         self._tag({task: after["tags"] for task, _, after in items if "tags" in after})
-        TaskRevision.objects.bulk_create([row for item in items for row in self._revisions(*item)])
+        execute(_NOTE, self._stamp.parameters, [row for item in items for row in _notes(*item)])
         for change in self._changes.values() if states else ():
             change.refresh(task for tasks in states.values() for task in tasks)
 
     def _tag(self, tags: dict[int, list[str]]) -> None:
         TaskTag.objects.filter(task__in=tags).delete()
-        TaskTag.objects.bulk_create(TaskTag(task_id=task, name=name) for task, names in tags.items() for name in names)
+        execute(_TAG, [], [(task, name) for task, names in tags.items() for name in names])
 
-    def _revisions(self, task: int, before: dict[str, Any], after: dict[str, Any]) -> Iterator[TaskRevision]:
-        if "tags" in after and after["tags"] != before["tags"]:
-            yield self._revision(task, "tag", {"tags": before["tags"]}, {"tags": after["tags"]})
-        state = {"state": before["state"], "reason": before["reason"]}
-        if "state" in after and (wanted := {"state": after["state"], "reason": after["reason"]}) != state:
-            yield self._revision(task, "quarantine" if after["state"] == "quarantined" else "release", state, wanted)
 
-    def _revision(self, task: int, kind: str, before: dict[str, Any], after: dict[str, Any]) -> TaskRevision:
-        return TaskRevision(
-            task_id=task,
-            kind=kind,
-            change=self._stamp.change,
-            author=self._stamp.author,
-            reason=self._stamp.reason,
-            before=json.dumps(before),
-            after=json.dumps(after),
-            created=self._stamp.created,
-        )
+def _notes(task: int, before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[int, str, str, str]]:
+    """Revisions: task, kind, before and after as JSON."""
+    if "tags" in after and after["tags"] != before["tags"]:
+        yield task, "tag", json.dumps({"tags": before["tags"]}), json.dumps({"tags": after["tags"]})
+    state = {"state": before["state"], "reason": before["reason"]}
+    if "state" in after and (wanted := {"state": after["state"], "reason": after["reason"]}) != state:
+        kind = "quarantine" if after["state"] == "quarantined" else "release"
+        yield task, kind, json.dumps(state), json.dumps(wanted)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from environments.changes import FrozenSplit, SplitBusy, SplitChange
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
@@ -83,6 +84,7 @@ def test_new_content_leaves_a_revision_that_tells_who_and_why(shelf: Shelf) -> N
     assert (revision.task, revision.successor) == (task(APPLE), task(PEAR))
     assert (revision.before, revision.after) == (task(APPLE).spec, task(PEAR).spec)
     assert task(PEAR).source == "edit"
+    assert timezone.now() - timedelta(minutes=5) < revision.created <= timezone.now()
 
 
 def test_an_edited_file_can_be_imported_again(shelf: Shelf) -> None:

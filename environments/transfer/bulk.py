@@ -1,0 +1,22 @@
+"""Statements over many rows that arrive as one JSON array: several times as fast as rows made by the ORM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection
+
+_ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
+
+
+def execute(statement: str, parameters: Sequence[Any], rows: Sequence[Any]) -> None:
+    """`statement` has `{rows}` after its other parameters: a table whose column `value` is one row each.
+
+    Its cells are `value->>0` and so on, as text. SQLite takes rows for a join condition unless WHERE true follows.
+    """
+    if not rows:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(statement.format(rows=_ROWS[connection.vendor]), [*parameters, json.dumps(rows)])

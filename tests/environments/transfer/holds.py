@@ -1,0 +1,38 @@
+"""How long transactions hold SQLite's write lock, measured where they begin and end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection
+
+
+@contextmanager
+def measured_holds() -> Iterator[list[float]]:
+    """Seconds of every writing transaction of this thread's connection, single statements among them, in order."""
+    holds: list[float] = []
+    began: list[float] = []
+    connection.ensure_connection()
+    commit = connection._commit
+
+    def measure(execute: Any, sql: str, *args: Any) -> Any:
+        start = time.monotonic()
+        result = execute(sql, *args)
+        if sql.startswith("BEGIN"):
+            began[:] = [time.monotonic()]
+        elif not connection.in_atomic_block and not sql.lstrip().startswith("SELECT"):
+            holds.append(time.monotonic() - start)
+        return result
+
+    def measured_commit() -> None:
+        commit()
+        if began:
+            holds.append(time.monotonic() - began.pop())
+
+    with pytest.MonkeyPatch.context() as patch, connection.execute_wrapper(measure):
+        patch.setattr(connection, "_commit", measured_commit)
+        yield holds

@@ -1,0 +1,82 @@
+"""Agents do not wait for imports: no transaction of an import holds SQLite's write lock for 250 ms."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from environments.sync import content_hash
+from tests.conformance.agent import Agent
+from tests.environments.transfer.files import Shelf
+from tests.environments.transfer.holds import measured_holds
+from tests.server import ROOT, LiveServer
+from tests.stored import make_environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MOST_SECONDS = 0.25
+TRIES = 3
+FILLING = "How many apples are left when some have been eaten?"
+
+
+def specs(count: int, answer: int = 0) -> list[dict[str, Any]]:
+    return [{"question": f"{n}: {FILLING}", "answer": answer} for n in range(count)]
+
+
+def changed(count: int) -> list[dict[str, Any]]:
+    """Other content for each of the specs, with other labels."""
+    labels = {"_tags": ["hard"], "_state": "quarantined", "_reason": "wrong"}
+    olds = [content_hash(json.dumps(spec)) for spec in specs(count)]
+    return [{**spec, "_hash": old, **labels} for spec, old in zip(specs(count, answer=1), olds, strict=True)]
+
+
+def relabelled(count: int) -> list[dict[str, Any]]:
+    return [{**spec, "_tags": ["easy"], "_state": "active"} for spec in specs(count, answer=1)]
+
+
+def longest(tries: Sequence[Sequence[float]]) -> float:
+    """Of the least that each transaction took: a busy machine slows another one each time, the import the same."""
+    assert len({len(holds) for holds in tries}) == 1
+    return max(map(min, zip(*tries, strict=True)))
+
+
+if connection.vendor == "sqlite":
+
+    def test_no_transaction_of_an_import_holds_the_write_lock_for_long(shelf: Shelf) -> None:
+        files = [
+            shelf.lines(*rows, name=f"{len(rows)}.jsonl") for rows in (specs(12_000), changed(3000), relabelled(2999))
+        ]
+        tries = []
+        for n in range(TRIES):
+            shelf.environment = make_environment(f"shop-{n}")
+            with measured_holds() as holds:
+                for file in files:
+                    shelf.apply(file)
+            tries.append(holds)
+        assert len(tries[0]) > 50
+        assert longest(tries) < MOST_SECONDS
+
+
+def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("\n".join(map(json.dumps, specs(20_000))))
+    command = [sys.executable, "manage.py", "import_tasks", str(file), "--environment", "echo", "--split", "more"]
+    with LiveServer("tests.envs:Echo") as server, Agent(server).open(spec={"id": 1}) as agent:
+        process = subprocess.Popen([*command, "--type", "train", "--yes"], cwd=ROOT, env=server.env)
+        steps = []
+        while process.poll() is None:
+            start = time.monotonic()
+            assert agent.call("echo", {"text": "hi"}).text == "hi"
+            steps.append(time.monotonic() - start)
+        assert process.returncode == 0
+        assert quantiles(steps, n=20)[-1] < MOST_SECONDS
+        assert agent.post("/echo/num_tasks", {"split": "more"}).json() == {"num_tasks": 20_000}
