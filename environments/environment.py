@@ -50,10 +50,10 @@ class Environment:
     """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
 
     task_schema: ClassVar[Any] = None
-    """What a task looks like, a pydantic model or a JSON Schema; tasks that people write are checked against it."""
-
-    hidden_fields: ClassVar[Sequence[str]] = ()
-    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
+    """What a task's spec looks like: a pydantic model or a JSON Schema (dict), or a class method that returns one.
+    Specs that people edit or import are checked against it; classes of other SDKs declare it by an attribute of this
+    name. What the environment is stands on its card: `<module>.md` or `README.md` beside the module, else the
+    docstring."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         """Keeps the task; secrets are the subclass's business and are never stored by the server."""
