@@ -113,6 +113,11 @@ class Draining(OrsError):
         super().__init__("The server is shutting down.")
 
 
+class NotPlaying(OrsError):
+    def __init__(self) -> None:
+        super().__init__("This process plays no environments; ask again once the server has started.")
+
+
 class EnvironmentFault(OrsError):
     """The author's code raised. Holds text only, so that a stored fault grows no traceback when it is told again.
 

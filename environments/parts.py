@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from environments.schema_fields import Field, fields_of
+
 SHOWN_CHARACTERS = 20_000
 """Of one text; the whole of it is one link away."""
 
@@ -42,6 +44,11 @@ class ToolPart:
     description: str
     schema: str
     """Indented JSON Schema of the input; empty: no parameters."""
+
+    @property
+    def fields(self) -> list[Field]:
+        """The same as a list; empty: it has no such form."""
+        return fields_of(read_json(self.schema))
 
 
 def fields(text: str) -> list[Part]:

@@ -19,6 +19,8 @@ from typing import Any
 import structlog
 from django.db import connection, transaction
 
+from environments import task_schema
+from environments.card import card_of
 from environments.changes import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.errors import EnvironmentFault, Unhostable
 from environments.hosting import Hosted
@@ -39,6 +41,13 @@ _ADD_TASKS = """
     SELECT %s, value->>0, value->>1, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
     ON CONFLICT DO NOTHING
 """
+
+IN_FORCE = (
+    {"default_return": "declared_return"},
+    {"reward_low": "declared_low", "reward_high": "declared_high"},
+    {"success_threshold": "declared_threshold"},
+)
+"""Columns that people may change -> the columns that hold what the class declares; together or not at all."""
 
 WORTH_TELLING = 50_000
 """So many tasks take some seconds, which an operator wants to know of."""
@@ -125,8 +134,16 @@ def _write_environments(registry: Registry) -> None:
     with transaction.atomic():
         Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
         for hosted in registry:
-            row, _ = Environment.objects.update_or_create(name=hosted.name, defaults=columns[hosted.name])
-            _write_splits(row, hosted)
+            _write_splits(_write_environment(hosted.name, columns[hosted.name]), hosted)
+
+
+def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
+    """The row with `columns`. What is in force follows what the class declares, but where people chose otherwise."""
+    known = Environment.objects.filter(name=name).first()
+    for in_force in IN_FORCE:
+        if known is None or all(getattr(known, one) == getattr(known, other) for one, other in in_force.items()):
+            columns = {**columns, **{one: columns[other] for one, other in in_force.items()}}
+    return Environment.objects.update_or_create(name=name, defaults=columns)[0]
 
 
 def _write_splits(environment: Environment, hosted: Hosted) -> None:
@@ -155,12 +172,14 @@ def _columns(hosted: Hosted) -> dict[str, Any]:
     return {
         "class_path": f"{hosted.cls.__module__}:{hosted.cls.__qualname__}",
         "description": inspect.cleandoc(hosted.cls.__doc__ or ""),
+        "card": card_of(hosted.cls),
+        "task_schema": task_schema.declared(hosted),
         "is_hosted": True,
         "unavailable": hosted.unavailable,
-        "default_return": default_return,
-        "reward_low": low,
-        "reward_high": high,
-        "success_threshold": threshold,
+        "declared_return": default_return,
+        "declared_low": low,
+        "declared_high": high,
+        "declared_threshold": threshold,
     }
 
 

@@ -25,17 +25,23 @@ from environments.hosting import Hosted
 
 MOST_PROBLEMS = 20
 """Told of one spec; who repaired twenty looks again."""
-_SHOWN = 160
+_SHOWN = 300
+"""Characters of one message: the schema's own may repeat the whole value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong with a spec."""
 
-    path: str
-    """Where, as `$.tests[2].input`; `$` is the whole."""
+    parts: tuple[str | int, ...]
+    """Where: names and indexes from the outside in; empty: the whole of it."""
     message: str
     """What, with the value that is refused and what is allowed; no full stop."""
+
+    @property
+    def path(self) -> str:
+        """As `$.tests[2].input`; `$` is the whole."""
+        return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.parts)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
@@ -51,7 +57,7 @@ def declared(hosted: Hosted) -> str:
     except Unhostable:
         raise
     except jsonschema.SchemaError as error:
-        problem = f"{_path(error.absolute_path)}: {shorten(error.message, _SHOWN)}"
+        problem = Problem(tuple(error.absolute_path), shorten(error.message, _SHOWN))
         raise Unhostable(f"{hosted.name}: task_schema is no JSON Schema ({problem}).") from error
     except (Exception, SystemExit) as error:  # a method or a model of the author's
         raise Unhostable(f"{hosted.name}: task_schema cannot be read: {describe(error)}.") from error
@@ -65,8 +71,8 @@ def _text(schema: Any) -> str:
     if not isinstance(schema, dict):
         raise TypeError(f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict")
     text = json.dumps(schema, allow_nan=False)
-    if unresolved := next((problem for problem in check(text, {}) if problem.path == "schema"), None):
-        raise ValueError(unresolved.message)
+    if unresolved := [problem.message for problem in check(text, {}) if "refers to" in problem.message]:
+        raise ValueError(unresolved[0])
     return text
 
 
@@ -80,13 +86,13 @@ def check(schema: str, spec: Any) -> list[Problem]:
     found: list[Problem] = []
     try:
         for error in _leaves(_validator(schema).iter_errors(spec)):
-            found.append(Problem(_path(error.absolute_path), shorten(error.message, _SHOWN)))
+            found.append(Problem(tuple(error.absolute_path), shorten(error.message, _SHOWN)))
             if len(found) == MOST_PROBLEMS:
                 break
     except Unresolvable as error:
-        found.append(Problem("schema", f"the task_schema refers to {error.ref!r}, which it does not hold"))
+        found.append(Problem((), f"the task schema refers to {error.ref!r}, which is not in it; correct the class"))
     except RecursionError:
-        found.append(Problem("$", "it is nested too deeply to be checked"))
+        found.append(Problem((), "it is nested too deeply for the task schema; flatten it"))
     return found
 
 
@@ -102,7 +108,3 @@ def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema
     """Of an `anyOf` or `oneOf` that nothing matched, what is wrong with the choice that comes nearest."""
     for error in errors:
         yield jsonschema.exceptions.best_match([error])
-
-
-def _path(parts: Any) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)

@@ -7,9 +7,12 @@ imports `episodes`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from django.conf import settings
@@ -17,12 +20,15 @@ from django.utils.module_loading import import_string
 
 from environments import conf
 from environments.catalog import Catalogue
+from environments.errors import Draining, NotPlaying
 from environments.registry import load
 from environments.runtime.host import LocalHost
 from environments.runtime.service import SessionService
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 from environments.sync import sync
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +42,7 @@ class _Parts:
     catalogue: Catalogue
     record: Any
     pool: ThreadPool
+    loop: asyncio.AbstractEventLoop
 
 
 _parts: _Parts | None = None
@@ -51,6 +58,25 @@ def service() -> SessionService:
     """The open service."""
     assert _parts is not None, "the service is not open"
     return _parts.service
+
+
+def ask(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float) -> T:
+    """What the open service answers to a thread that is not its loop's, such as that of a page.
+
+    Raises: NotPlaying, Draining, TimeoutError, and what `question` raises.
+    """
+    if _parts is None or _parts.loop.is_closed():
+        raise NotPlaying
+    with contextlib.suppress(RuntimeError):
+        assert asyncio.get_running_loop() is not _parts.loop, "this would wait for itself"
+    answer = asyncio.run_coroutine_threadsafe(question(_parts.service), _parts.loop)
+    try:
+        return answer.result(timeout_seconds)
+    except TimeoutError:
+        answer.cancel()
+        raise
+    except CancelledError:
+        raise Draining from None
 
 
 async def open_service(*, recovers: bool = False) -> SessionService:
@@ -99,4 +125,4 @@ async def _open(recovers: bool) -> _Parts:
     limits = conf.limits()
     opened = SessionService(registry, catalogue, record, LocalHost(registry, pool, limits), limits)
     opened.open()
-    return _Parts(opened, catalogue, record, pool)
+    return _Parts(opened, catalogue, record, pool, asyncio.get_running_loop())

@@ -15,6 +15,7 @@ from django.utils.safestring import SafeString
 
 from environments import parts
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.templatetags import figures
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
 from episodes.transcript import step_json, transcript_of
@@ -164,7 +165,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="return (sum)")
     def total(self, episode: Episode) -> SafeString:
-        return record.reward(episode.return_sum, episode.environment)
+        return figures.reward(episode.return_sum, episode.environment)
 
     @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:
@@ -176,7 +177,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="begun")
     def begun(self, episode: Episode) -> SafeString:
-        return record.moment(episode.created)
+        return figures.moment(episode.created)
 
 
 @admin.register(Run)
@@ -203,4 +204,4 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description="begun")
     def begun(self, run: Run) -> SafeString:
-        return record.moment(run.created)
+        return figures.moment(run.created)

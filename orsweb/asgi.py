@@ -21,14 +21,24 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
 # Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
 trusted_proxies = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
 django: Any = get_asgi_application()
-pages: Any = ProxyHeadersMiddleware(django, trusted_proxies)
 
 # Importing these needs the applications that get_asgi_application() has set up.
+from django.conf import settings  # noqa: E402
+from django.urls import reverse  # noqa: E402
+
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.reserved import PAGES  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
+from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
+bounded: Any = BoundedUploads(
+    django,
+    small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
+    large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
+    large_path=reverse("admin:environments_task_import"),
+)
+pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
 protocol = ProtocolHandler()
 served_pages = {str(getattr(route, "pattern", "")).partition("/")[0] for route in urlpatterns} & PAGES | {"static"}
 """Names in `reserved.PAGES` that have a page; under the others there is nothing, which the protocol says in JSON."""

@@ -49,7 +49,17 @@ def _secret_key() -> str:
     return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
+def _private_dir(path: Path) -> Path:
+    """`path`, made if it is not there, for its owner only. Raises: ImproperlyConfigured."""
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be made: {error.strerror}.") from error
+    return path
+
+
 DATA_DIR = _data_dir()
+FILE_UPLOAD_TEMP_DIR = _private_dir(DATA_DIR / "uploads")  # on the disk of the data, not in /tmp, which may be memory
 SECRET_KEY = _secret_key()
 
 # --- who may reach it ------------------------------------------------------------------------------------------------
@@ -68,6 +78,8 @@ ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
 ORSWEB_BUNDLED_ENVIRONMENTS = [
     "environments.builtin.math:Math",
     "environments.builtin.guess:Guess",
+    "environments.builtin.code:Code",
+    "environments.builtin.shell:Shell",
     "environments.builtin.web:Web",
     "environments.builtin.chart:Chart",
     "environments.builtin.maze:Maze",
@@ -149,6 +161,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "django_eventstream",
     "channels",
+    "django_svelte_jsoneditor",  # its assets
     "environments",
     "episodes",
 ]
@@ -209,6 +222,7 @@ UNFOLD = {
     "SITE_HEADER": "orsweb",
     "SITE_SYMBOL": "labs",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
+    "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "4px",
@@ -232,6 +246,7 @@ UNFOLD = {
                 "title": "What can be played",
                 "items": [
                     _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
+                    _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
                     _page("Tasks", "checklist", "admin:environments_task_changelist"),
                 ],
             },

@@ -23,6 +23,8 @@ LAYERS = {
     "environments.hosting": 1,
     "environments.registry": 1,
     "environments.builtin": 1,
+    "environments.sandbox": 1,
+    "environments.pipes": 1,
     "environments": 1,
     "environments.runtime": 2,
     "environments.protocol": 4,

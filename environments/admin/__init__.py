@@ -2,6 +2,7 @@
 
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.admin.environment import EnvironmentAdmin, hosted_tools, summary_of
+from environments.admin.split import SplitAdmin
 from environments.admin.task import TaskAdmin
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "EnvironmentAdmin",
     "EnvironmentFilter",
     "ReadOnlyAdmin",
+    "SplitAdmin",
     "TaskAdmin",
     "hosted_tools",
     "summary_of",

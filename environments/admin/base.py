@@ -83,3 +83,13 @@ class EnvironmentFilter(ChipFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value() or ""
         return queryset.filter(environment=int(chosen)) if chosen.isdecimal() else queryset
+
+
+OPERATOR = "local operator"
+"""The account of whoever reaches a server without accounts (`orsweb.access`)."""
+
+
+def author_of(request: HttpRequest) -> str:
+    """Who makes a change, as its revisions say."""
+    name = request.user.get_username()
+    return "operator" if name == OPERATOR else name

@@ -1,17 +1,27 @@
-"""Admin of environments: what each is, its splits and its tools."""
+"""Admin of environments: what each is, its splits and tools, how its returns are read, whether agents may play it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django.contrib import admin
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
 from environments import wiring
 from environments.admin.base import SUMMARY_CHARACTERS, ReadOnlyAdmin
+from environments.admin.scoring import act, scoring_form
+from environments.card import rendered
+from environments.curation.scoring import is_overridden
 from environments.models import Environment
-from environments.parts import ToolPart, tools
+from environments.overview import overview_of
+from environments.parts import ToolPart, indented, read_json, tools
+from environments.schema_fields import fields_of
 
 
 def summary_of(environment: Environment) -> str:
@@ -26,10 +36,20 @@ def hosted_tools(name: str) -> list[ToolPart] | None:
     return tools(hosted.tools_json) if hosted else None
 
 
+def marks_of(environment: Environment) -> list[str]:
+    """What keeps agents from playing it; empty: nothing."""
+    marks = {
+        "not hosted": not environment.is_hosted,
+        "unavailable": bool(environment.unavailable),
+        "disabled": not environment.is_enabled,
+    }
+    return [mark for mark, holds in marks.items() if holds]
+
+
 @admin.register(Environment)
 class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
-    list_display = ("name", "summary", "is_hosted", "class_path")
+    list_display = ("name", "summary", "state", "class_path")
     ordering = ("position", "name")
     empty = "Environments appear here once a server has hosted them: manage.py serve module:Class"
 
@@ -37,5 +57,40 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     def summary(self, environment: Environment) -> str:
         return summary_of(environment)
 
+    @admin.display(description="agents may play it")
+    def state(self, environment: Environment) -> SafeString:
+        marks = marks_of(environment)
+        return format_html('<span class="{}">{}</span>', "refused" if marks else "", ", ".join(marks) or "yes")
+
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
-        return {"splits": list(row.splits.all()), "tools": hosted_tools(row.name)}
+        schema = read_json(row.task_schema) if row.task_schema else None
+        return {
+            "splits": list(row.splits.all()),
+            "tools": hosted_tools(row.name),
+            "card": rendered(row.card or row.description),
+            "overview": overview_of(row),
+            "task_fields": fields_of(schema),
+            "task_schema": indented(schema) if schema is not None else "",
+            "marks": marks_of(row),
+            "form": scoring_form(row),
+            "is_overridden": is_overridden(row),
+            "may_change": request.user.has_perm("environments.change_environment"),
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        do = self.admin_site.admin_view(self.do)
+        return [path("<int:pk>/do/", do, name="environments_environment_do"), *super().get_urls()]
+
+    def do(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """What the page's forms ask for; the page again, with what is wrong, when one was not filled in well."""
+        row = Environment.objects.filter(pk=pk).first()
+        if not request.user.has_perm("environments.change_environment"):
+            raise PermissionDenied
+        if row is None:
+            raise Http404(f"There is no environment {pk}.")
+        form = act(request, row) if request.method == "POST" else None
+        if form is None:
+            return HttpResponseRedirect(reverse("admin:environments_environment_change", args=[pk]))
+        frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": str(row), "original": row}
+        context = {**frame, "is_fullwidth": "1", **self.page(request, row), "form": form}
+        return TemplateResponse(request, self.page_template, context, status=400)

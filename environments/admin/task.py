@@ -1,29 +1,105 @@
-"""Admin of tasks: their list. The page of one is `task_page`'s."""
+"""Admin of tasks: their list and what is done from it. The page of one task is `task_page`'s."""
 
 from __future__ import annotations
 
-from django.contrib import admin
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
-from django.utils.text import Truncator
+from typing import Any
 
-from environments.admin.base import SUMMARY_CHARACTERS, EnvironmentFilter
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from environments import jobs
+from environments.admin.bulk import BULKS, bulk_view, offered
+from environments.admin.exports import export_redirect, export_view
+from environments.admin.imports import import_view, look_view
+from environments.admin.job import job_view
+from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
-from environments.models import Task
+from environments.curation.selection import Selection
+from environments.curation.splits import existing_splits
+from environments.models import Environment, Split, Task
+
+SPLITS_OFFERED = 200
 
 
 @admin.register(Task)
 class TaskAdmin(TaskPage):
-    list_display = ("name", "environment", "summary")
-    list_filter = (EnvironmentFilter,)
-    list_select_related = ("environment",)
-    ordering = ("-pk",)
-    empty = "Tasks appear here when a hosted class lists them, or when an agent plays one."
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        selection = Selection.parse(request.GET.dict())
+        environments, splits = _offered_places(selection)
+        split = next((split for split in splits if split.pk == selection.split), None)
+        context = {
+            **self._context(request, "Tasks"),
+            "page": page_of(selection, request.GET.dict()),
+            "chips": chips(selection, environments, splits),
+            "chosen": selection.values(),
+            "hidden": {name: value for name, value in selection.values().items() if name != "search"},
+            "search": selection.search,
+            "split": split,
+            "one_environment": selection.environment is not None or selection.split is not None,
+            "bulks": offered(request, selection),
+            "back": query(selection),
+            "may_import": request.user.has_perm("environments.add_task"),
+            "running": [job for job in jobs.jobs() if job.state == "running"],
+        }
+        return TemplateResponse(request, "environments/tasks.html", context)
 
-    @admin.display(description="task")
-    def name(self, task: Task) -> str:
-        return task.content_hash[:8]
+    def get_urls(self) -> list[URLPattern]:
+        own = [
+            path("act/<str:name>/", self.bulk, name="environments_task_bulk"),
+            path("import/", self.import_tasks, name="environments_task_import"),
+            path("import/<str:token>/", self.look, name="environments_task_look"),
+            path("export/", self.export_tasks, name="environments_task_export"),
+            path("jobs/<str:job_id>/", self.job, name="environments_task_job"),
+        ]
+        for pattern in own:
+            pattern.callback = self.admin_site.admin_view(pattern.callback)
+        return [*own, *super().get_urls()]
 
-    @admin.display(description="content")
-    def summary(self, task: Task) -> SafeString:
-        return format_html('<code class="summary">{}</code>', Truncator(task.spec).chars(SUMMARY_CHARACTERS))
+    def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
+        """One bulk action; a GET, as after a login, leads back to the list."""
+        if name == "export" and request.method == "POST":
+            return export_redirect(request)
+        if name not in BULKS:
+            raise Http404(f"There is no action {name!r}; there are {', '.join(BULKS)}.")
+        if request.method != "POST":
+            return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
+        return bulk_view(request, BULKS[name], self._context(request, ""))
+
+    def import_tasks(self, request: HttpRequest) -> HttpResponse:
+        """Choose a file."""
+        return import_view(request, self._context(request, ""))
+
+    def look(self, request: HttpRequest, token: str) -> HttpResponse:
+        """What the import of an uploaded file would do."""
+        return look_view(request, token, self._context(request, ""))
+
+    def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
+        """The selected tasks as a file."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return export_view(request, self._context(request, ""))
+
+    def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
+        """Long work that is under way."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return job_view(request, job_id, self._context(request, ""))
+
+    def _context(self, request: HttpRequest, title: str) -> dict[str, Any]:
+        """Of every page that is about tasks."""
+        shared = self.admin_site.each_context(request)
+        return {**shared, "opts": self.opts, "title": title, "is_fullwidth": "1"}
+
+
+def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
+    """Environments and splits to choose from; of a chosen environment only its own splits."""
+    environments = list(Environment.objects.only("pk", "name", "position"))
+    splits = existing_splits().order_by("environment__position", "position", "name")
+    if selection.environment is not None:
+        return environments, list(splits.filter(environment=selection.environment))
+    return environments, list(splits[:SPLITS_OFFERED])

@@ -1,21 +1,106 @@
-"""The page of one task: what it says, and where it stands."""
+"""The page of one task: its content, where it stands, what the record says, its history, and what can be done with it.
+
+The part of the tasks' admin that is about one of them; the list is `environments.admin.task`'s.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 
+from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
+from environments.admin.verdict import tried
+from environments.dossier import dossier_of, results_of
+from environments.history import history_of
 from environments.models import Task
 from environments.parts import fields
+from environments.summary import summary, summary_field
 
 
 class TaskPage(ReadOnlyAdmin):
-    """The part of the tasks' admin that shows one of them; the list is `environments.admin.task`'s."""
-
     page_template = "environments/task.html"
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
+        if not object_id.isdecimal() or len(object_id) > 18:
+            return None
+        return Task.objects.select_related("environment").filter(pk=int(object_id)).first()
+
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
-        entries = row.entries.select_related("split__environment").order_by("split", "position")[:20]
-        return {"spec": fields(row.spec), "entries": list(entries)}
+        before = request.GET.get("before", "")
+        history = history_of(row, int(before) if before.isdecimal() and len(before) < 19 else None)
+        results = results_of(one.pk for one in history.relatives)
+        return {
+            "title": summary(row.spec, summary_field(row.environment.task_schema)),
+            "spec": fields(row.spec),
+            "dossier": dossier_of(row),
+            "history": history,
+            "relatives": [(one, results[one.pk]) for one in history.relatives],
+            "may_change": may_change(request),
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        admin_view = self.admin_site.admin_view
+        one = "<int:pk>"
+        return [
+            path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
+            path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
+            path(f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"),
+            path(f"{one}/do/", self._changing(task_change.change_view), name="environments_task_do"),
+            path(
+                f"{one}/restore/<int:revision>/",
+                self._changing(task_change.restore_view),
+                name="environments_task_restore",
+            ),
+            *super().get_urls(),
+        ]
+
+    def spec_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The content, whole and exactly as it is."""
+        return HttpResponse(self._task(request, pk).spec, content_type="application/json")
+
+    def prompt_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """The page with the prompt that the task gives now; a POST, for it runs the author's code."""
+        task = self._task(request, pk)
+        if request.method != "POST" or not may_change(request):
+            raise PermissionDenied
+        context = {**self.frame(request, task), **self.page(request, task), "verdict": tried(task)}
+        return TemplateResponse(request, self.page_template, context)
+
+    def frame(self, request: HttpRequest, task: Task) -> dict[str, Any]:
+        """What every page about `task` needs."""
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": task,
+            "is_fullwidth": "1",
+        }
+
+    def _task(self, request: HttpRequest, pk: int) -> Task:
+        task = self.get_object(request, str(pk))
+        if not self.has_view_permission(request, task):
+            raise PermissionDenied
+        if task is None:
+            raise Http404(f"There is no task {pk}.")
+        return task
+
+    def _changing(self, view: Any) -> Any:
+        """`view` of one task, for those who may change tasks."""
+
+        def checked(request: HttpRequest, pk: int, **more: Any) -> HttpResponse:
+            task = self._task(request, pk)
+            if not may_change(request):
+                raise PermissionDenied
+            answer: HttpResponse = view(request, task, partial(self.frame, request, task), **more)
+            return answer
+
+        return self.admin_site.admin_view(checked)
+
+
+def may_change(request: HttpRequest) -> bool:
+    return request.user.has_perm("environments.change_task")

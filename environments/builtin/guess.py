@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from environments import (
     Blocks,
@@ -40,6 +40,25 @@ class Number(BaseModel):
     number: int
 
 
+class Task(BaseModel):
+    """A number to find."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    low: int
+    high: int
+    target: int = Field(description="The hidden number, from low to high")
+    attempts: int = Field(ge=1)
+    hint: bool = Field(default=False, description="Whether the tool `hint` is there")
+    seed: str = Field(default="", description="Split and index of a generated task")
+
+    @model_validator(mode="after")
+    def _target_is_in_range(self) -> Task:
+        if not self.low <= self.target <= self.high:
+            raise ValueError(f"target is {self.target}; it has to be from low, {self.low}, to high, {self.high}")
+        return self
+
+
 class Guess(Environment):
     """Find a hidden whole number: every guess is answered with "higher" or "lower".
 
@@ -52,6 +71,7 @@ class Guess(Environment):
     hidden_fields: ClassVar[Sequence[str]] = ("target",)
     reward_range: ClassVar[tuple[float, float]] = (-HINT_COST, 1.0)
     success_threshold: ClassVar[float] = 0.5
+    task_schema: ClassVar[Any] = Task
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

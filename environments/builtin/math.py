@@ -18,7 +18,7 @@ from fractions import Fraction
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
 
@@ -41,6 +41,18 @@ class Submission(BaseModel):
     )
 
 
+class Task(BaseModel):
+    """A question with a number for an answer."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    question: str = Field(min_length=1)
+    answer: float | int = Field(allow_inf_nan=False, description="Whole: met to a millionth; else to half a hundredth")
+    topic: str = ""
+    difficulty: int = Field(default=1, ge=1, le=4)
+    seed: str = Field(default="", description="Split and index of a generated task")
+
+
 class Math(Environment):
     """Word problems with a numeric answer: rates, percentages, ages, geometry, fractions, in one to many steps.
 
@@ -49,6 +61,7 @@ class Math(Environment):
     right where two decimals were asked for. Task: `question`, `answer`, `topic`, `difficulty` (1 to 4), `seed`.
     """
 
+    task_schema: ClassVar[Any] = Task
     hidden_fields: ClassVar[Sequence[str]] = ("answer",)
 
     @classmethod

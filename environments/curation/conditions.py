@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
 from environments.buckets import BUCKETS, tasks_in
-from environments.models import SplitEntry, TaskTag
+from environments.curation.places import places
+from environments.models import TaskTag
 
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
 
 
-def seen_entries() -> QuerySet[SplitEntry]:
-    """Places as their splits have them now, hidden ones included."""
-    version = F("split__version")
-    return SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version)
-
-
 def stands_in(split: int) -> Q:
-    return Q(Exists(seen_entries().filter(split=split, task=OuterRef("pk"))))
+    """For whole sets; a batch of a split's tasks goes along its places instead."""
+    return Q(pk__in=places(split).values("task"))
 
 
 def is_tagged(tag: str) -> Q:

@@ -54,7 +54,11 @@ class Edit:
         old = find_task(self.task)
         spec, revisions = self._checked(old), Revisions("edit", author, self.reason)
         new = succeed(old, spec, revisions, seen=self.seen)
-        return Outcome("Saved. The new content is served from now on.", 1, revisions.change, task=new.pk)
+        splits, _ = shares_of(Q(pk=new.pk))
+        served = (
+            "The new content is served from now on" if splits else "It stands in no split, so no agent is served it"
+        )
+        return Outcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)

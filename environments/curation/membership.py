@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from environments.changes import FrozenSplit, SplitChange
-from environments.curation.conditions import seen_entries, stands_in
+from environments.curation.conditions import stands_in
 from environments.curation.errors import Refused
 from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
 from environments.curation.revisions import Revisions, split_names
@@ -150,11 +150,11 @@ class MembershipWork:
         """By split: those that did not stand in it."""
 
     def stage(self, tasks: Sequence[int]) -> None:
+        names = split_names(tasks)
         for change in self._removes:
             change.remove(tasks)
         for change in self._adds:
-            there = seen_entries().filter(split=change.split, task__in=tasks).values_list("task_id", flat=True)
-            self._added[change.split.name] |= set(tasks) - set(there)
+            self._added[change.split.name] |= {task for task in tasks if change.split.name not in names[task]}
             change.add(tasks)
 
     def settle(self, tasks: Sequence[int]) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils import timezone
 
-from environments.curation.conditions import seen_entries
+from environments.curation.places import standings
 from environments.models import TaskRevision
 
 
@@ -49,9 +49,9 @@ class Revisions:
         )
 
 
-def split_names(tasks: Iterable[int]) -> dict[int, set[str]]:
+def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
     """Names of the splits in which each of some hundred tasks stands now."""
     names = defaultdict[int, set[str]](set)
-    for task, name in seen_entries().filter(task__in=list(tasks)).values_list("task_id", "split__name").distinct():
-        names[task].add(name)
+    for standing in standings(tasks):
+        names[standing.task].add(standing.split.name)
     return names

@@ -14,10 +14,13 @@ from environments import conf
 from environments.buckets import BUCKETS
 from environments.curation.candidates import Candidate, Candidates, Key, read_cursor, write_cursor
 from environments.curation.conditions import contains, is_from, is_in_bucket, is_tagged, stands_in
-from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.curation.places import places
+from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag
 
 CHUNKS = (200, 800, 2000)
 """Candidates asked about together: few at first, for mostly they are found at once."""
+QUICK_SECONDS = 0.01
+"""Of a look whose time is limited, only a chunk that took less is followed by a larger one."""
 FEW = 1000
 """A filter that leaves no more tasks than this goes first, whatever the order is by."""
 MOST_IDS = 10_000
@@ -109,7 +112,8 @@ class Selection:
         counts as none.
         """
         candidates = self._candidates()
-        look = _Look(candidates, self.condition(), read_cursor(after, candidates), backward)
+        rest = replace(self, split=None) if self._is_by_position else self  # its places lead to nothing else
+        look = _Look(candidates, rest.condition(), read_cursor(after, candidates), backward)
         until = None if seconds is None else time.monotonic() + seconds
         look.find(limit, until)
         return look.batch(has_positions=self._is_by_position)
@@ -119,10 +123,10 @@ class Selection:
         if not self._is_by_position:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
-        places, rest = self._entries().order_by("position"), replace(self, split=None, environment=None)
+        found, rest = self._entries().order_by("position"), replace(self, split=None, environment=None)
         if rest != Selection():
-            places = places.filter(task__in=Task.objects.filter(rest.condition()))
-        return array("q", _once(places.values_list("task_id", flat=True).iterator(2000)))
+            found = found.filter(task__in=Task.objects.filter(rest.condition()))
+        return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
 
     def count(self, limit: int, seconds: float | None = None) -> Count:
         """How many places, or tasks if it is of no split; counted up to `limit` and for so long."""
@@ -135,14 +139,8 @@ class Selection:
     def _is_by_position(self) -> bool:
         return self.split is not None and not self.ids
 
-    def _entries(self) -> QuerySet[SplitEntry]:
-        splits = Split.objects.filter(
-            Q() if self.environment is None else Q(environment=self.environment), Q(pk=self.split)
-        )
-        version = splits.values_list("version", flat=True).first()
-        if version is None:
-            return SplitEntry.objects.none()
-        return SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), split=self.split, since__lte=version)
+    def _entries(self, tasks: list[int] | None = None) -> QuerySet[SplitEntry]:
+        return places(self.split or 0, self.environment, tasks)
 
     def _candidates(self) -> Candidates:
         """The first of the ways to the tasks gives the order; those with few tasks narrow it."""
@@ -150,7 +148,10 @@ class Selection:
             return Candidates(Task.objects.filter(pk__in=self.ids), ("pk",), "pk")
         first, *others = [*self._ways(), self._all()]
         narrow = [tasks for other in others[:-1] if (tasks := other.few(FEW)) is not None]
-        return first.within(min(narrow, key=len)) if narrow else first
+        if not narrow:
+            return first
+        tasks = min(narrow, key=len)
+        return replace(first, rows=self._entries(tasks)) if self._is_by_position else first.within(tasks)
 
     def _ways(self) -> Iterator[Candidates]:
         """Indexes that lead to tasks of this selection, and to some more."""
@@ -160,10 +161,10 @@ class Selection:
             yield Candidates(self._rates(), ("rate", "task_id"), "task_id")
         if self.tag and "\0" not in self.tag:
             yield Candidates(TaskTag.objects.filter(name=self.tag), ("task_id",), "task_id")
-        if self.state == "quarantined" and self.environment is not None:
-            yield Candidates(self._all().rows.filter(state="quarantined"), ("pk",), "pk")
-        if self.source == "dropped" and self.environment is not None:
-            yield Candidates(self._all().rows.filter(dropped__isnull=False), ("pk",), "pk")
+        if self.state == "quarantined":
+            yield Candidates(self._of_environments().filter(state="quarantined"), ("pk",), "pk")
+        if self.source == "dropped":
+            yield Candidates(self._of_environments().filter(dropped__isnull=False), ("pk",), "pk")
         if self.source in ("import", "edit", "played"):
             rows = Task.objects.filter(source=self.source).exclude(source="code")  # as the index has it
             yield Candidates(rows, ("pk",), "pk")
@@ -171,6 +172,12 @@ class Selection:
     def _all(self) -> Candidates:
         tasks = Task.objects.all() if self.environment is None else Task.objects.filter(environment=self.environment)
         return Candidates(tasks, ("pk",), "pk")
+
+    def _of_environments(self) -> QuerySet[Task]:
+        """Naming every environment, for an index that begins with them."""
+        if self.environment is not None:
+            return Task.objects.filter(environment=self.environment)
+        return Task.objects.filter(environment__in=list(Environment.objects.values_list("pk", flat=True)))
 
     def _rates(self) -> QuerySet[TaskStatistics]:
         rows = TaskStatistics.objects.filter(environment=self.environment, by="all")
@@ -191,13 +198,16 @@ class _Look:
         self._is_last = False
 
     def find(self, limit: int, until: float | None) -> None:
-        chunks = iter(CHUNKS)
-        size = next(chunks)
+        sizes = iter(CHUNKS)
+        size = next(sizes)
         while not self._is_last and len(self._found) < limit:
+            started = time.monotonic()
             self._take(self._candidates.next(self._at, size, backward=self._backward), size, limit)
-            if until is not None and time.monotonic() > until:
+            now = time.monotonic()
+            if until is not None and now > until:
                 return
-            size = next(chunks, CHUNKS[-1])
+            if until is None or now - started < QUICK_SECONDS:
+                size = next(sizes, size)
 
     def _take(self, chunk: list[Candidate], size: int, limit: int) -> None:
         tasks = Task.objects.filter(self._condition, pk__in=[candidate.task for candidate in chunk])

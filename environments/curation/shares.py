@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from django.db.models import Count, Q
 
-from environments.curation.conditions import seen_entries
 from environments.curation.errors import Refused
+from environments.curation.places import places, standings
 from environments.curation.plan import SplitShare
-from environments.curation.selection import Selection
-from environments.models import Task
+from environments.curation.selection import FEW, Selection
+from environments.models import Split, Task
 
 Shares = tuple[SplitShare, ...]
 
 
 def shares_of(condition: Q) -> tuple[Shares, Shares]:
     """(of splits that can change, of frozen ones) for the tasks that satisfy the condition, in the splits' order."""
-    places = seen_entries().filter(task__in=Task.objects.filter(condition)).order_by("split")
-    counted = places.values_list("split_id", "split__name", "split__frozen").annotate(Count("task", distinct=True))
-    rows = [(SplitShare(split, name, count), frozen) for split, name, frozen, count in counted]
-    return tuple(share for share, frozen in rows if not frozen), tuple(share for share, frozen in rows if frozen)
+    counts = _counts(condition)
+    rows = Split.objects.filter(pk__in=counts).order_by("environment", "position", "name")
+    shares = [(SplitShare(split.pk, split.name, counts[split.pk]), split.frozen) for split in rows]
+    return tuple(share for share, frozen in shares if not frozen), tuple(share for share, frozen in shares if frozen)
+
+
+def _counts(condition: Q) -> dict[int, int]:
+    """Split -> how many of the tasks stand in it."""
+    chosen = Task.objects.filter(condition)
+    few = list(chosen.values_list("pk", flat=True)[: FEW + 1])
+    if len(few) <= FEW:
+        return Counter(split for _, split in {(standing.task, standing.split.pk) for standing in standings(few)})
+    splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
+    counts = {
+        split: places(split).filter(task__in=chosen).aggregate(tasks=Count("task", distinct=True))["tasks"]
+        for split in splits.values_list("pk", flat=True)
+    }
+    return {split: count for split, count in counts.items() if count}
 
 
 def count_of(condition: Q) -> int:
@@ -37,8 +52,8 @@ def some_of(selection: Selection) -> int:
 def in_order_of(split: int, selection: Selection) -> list[int]:
     """Ids of the selected tasks that stand in the split, in its order, each once."""
     chosen = Task.objects.filter(selection.condition())
-    places = seen_entries().filter(split=split, task__in=chosen).order_by("position")
-    return list(dict.fromkeys(places.values_list("task_id", flat=True).iterator(2000)))
+    found = places(split).filter(task__in=chosen).order_by("position")
+    return list(dict.fromkeys(found.values_list("task_id", flat=True).iterator(2000)))
 
 
 def in_splits(shares: Sequence[SplitShare]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -23,6 +24,7 @@ from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, Result, cut_short, failed, faulted, told
 from environments.runtime.records import Record, Row, TaskSource
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path
+from environments.runtime.trial import Trial, try_out
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +56,12 @@ class SessionService:
     @property
     def live_sessions(self) -> int:
         return len(self._sessions.live)
+
+    async def try_out(self, environment: str, spec: Any, seconds: float) -> Trial:
+        """See `trial.try_out`. The draining server gives it up. Raises: UnknownEnvironment."""
+        name = self.registry.get(environment).name
+        trial: Trial = await self._sessions.own(try_out(self._host, name, spec, seconds))
+        return trial
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 
 from django import template
@@ -10,13 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.models import Environment
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed
 from episodes.models import Episode
 
 register = template.Library()
 
-NOTHING = "\N{EN DASH}"
-NONE = format_html('<span class="none">{}</span>', NOTHING)
+for shared in (reward, signed, moment):
+    register.filter(shared)
+
 ENDINGS = {
     "running": "◉",
     "finished": "✓",
@@ -30,8 +30,6 @@ ENDINGS = {
 """Mark of each ending; the mark, not only its colour, tells them apart."""
 _CAUSES = {"running": "running", "probe": "probe", **dict(Episode.CAUSES)}
 PLAYERS = {"agent": "◆", "human": "☺", "script": "⚙"}
-_REWARD_LEVELS = 3
-_AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 @register.filter
@@ -59,62 +57,6 @@ def player(episode: Episode) -> SafeString:
         PLAYERS.get(episode.player, "?"),
         episode.model or episode.user_agent or episode.player,
     )
-
-
-@register.filter
-def reward(value: float | None, environment: Environment) -> SafeString:
-    """A reward or return: signed number on the diverging scale that the environment's declared rewards span."""
-    if value is None:
-        return NONE
-    return format_html(
-        '<span class="reward" data-level="{}" title="{}">{}</span>',
-        _level(value, environment.reward_low, environment.reward_high),
-        repr(value),
-        signed(value),
-    )
-
-
-@register.filter
-def signed(value: float) -> str:
-    """Two decimals and a sign; fewer digits only where two decimals would hide the value."""
-    size = abs(value)
-    if size == 0:
-        return "0.00"
-    if math.isnan(value):
-        return "nan"
-    text = f"{size:,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
-    return ("+" if value > 0 else "\N{MINUS SIGN}") + text
-
-
-def _level(value: float, low: float, high: float) -> int:
-    """-3 … 3: sign and strength of `value` against the declared range; 0 for NaN."""
-    if not value or math.isnan(value):
-        return 0
-    span = high if value > 0 else abs(low)
-    span = span if span > 0 else max(abs(low), abs(high)) or 1.0
-    # cut before it is multiplied: three times a huge value is infinite, and infinity has no ceiling
-    share = min(1.0, abs(value) / span)
-    return int(math.copysign(math.ceil(_REWARD_LEVELS * share - 1e-9), value))
-
-
-@register.filter
-def moment(when: datetime | None) -> SafeString:
-    """How long ago, with the exact time (UTC) on hover."""
-    if when is None:
-        return NONE
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>',
-        when.isoformat(),
-        f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC",
-        _age((timezone.now() - when).total_seconds()),
-    )
-
-
-def _age(seconds: float) -> str:
-    for unit, size in _AGES:
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit} ago"
-    return "now"
 
 
 @register.filter

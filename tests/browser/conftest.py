@@ -1,4 +1,4 @@
-"""What every browser test stands on: Debian's chromium, one real server for all of them, and a page that reports errors.
+"""What every browser test stands on: Debian's chromium, one real server for all of them, a page that reports errors.
 
 Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
 about through the pages themselves, under names of its own.
@@ -35,9 +35,9 @@ def browser_type_launch_args() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def live() -> Iterator[LiveServer]:
-    """Hosts the bundled `math` and `guess`, and `echo`."""
+    """Hosts the bundled `math` and `guess`, `echo`, and `quiz` and `strict`, whose tasks people edit."""
     classes = ["environments.builtin.math:Math", "environments.builtin.guess:Guess", "tests.envs:Echo"]
-    with LiveServer(*classes) as running:
+    with LiveServer(*classes, "tests.envs_quiz:Quiz", "tests.envs_quiz:Strict") as running:
         yield running
 
 

@@ -37,6 +37,25 @@ def test_it_writes_what_a_class_says_of_itself() -> None:
     assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == ("max", -1.0, 2.5, 0.0)
 
 
+def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:
+    sync_now(listing({"train": []}, reward_range=(0, 1), success_threshold=0.5))
+    Environment.objects.update(reward_low=-1.0)
+    sync_now(listing({"train": []}, reward_range=(0, 3), success_threshold=0.7))
+    row = Environment.objects.get()
+    assert (row.reward_low, row.reward_high, row.declared_low, row.declared_high) == (-1.0, 1.0, 0.0, 3.0)
+    assert (row.success_threshold, row.declared_threshold) == (0.7, 0.7)
+
+
+def test_it_stores_the_task_schema_that_a_class_declares() -> None:
+    sync_now(listing({"train": []}, task_schema={"required": ["question"]}))
+    assert Environment.objects.get().task_schema == '{"required": ["question"]}'
+
+
+def test_it_refuses_a_task_schema_that_is_none() -> None:
+    with pytest.raises(Unhostable, match="shop: task_schema is no JSON Schema"):
+        sync_now(listing({"train": []}, task_schema={"type": 7}))
+
+
 def test_it_writes_every_split_in_order() -> None:
     sync_now(listing({"test": numbered(1), "extra": numbered(1)}))
     rows = Split.objects.values_list("name", "type", "position", "is_served", "version")

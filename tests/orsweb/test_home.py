@@ -73,7 +73,9 @@ def test_pages_ask_no_other_host_for_anything(client: Client, path: str) -> None
     assert loaded and all(url.startswith("/static/") or url.startswith("/admin/") for url in loaded)
 
 
-@pytest.mark.parametrize("name", ["tokens.css", "record.css", "page.css", "admin.css", "page.js", "icon.svg"])
+@pytest.mark.parametrize(
+    "name", ["tokens.css", "record.css", "page.css", "admin.css", "page.js", "copy.js", "icon.svg"]
+)
 def test_its_files_name_no_other_host(client: Client, name: str) -> None:
     response = client.get(f"/static/orsweb/{name}")
     text = b"".join(response).decode()

@@ -54,7 +54,7 @@ def test_it_refuses_a_data_directory_that_cannot_be_written(tmp_path: Path) -> N
 def test_it_makes_its_files_readable_by_their_owner_only(tmp_path: Path) -> None:
     assert check(tmp_path)[0] == 0
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
-    assert modes == {"secret_key": 0o600, "orsweb.sqlite3": 0o600}
+    assert modes == {"secret_key": 0o600, "orsweb.sqlite3": 0o600, "uploads": 0o700}
 
 
 def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:

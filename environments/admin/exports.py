@@ -1,0 +1,85 @@
+"""Export pages: the selected tasks as a file, streamed. Used by `environments.admin.task`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db import connections
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, StreamingHttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.text import slugify
+
+from environments.admin.bulk import chosen_tasks
+from environments.curation.selection import Selection
+from environments.curation.splits import existing_splits
+from environments.errors import OrsError
+from environments.models import Environment
+from environments.transfer.exporting import MEDIA_TYPES, exported
+from environments.transfer.source import FORMATS
+
+COUNTED_TASKS = 100_000
+COUNT_SECONDS = 0.25
+
+ABOUT = {
+    "jsonl": ("JSON Lines", "one task a line, each spec exactly as it is"),
+    "json": ("JSON", "one array, each spec exactly as it is"),
+    "csv": ("CSV", "one row a task, for spreadsheets"),
+    "parquet": ("Parquet", "columns with types, for data frames"),
+}
+
+
+def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
+    """Which format; with one in the address, the file itself."""
+    selection = Selection.parse(request.GET.dict())
+    format = request.GET.get("format", "")
+    if format not in FORMATS:
+        return _page(request, selection, context)
+    pieces = exported(selection, format, has_labels="plain" not in request.GET)
+    try:
+        first = next(pieces)
+    except OrsError as error:
+        messages.error(request, str(error))
+        return _page(request, selection, context)
+    answer = StreamingHttpResponse(_streamed(first, pieces), content_type=MEDIA_TYPES[format])
+    header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
+    answer["Content-Disposition"] = header or "attachment"
+    return answer
+
+
+def export_redirect(request: HttpRequest) -> HttpResponse:
+    """From the list's bar to the export of what was chosen there."""
+    chosen = chosen_tasks(request.POST, request.POST.getlist("task"))
+    return HttpResponseRedirect(f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}")
+
+
+def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -> HttpResponse:
+    count = selection.count(COUNTED_TASKS, COUNT_SECONDS)
+    shown = {"title": "Export tasks", "chosen": selection.values(), "count": count, "about": ABOUT}
+    return TemplateResponse(request, "environments/export.html", {**context, **shown})
+
+
+async def _streamed(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Piece by piece: Django would collect an ordinary iterator in memory before it sends anything."""
+    yield first
+    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "export")
+    try:
+        while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
+            yield piece
+    finally:
+        thread.submit(connections.close_all)
+        thread.shutdown(wait=False)
+
+
+def _name(selection: Selection) -> str:
+    """Of the file, after what is in it."""
+    split = existing_splits().filter(pk=selection.split).first() if selection.split else None
+    environment = Environment.objects.filter(pk=selection.environment).first() if selection.environment else None
+    words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]
+    return slugify(" ".join(word.replace("/", "-") for word in words if word)) or "tasks"

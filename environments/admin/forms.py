@@ -1,0 +1,86 @@
+"""Forms of the tasks' admin: what each bulk action asks for. No action is taken here.
+
+No field is named as a field of `Selection`, for both travel in one form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Q
+
+from environments.curation.splits import existing_splits
+from environments.models import Split
+
+
+class ReasonForm(forms.Form):
+    """Why; shown in the history of every task that is changed."""
+
+    reason = forms.CharField(
+        required=False,
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Optional. Stands in the history of each task.",
+    )
+
+
+class QuarantineForm(forms.Form):
+    reason = forms.CharField(
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 2, "autofocus": True}),
+        help_text="Shown wherever the task is, and in its history.",
+    )
+
+
+class TagsForm(ReasonForm):
+    tags = forms.CharField(
+        max_length=1000,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
+        help_text="One or more words, with commas between them.",
+    )
+    field_order = ("tags", "reason")
+
+    def clean_tags(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(word.strip() for word in self.cleaned_data["tags"].split(",") if word.strip()))
+
+
+class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
+    def label_from_instance(self, obj: Split) -> str:
+        return f"{obj} ({obj.size:,})"
+
+
+class SplitForm(ReasonForm):
+    """`environment`: whose splits may be chosen; without it all. Frozen ones cannot be."""
+
+    into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
+    field_order = ("out_of", "into", "reason")
+
+    def __init__(self, *args: Any, environment: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        splits = existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen__isnull=True)
+        offered = splits.filter(environment=environment) if environment else splits
+        for field in self.fields.values():
+            if isinstance(field, SplitChoice):
+                field.queryset = offered
+
+
+class MoveForm(SplitForm):
+    out_of = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Out of split")
+
+
+class NewSplitForm(ReasonForm):
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
+        help_text="As agents will ask for it, for example hard-train.",
+    )
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="What clients are told it is for.")
+    field_order = ("name", "type", "reason")
+
+
+class ExportForm(forms.Form):
+    format = forms.ChoiceField(
+        choices=[("jsonl", "JSON Lines"), ("json", "JSON"), ("csv", "CSV"), ("parquet", "Parquet")],
+        help_text="JSON Lines keeps every spec exactly as it is.",
+    )

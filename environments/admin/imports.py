@@ -1,0 +1,198 @@
+"""Import pages: a file is chosen, looked at, and only then imported. Used by `environments.admin.task`.
+
+The look and the import are jobs, for a file may be large. Between them the file waits in `uploads`; everything else
+that was asked for stands in the address, so that a page can be reloaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments import jobs
+from environments.admin import uploads
+from environments.admin.base import author_of
+from environments.admin.job import job_url
+from environments.admin.uploads import Upload
+from environments.curation.splits import existing_splits
+from environments.errors import OrsError
+from environments.models import Environment, Split
+from environments.summary import summary
+from environments.transfer.importing import apply, dry_run
+from environments.transfer.source import Source
+from environments.transfer.target import Target
+
+SHORT_SECONDS = 1.5
+"""A small file is waited for, so that what came of it is the next page."""
+SPLITS_OFFERED = 200
+
+
+class ImportForm(forms.Form):
+    """Where to, and what. An existing split, or the name and type of a new one."""
+
+    file = forms.FileField(
+        widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}),
+        help_text="JSON Lines, JSON, CSV or Parquet. Each line or row is a task.",
+    )
+    environment = forms.ModelChoiceField(Environment.objects.all(), empty_label=None)
+    split = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
+        help_text="One that is there, or a name for a new one.",
+    )
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="Of a new split: what clients are told it is for.")
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import's job leaves behind."""
+
+    sentence: str
+    split: int
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+
+
+def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """The form, or what is wrong with it; with a file that can be read, on to the look at it."""
+    _check_permission(request)
+    form = ImportForm(request.POST or None, request.FILES or None, initial=_initial(request))
+    if form.is_valid() and (began := _begin(request, form)):
+        return began
+    shown = {
+        **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
+        "splits": existing_splits().filter(frozen__isnull=True)[:SPLITS_OFFERED],
+    }
+    return TemplateResponse(request, "environments/import.html", {**context, **shown})
+
+
+def _begin(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
+    """Keep the file and look at it; None: the form says what is wrong."""
+    said = form.cleaned_data
+    try:
+        target = _target(said["environment"], said["split"], said["type"])
+    except OrsError as error:
+        form.add_error("split", str(error))
+        return None
+    upload = uploads.keep(said["file"], request.user.pk or 0)
+    try:
+        job = _look(request, upload, target)
+    except OrsError as error:
+        upload.discard()
+        form.add_error("file", str(error))
+        return None
+    return HttpResponseRedirect(_look_url(upload, target, job))
+
+
+def _initial(request: HttpRequest) -> dict[str, Any]:
+    """What the page that led here was about."""
+    given = {name: request.GET[name] for name in ("environment", "split") if request.GET.get(name, "").isdecimal()}
+    split = existing_splits().filter(pk=int(given["split"][:18])).first() if "split" in given else None
+    if split is not None:
+        return {"environment": split.environment_id, "split": split.name, "type": split.type}
+    return {"environment": int(given["environment"])} if "environment" in given else {}
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
+    """How far the look is, then what the import would do; by a POST it is begun."""
+    _check_permission(request)
+    upload = uploads.find(token, request.user.pk or 0)
+    environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
+    if upload is None or environment is None:
+        messages.error(
+            request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
+        )
+        return HttpResponseRedirect(reverse("admin:environments_task_import"))
+    try:
+        target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
+        if request.method == "POST":
+            return _import(request, upload, target)
+        job = jobs.get(request.GET.get("job", ""))
+        if job is None:
+            return HttpResponseRedirect(_look_url(upload, target, _look(request, upload, target)))
+    except OrsError as error:
+        messages.error(request, str(error))
+        return HttpResponseRedirect(reverse("admin:environments_task_import"))
+    if "state" in request.GET:
+        return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
+    back = reverse("admin:environments_task_import")
+    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back}
+    if job.state != "done":
+        return TemplateResponse(request, "environments/job.html", {**context, **shown})
+    sample = [summary(spec) for spec in job.result.sample]
+    page = {**context, **shown, "report": job.result, "sample": sample}
+    return TemplateResponse(request, "environments/import_report.html", page)
+
+
+def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
+    """Raises: TransferError, when the file's name tells no format."""
+    source = Source.of(upload.path)
+    job = jobs.start(
+        f"Look at {upload.name}", lambda progress: dry_run(source, target, progress), owner=author_of(request)
+    )
+    job.wait(SHORT_SECONDS)
+    return job
+
+
+def _look_url(upload: Upload, target: Target, job: jobs.Job) -> str:
+    asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
+    return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
+
+
+# --- importing --------------------------------------------------------------------------------------------------------
+
+
+def _import(request: HttpRequest, upload: Upload, target: Target) -> HttpResponse:
+    source, author, user = Source.of(upload.path), author_of(request), request.user.pk
+    skip_refused = "skip_refused" in request.POST
+
+    def work(progress: jobs.Progress) -> Imported:
+        report = apply(source, target, author=author, skip_refused=skip_refused, progress=progress)
+        split = Split.objects.select_related("environment").get(environment=target.environment, name=target.name)
+        _note(user, split, report.sentence)
+        upload.discard()
+        return Imported(report.sentence, split.pk)
+
+    job = jobs.start(f"Import {upload.name}", work, owner=author)
+    job.wait(SHORT_SECONDS)
+    return HttpResponseRedirect(job_url(job.id, reverse("admin:environments_task_changelist")))
+
+
+def _note(user: int | None, split: Split, words: str) -> None:
+    """In Django's own log, for tasks that are only added have no revision."""
+    kind = ContentType.objects.get_for_model(Split)
+    LogEntry.objects.create(
+        **{"user_id": user, "content_type": kind, "object_id": str(split.pk), "object_repr": str(split)[:200]},
+        **{"action_flag": CHANGE, "change_message": words},
+    )
+
+
+def _target(environment: Environment, name: str, kind: str) -> Target:
+    """`kind` is only asked of a split that is new. Raises: TransferError, FrozenSplit."""
+    is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
+    return Target.of(environment, name, None if is_there else kind)
+
+
+def _check_permission(request: HttpRequest) -> None:
+    if not request.user.has_perm("environments.add_task"):
+        raise PermissionDenied
+
+
+def _number(text: str) -> int:
+    """0, which no row has, of what is no number."""
+    return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -1,0 +1,23 @@
+"""The admin's first page: what can be played, and which tasks somebody should look at. Called by django-unfold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from environments.admin.environment import marks_of, summary_of
+from environments.models import Environment
+from environments.overview import attention
+
+
+def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """`context` with `environments` (row, summary, marks) and `attention`; without either for who may not see them."""
+    if not request.user.has_perm("environments.view_environment"):
+        return context
+    rows = Environment.objects.prefetch_related("splits")
+    return {
+        **context,
+        "environments": [(row, summary_of(row), marks_of(row)) for row in rows],
+        "attention": attention() if request.user.has_perm("environments.view_task") else [],
+    }

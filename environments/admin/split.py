@@ -1,0 +1,116 @@
+"""Admin of splits: what each holds and serves, freezing, deleting, and how it differs from what the class lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import F, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from environments import jobs
+from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of
+from environments.admin.job import job_url
+from environments.curation.plan import Action
+from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
+from environments.errors import OrsError
+from environments.models import Split, SplitEntry
+from environments.summary import READ_CHARACTERS, summary
+
+AT_ONCE_TASKS = 20_000
+"""Larger splits are frozen and deleted by a job, and compared with the class's list only when asked to."""
+DIFFERENCES_SHOWN = 50
+
+ACTIONS: dict[str, tuple[str, type[FreezeSplit | UnfreezeSplit | DeleteSplit]]] = {
+    "freeze": ("Freeze", FreezeSplit),
+    "unfreeze": ("Unfreeze", UnfreezeSplit),
+    "delete": ("Delete", DeleteSplit),
+}
+"""Name in the URL -> label and change."""
+
+
+@admin.register(Split)
+class SplitAdmin(ReadOnlyAdmin):
+    page_template = "environments/split.html"
+    list_display = ("name", "environment", "type", "tasks", "marks")
+    list_filter = (EnvironmentFilter,)
+    ordering = ("environment__position", "position", "name")
+    empty = "Splits appear here when a class declares them, when you save a selection of tasks as one, or by an import."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
+        return existing_splits()
+
+    def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
+        is_compared = row.source_hash and (row.size <= AT_ONCE_TASKS or "compare" in request.GET)
+        return {
+            "title": str(row),
+            "hidden": visible(row).filter(is_hidden=True)[:1000].count(),
+            "differences": differences(row) if is_compared else None,
+            "may_change": request.user.has_perm("environments.change_split"),
+            "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        act = self.admin_site.admin_view(self.act)
+        own = [path(f"<int:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
+        return [*own, *super().get_urls()]
+
+    def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """What freezing, unfreezing or deleting will touch; by a POST, it is done."""
+        split = get_object_or_404(existing_splits(), pk=pk)
+        needed = "delete" if name == "delete" else "change"
+        if not request.user.has_perm(f"environments.{needed}_split"):
+            raise PermissionDenied
+        label, change = ACTIONS[name]
+        action, plan, trouble = change(pk), None, ""
+        try:
+            if request.method == "POST":
+                return _run(request, split, action, f"{label} {split}")
+            plan = action.plan()
+        except OrsError as refusal:
+            trouble = str(refusal)
+        shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
+        shown = {"title": f"{label} {split}", "label": label, "split": split, "plan": plan, "trouble": trouble}
+        page = {**shared, **shown, "is_danger": name == "delete"}
+        return TemplateResponse(request, "environments/split_act.html", page, status=400 if trouble else 200)
+
+    @admin.display(description="tasks")
+    def tasks(self, split: Split) -> SafeString:
+        size = "generated" if split.environment.is_procedural and not split.is_curated else f"{split.size:,}"
+        return format_html('<span class="number">{}</span>', size)
+
+    @admin.display(description="")
+    def marks(self, split: Split) -> str:
+        marks = {"curated": split.is_curated, "frozen ❄": split.frozen, "not served": not split.is_served}
+        return ", ".join(mark for mark, holds in marks.items() if holds)
+
+
+def visible(split: Split) -> QuerySet[SplitEntry]:
+    """Its places at its present version, hidden ones included."""
+    now = Q(since__lte=split.version) & (Q(until__isnull=True) | Q(until__gt=split.version))
+    return SplitEntry.objects.filter(now, split=split)
+
+
+def differences(split: Split) -> dict[str, Any]:
+    """How the split differs from what its class lists: places whose task was edited or added, and what was removed."""
+    other = visible(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
+    shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: DIFFERENCES_SHOWN + 1])
+    rows = [(entry, summary(entry.head[:READ_CHARACTERS])) for entry in shown[:DIFFERENCES_SHOWN]]
+    return {"rows": rows, "is_more": len(shown) > DIFFERENCES_SHOWN, "removed": split.removals.count()}
+
+
+def _run(request: HttpRequest, split: Split, action: Action, title: str) -> HttpResponse:
+    author = author_of(request)
+    listing = reverse("admin:environments_environment_change", args=[split.environment_id])
+    back = listing if isinstance(action, DeleteSplit) else reverse("admin:environments_split_change", args=[split.pk])
+    if split.size > AT_ONCE_TASKS:
+        job = jobs.start(title, lambda progress: action.apply(author, progress), owner=author)
+        return HttpResponseRedirect(job_url(job.id, back))
+    messages.success(request, action.apply(author).sentence)
+    return HttpResponseRedirect(back)

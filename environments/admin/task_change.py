@@ -1,0 +1,83 @@
+"""Changes of one task from its page: quarantine, release, tags, restore. Used by `environments.admin.task_page`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments.admin.base import author_of
+from environments.curation.plan import Action
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.restore import Restore
+from environments.curation.selection import Selection
+from environments.curation.tags import AddTags, RemoveTags
+from environments.diff import diff
+from environments.errors import OrsError
+from environments.models import Task, TaskRevision
+
+Frame = Callable[[], dict[str, Any]]
+MOST_REASON_CHARACTERS = 2000
+
+
+def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
+    """A POST with `action` and what that needs; back to the task's page, with what came of it."""
+    if request.method == "POST":
+        _apply(request, _action(request, task))
+    return HttpResponseRedirect(_url(task.pk))
+
+
+def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
+    """What putting back a revision would do; a POST does it. `task`: from whose page it was asked."""
+    found = get_object_or_404(TaskRevision.objects.select_related("task"), pk=revision)
+    if task.pk not in (found.task_id, found.successor_id):
+        raise Http404(f"Revision {revision} is not of task {task.pk}.")
+    restore = Restore(found.pk, _reason(request))
+    if request.method == "POST":
+        return HttpResponseRedirect(_url(_apply(request, restore) or task.pk))
+    context: dict[str, Any] = {"revision": found, "lines": diff(found.after, found.before), "title": "Restore"}
+    try:
+        context["plan"] = restore.plan()
+    except OrsError as refusal:
+        context["refusal"] = str(refusal)
+    return TemplateResponse(request, "environments/task_restore.html", {**frame(), **context})
+
+
+def _action(request: HttpRequest, task: Task) -> Action:
+    chosen, reason = Selection(ids=(task.pk,)), _reason(request)
+    words = tuple(word.strip() for word in request.POST.get("tags", "").split(",") if word.strip())
+    match request.POST.get("action"):
+        case "quarantine":
+            return Quarantine(chosen, reason)
+        case "release":
+            return Release(chosen, reason)
+        case "tag":
+            return AddTags(chosen, words, reason)
+        case "untag":
+            return RemoveTags(chosen, words, reason)
+        case other:
+            raise Http404(f"There is no action {other!r}; use quarantine, release, tag or untag.")
+
+
+def _apply(request: HttpRequest, action: Action) -> int | None:
+    """The task that stands there now, if that is another. Refusals are told as they are."""
+    try:
+        outcome = action.apply(author_of(request))
+    except OrsError as refusal:
+        messages.error(request, str(refusal))
+        return None
+    messages.success(request, outcome.sentence)
+    return outcome.task
+
+
+def _reason(request: HttpRequest) -> str:
+    return request.POST.get("reason", "").strip()[:MOST_REASON_CHARACTERS]
+
+
+def _url(task: int) -> str:
+    return reverse("admin:environments_task_change", args=[task])

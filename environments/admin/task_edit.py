@@ -1,0 +1,79 @@
+"""The editor of a task's content: check it, try it, save it. Whatever happens, what was typed is still there.
+
+Two people may edit the same task. The second is told, sees the difference, and goes on editing the first one's version
+with their own text. Used by `environments.admin.task_page`, whose permissions hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments.admin.base import author_of
+from environments.admin.verdict import Verdict, checked, tried
+from environments.curation.edit import Edit, last_revision
+from environments.curation.errors import InvalidSpec, Replaced
+from environments.diff import diff
+from environments.errors import OrsError
+from environments.models import Task, TaskRevision
+from environments.parts import indented, read_json
+from environments.schema_fields import fields_of
+
+Frame = Callable[[], dict[str, Any]]
+"""Gives the context of every page about the task."""
+
+
+def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
+    """The editor; a POST with `action` check, try or save answers it with what was typed and what was found."""
+    if request.method != "POST":
+        return _page(request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task)))
+    edit = Edit(task.pk, request.POST.get("spec", ""), _seen(request), request.POST.get("reason", "").strip())
+    typed = _typed(task, edit.spec, edit.seen, edit.reason)
+    try:
+        if request.POST.get("action") == "save":
+            return _save(request, task, edit)
+        verdict = tried(task, edit.spec) if request.POST.get("action") == "try" else checked(edit)
+        return _page(request, task, frame, {**typed, "verdict": verdict})
+    except InvalidSpec as refused:
+        return _page(request, task, frame, {**typed, "verdict": Verdict(problems=refused.problems)}, status=400)
+    except Replaced as replaced:
+        return _page(request, task, frame, {**typed, **_conflict(replaced.revision, edit)}, status=409)
+    except OrsError as refused:
+        return _page(request, task, frame, {**typed, "verdict": Verdict(refusal=str(refused))}, status=400)
+
+
+def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
+    outcome = edit.apply(author_of(request))
+    messages.success(request, outcome.sentence)
+    return HttpResponseRedirect(reverse("admin:environments_task_change", args=[outcome.task or task.pk]))
+
+
+def _seen(request: HttpRequest) -> int:
+    seen = request.POST.get("seen", "")
+    return int(seen) if seen.isdecimal() and len(seen) < 19 else 0
+
+
+def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]:
+    """What the form holds, and which task it changes."""
+    return {"target": task, "spec": spec, "seen": seen, "reason": reason}
+
+
+def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
+    """The form with what was typed, for the task that is there now, and how the two differ."""
+    now = revision.successor or revision.task
+    lines = diff(now.spec, edit.spec)
+    return {"conflict": revision, "lines": lines, **_typed(now, edit.spec, last_revision(now), edit.reason)}
+
+
+def _page(
+    request: HttpRequest, task: Task, frame: Frame, context: dict[str, Any], *, status: int = 200
+) -> TemplateResponse:
+    schema = read_json(task.environment.task_schema) if task.environment.task_schema else None
+    shown = {"schema": indented(schema) if schema is not None else "", "fields": fields_of(schema)}
+    shown = {**frame(), "title": "Edit a task", **shown, **context}
+    return TemplateResponse(request, "environments/task_edit.html", shown, status=status)

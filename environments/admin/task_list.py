@@ -1,0 +1,181 @@
+"""One page of the task list: which tasks, with what a person wants to see of each, and the ways to other pages.
+
+A page is read along an index from a cursor in the URL: no count of anything, no offset. A search that takes long shows
+what it found so far, and how to go on. Used by `environments.admin.task`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from django.db.models import F, Q
+from django.db.models.functions import Left
+
+from environments import conf
+from environments.buckets import Bucket, bucket_of
+from environments.curation.selection import Batch, Selection
+from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.summary import READ_CHARACTERS, summary, summary_field
+from environments.tags import tag_names
+
+PAGE_TASKS = 50
+SCAN_SECONDS = 0.045
+"""For finding a page's tasks; with what is read about them a page stays under 100 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A split in which a task stands."""
+
+    split: Split
+    is_hidden: bool
+
+
+@dataclass(slots=True)
+class Row:
+    """One task as the list shows it."""
+
+    task: Task
+    summary: str
+    bucket: Bucket
+    statistics: TaskStatistics | None
+    """Over all attempts; None: no attempt."""
+    position: int | None = None
+    """In the split that is listed."""
+    tags: list[str] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float | None:
+        counted = self.statistics
+        return counted.return_total / counted.scored if counted and counted.scored else None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: Sequence[Row]
+    previous: str
+    """Query string of the page before; empty: this is the first."""
+    next: str
+    """Query string of the page after; empty: this is the last."""
+    looked_at: int
+    """Tasks that were looked at."""
+    is_unfinished: bool
+    """The time was over before the page was full; `next` goes on where it ended."""
+
+
+def page_of(selection: Selection, cursors: Mapping[str, str]) -> Page:
+    """The page that the cursors `after` or `before` name; the first without."""
+    before = cursors.get("before", "")
+    batch = selection.batch(before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=SCAN_SECONDS)
+    is_first = not before and not cursors.get("after")
+    is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
+    return Page(
+        rows=_rows(batch),
+        previous="" if is_first else query(selection, before=batch.first),
+        next="" if batch.is_last else query(selection, after=batch.last),
+        looked_at=batch.seen,
+        is_unfinished=is_unfinished,
+    )
+
+
+def query(selection: Selection, **cursor: str) -> str:
+    """The query string of a list."""
+    return urlencode(selection.values() | cursor)
+
+
+def _rows(batch: Batch) -> list[Row]:
+    """Four queries, however many rows."""
+    tasks = {task.pk: task for task in _tasks(batch.ids)}
+    overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
+    tags, places = _tags(batch.ids), _places(batch.ids)
+    positions = batch.positions or (None,) * len(batch.ids)
+    rows = [
+        _row(tasks[pk], overall.get(pk), position)
+        for pk, position in zip(batch.ids, positions, strict=True)
+        if pk in tasks
+    ]
+    for row in rows:
+        row.tags, row.places = tags[row.task.pk], places[row.task.pk]
+    return rows
+
+
+def _row(task: Task, overall: TaskStatistics | None, position: int | None) -> Row:
+    line = summary(task.head, summary_field(task.environment.task_schema))  # type: ignore[attr-defined]  # annotated
+    attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
+    return Row(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, position)
+
+
+def _tasks(ids: Iterable[int]) -> Iterable[Task]:
+    """With `head`, the beginning of the spec; the whole may be megabytes."""
+    shown = Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", READ_CHARACTERS))
+    return shown.defer("spec", "environment__description", "environment__card")
+
+
+def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
+    found = defaultdict[int, list[str]](list)
+    for task, name in TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name"):
+        found[task].append(name)
+    return found
+
+
+def _places(ids: Iterable[int]) -> dict[int, list[Place]]:
+    """Where the tasks stand at their splits' present versions, each split once."""
+    now = Q(since__lte=F("split__version")) & (Q(until__isnull=True) | Q(until__gt=F("split__version")))
+    entries = SplitEntry.objects.filter(now, task__in=ids).order_by("split__position", "split")
+    standing = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
+    splits = Split.objects.in_bulk({split for _, split, _, _ in standing})
+    found = defaultdict[int, list[Place]](list)
+    for task, split, is_hidden, _ in standing:
+        found[task].append(Place(splits[split], is_hidden))
+    return found
+
+
+# --- filters as chips ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    label: str
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One filter: what may be chosen, each with the query string of the list that it leads to."""
+
+    title: str
+    chosen: str
+    """Label of what is chosen; empty: nothing."""
+    choices: Sequence[Choice]
+
+
+def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[Chip]:
+    """`splits`: those that may be chosen, of one environment if one is chosen."""
+    names = [(str(row.pk), row.name) for row in environments]
+    listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
+    words = {word: word for word in (*tag_names(), selection.tag) if word}
+    sources = [(source, source) for source, _ in Task.SOURCES]
+    return [
+        _chip(selection, "environment", names, also="split"),  # a split belongs to one environment
+        _chip(selection, "split", listed),
+        _chip(selection, "tag", list(words.items())),
+        _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
+        _chip(selection, "source", [*sources, ("dropped", "dropped from code")]),
+        _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
+    ]
+
+
+def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> Chip:
+    """`also`: a filter that goes when this one changes."""
+    given = selection.values()
+    chosen = given.get(name, "")
+    others = {key: value for key, value in given.items() if key not in (name, also)}
+    offered = [Choice("any", urlencode(others), not chosen)]
+    offered += [Choice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
+    label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
+    return Chip(name, label or chosen, offered)

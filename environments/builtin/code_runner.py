@@ -1,0 +1,132 @@
+"""Runs inside the sandbox: calls an agent's function once per input and tells what came back. Started by `code.py`.
+
+Not imported by the server; its text is handed to `/usr/bin/python3`, so it uses the standard library of Python 3.9
+only. It knows inputs, never expected results. Each call is a process of its own, with the limit of CPU time that the
+task sets: a call can neither end nor influence the next. The nonce that makes the answers count is read when every
+other process in the sandbox has been killed, so no program can have seen it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import select
+import signal
+import sys
+from contextlib import suppress
+from typing import Any
+
+MOST_TIMEOUTS = 3
+"""So many calls may run out of time; the rest are not tried."""
+
+
+def main() -> None:
+    """stdin: eight digits, so many bytes of JSON, a nonce. stdout: the nonce and a JSON array of `answer`s.
+
+    The JSON: `program`, `function`, `inputs` (a list of lists of arguments), `seconds` (of CPU, per call), `most_bytes`
+    (of a result), `has_free_run` (whether the program alone comes first, its output shown).
+    """
+    request = json.loads(_read(int(_read(8))))
+    answers_fd = os.dup(1)
+    os.dup2(2, 1)  # what the program prints is no answer
+    with open("/work/solution.py", "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123
+        file.write(request["program"])
+    answers: list[dict[str, str]] = []
+    if request["has_free_run"]:
+        answers.append(_apart(request, None, answers_fd))
+    for args in request["inputs"]:
+        is_over = sum(answer["how"] == "timeout" for answer in answers) >= MOST_TIMEOUTS
+        answers.append({"how": "untried", "text": ""} if is_over else _apart(request, args, answers_fd))
+    _write(answers_fd, _read(32) + json.dumps(answers).encode())
+
+
+def _read(count: int) -> bytes:
+    """Exactly so many bytes, and not one more: what follows must stay unread."""
+    data = b""
+    while len(data) < count:
+        more = os.read(0, count - len(data))
+        if not more:
+            raise SystemExit("The request is incomplete.")
+        data += more
+    return data
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> dict[str, str]:
+    """The answer of one call in a process of its own; `args` None: the program alone.
+
+    `how`: "returned" (`text` is the result as JSON), "raised" (`text` is the exception), "timeout", "died" (`text` says
+    of what).
+    """
+    memory = os.memfd_create("answer")
+    pid = os.fork()
+    if pid == 0:
+        os.close(answers_fd)
+        _call(request, args, memory)
+    ended = select.select([os.pidfd_open(pid)], [], [], 4 * request["seconds"] + 1)[0]
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # whatever it left running, itself included
+    status = os.waitpid(pid, 0)[1]
+    text = os.pread(memory, request["most_bytes"] + 2, 0).decode(errors="replace")
+    os.close(memory)
+    if not ended or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU):
+        return {"how": "timeout", "text": ""}
+    if os.WIFSIGNALED(status):
+        return {"how": "died", "text": signal.Signals(os.WTERMSIG(status)).name}
+    if not text:
+        return {"how": "died", "text": f"status {os.WEXITSTATUS(status)}"}
+    if len(text) > request["most_bytes"] + 1:
+        return {"how": "raised", "text": f"ValueError: the result is longer than {request['most_bytes']} bytes of JSON"}
+    return {"how": "returned" if text[0] == "=" else "raised", "text": text[1:]}
+
+
+def _call(request: dict[str, Any], args: list[Any] | None, memory: int) -> None:
+    """In the child; does not return."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    if args is not None:
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+    seconds = request["seconds"]
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    try:
+        result = _result(request, args)
+        _write(memory, f"={result}".encode())
+    except BaseException as error:  # whatever the agent's code raises, SystemExit included
+        _write(memory, f"!{type(error).__name__}: {error}"[:2000].encode(errors="replace"))
+        if args is None:
+            _show(error)
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+        os._exit(0)
+
+
+def _result(request: dict[str, Any], args: list[Any] | None) -> str:
+    """The result as JSON."""
+    name = "__main__" if args is None else "solution"
+    namespace: dict[str, Any] = {"__name__": name}
+    exec(compile(request["program"], "/work/solution.py", "exec"), namespace)
+    if args is None:
+        return "null"
+    if request["function"] not in namespace:
+        raise NameError(f"the program defines no function {request['function']!r}")
+    return json.dumps(namespace[request["function"]](*args))
+
+
+def _show(error: BaseException) -> None:
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if frame.filename == "/work/solution.py"]
+    sys.stderr.write("".join(traceback.format_list(theirs) + traceback.format_exception_only(type(error), error)))
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Pipes: what goes into a process and comes out of it, without waiting for either side and in bounded memory.
+
+Driven by a thread that runs a sandbox (`sandbox.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+from contextlib import suppress
+from typing import IO
+
+_CHUNK_BYTES = 65536
+MOST_DROPPED_BYTES = 16 * 1024 * 1024
+"""Of stderr beyond what is kept, until the writer counts as endless."""
+
+
+class Pipes:
+    """The three pipes of one process. `kept`: bytes kept of stdout and stderr."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, kept: tuple[int, int]) -> None:
+        assert process.stdin and process.stdout and process.stderr
+        self._stdin, self._unsent = process.stdin, memoryview(stdin)
+        self._kept = dict(zip((process.stdout, process.stderr), kept, strict=True))
+        self._read: dict[IO[bytes], bytearray] = {pipe: bytearray() for pipe in self._kept}
+        self._stdout, self._dropped_bytes = process.stdout, 0
+        self._selector = selectors.DefaultSelector()
+        for pipe in self._kept:
+            self._register(pipe, selectors.EVENT_READ)
+        self._register(self._stdin, selectors.EVENT_WRITE)
+
+    def pass_on(self, seconds: float) -> bool:
+        """Pass on what is there, after `seconds` at most; whether both outputs have ended."""
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._stdin:
+                self._send()
+            else:
+                self._receive(key.fileobj)  # type: ignore[arg-type]  # what was registered
+        return not any(pipe in self._registered for pipe in self._kept)
+
+    @property
+    def has_too_much(self) -> bool:
+        """Whether stdout has more than is kept, or stderr has no end in sight."""
+        is_full = len(self._read[self._stdout]) > self._kept[self._stdout]
+        return is_full or self._dropped_bytes > MOST_DROPPED_BYTES
+
+    def close(self) -> tuple[bytes, bytes]:
+        """What was kept of stdout and of stderr; one byte more than allowed where there was more."""
+        self._selector.close()
+        with suppress(OSError):
+            self._stdin.close()
+        stdout, stderr = (bytes(self._read[pipe][: self._kept[pipe] + 1]) for pipe in self._kept)
+        return stdout, stderr
+
+    def _register(self, pipe: IO[bytes], events: int) -> None:
+        os.set_blocking(pipe.fileno(), False)
+        self._selector.register(pipe, events)
+
+    @property
+    def _registered(self) -> set[object]:
+        return {key.fileobj for key in self._selector.get_map().values()}
+
+    def _send(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent[:_CHUNK_BYTES]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # nobody reads any more
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            self._selector.unregister(self._stdin)
+            with suppress(OSError):
+                self._stdin.close()
+
+    def _receive(self, pipe: IO[bytes]) -> None:
+        with suppress(BlockingIOError):
+            data = os.read(pipe.fileno(), _CHUNK_BYTES)
+            if not data:
+                self._selector.unregister(pipe)
+            room = self._kept[pipe] + 1 - len(self._read[pipe])
+            self._read[pipe] += data[:room]
+            self._dropped_bytes += max(0, len(data) - room)

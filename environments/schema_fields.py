@@ -1,0 +1,108 @@
+"""Fields: a JSON Schema as the list that a person would write of it. Pure; pages show tools and tasks with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MOST_FIELDS = 60
+MOST_DEPTH = 3
+_NAMES = {"object": "object", "array": "list", "string": "text", "integer": "whole number", "number": "number"}
+_LIMITS = {
+    **{"minimum": "at least {}", "maximum": "at most {}"},
+    **{"exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}"},
+    **{"minLength": "{} characters or more", "maxLength": "{} characters at most", "pattern": "like {}"},
+    **{"minItems": "{} or more", "maxItems": "{} at most"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    path: str
+    """As `tests[].input`."""
+    kind: str
+    """What it has to be, in words."""
+    is_required: bool
+    description: str
+    limits: str
+    """What else holds of it, with the default; may be empty."""
+
+
+def fields_of(schema: Any) -> list[Field]:
+    """The members of an object schema, those of inner objects after their own; empty: it names none."""
+    if not isinstance(schema, dict):
+        return []
+    found: list[Field] = []
+    for field in _members(schema, schema, "", MOST_DEPTH):
+        found.append(field)
+        if len(found) == MOST_FIELDS:
+            break
+    return found
+
+
+def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int) -> Iterator[Field]:
+    schema = _resolved(schema, root)
+    members, required = schema.get("properties"), schema.get("required")
+    if not isinstance(members, dict) or not depth:
+        return
+    needed = set(map(str, required)) if isinstance(required, list) else set()
+    for name, member in members.items():
+        if not isinstance(member, dict):
+            continue
+        inner, path = _resolved(member, root), f"{prefix}{name}"
+        yield Field(path, _kind(inner, root), name in needed, _text(inner.get("description")), _limits(inner))
+        items = inner.get("items")
+        if isinstance(items, dict):
+            yield from _members(items, root, f"{path}[].", depth - 1)
+        yield from _members(inner, root, f"{path}.", depth - 1)
+
+
+def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """What a reference into the same document means; what stands beside it goes before it."""
+    for _ in range(8):  # a chain of references may be a circle
+        target = schema.get("$ref")
+        if not (isinstance(target, str) and target.startswith("#/")):
+            return schema
+        found: Any = root
+        for part in target[2:].split("/"):
+            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return schema
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema
+
+
+def _kind(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
+    schema = _resolved(schema, root)
+    if "const" in schema:
+        return _json(schema["const"])
+    if isinstance(schema.get("enum"), list):
+        return " or ".join(_json(value) for value in schema["enum"][:12]) + (" …" if len(schema["enum"]) > 12 else "")
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(choices, list) and depth:
+        kinds = [_kind(one, root, depth - 1) for one in choices if isinstance(one, dict)]
+        return " or ".join(dict.fromkeys(kinds))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(_NAMES.get(str(one), str(one)) for one in kind)
+    if kind == "array" and isinstance(schema.get("items"), dict) and depth:
+        return f"list of {_kind(schema['items'], root, depth - 1)}"
+    return _NAMES.get(str(kind), str(kind)) if kind else "anything"
+
+
+def _limits(schema: dict[str, Any]) -> str:
+    said = [words.format(_json(schema[key])) for key, words in _LIMITS.items() if key in schema]
+    if "default" in schema:
+        said.append(f"default {_json(schema['default'])}")
+    return ", ".join(said)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}…"

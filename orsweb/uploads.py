@@ -1,0 +1,76 @@
+"""BoundedUploads: refuses what is too large to be uploaded, before it is read to its end. Around the pages' handler.
+
+Django's own handler writes a request's whole body to a file before it looks at anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from django.template.loader import render_to_string
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+LINGER_SECONDS = 10.0
+"""A browser shows an answer only when it has sent everything, so for so long the rest is read and thrown away."""
+
+
+class BoundedUploads:
+    """`large_path` takes bodies of `large_bytes`, every other path of `small_bytes`."""
+
+    def __init__(self, app: Any, *, small_bytes: int, large_bytes: int, large_path: str) -> None:
+        self._app, self._small, self._large, self._large_path = app, small_bytes, large_bytes, large_path
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        limit = self._large if scope["path"] == self._large_path else self._small
+        if _declared_bytes(scope) > limit:
+            await _refuse(receive, send, limit)
+            return
+        body = _Counted(receive, limit)
+        await self._app(scope, body.receive, send)
+        if body.is_too_large:  # the handler was told that the client has gone, so it has not answered
+            await _refuse(receive, send, limit)
+
+
+class _Counted:
+    """A request's body that breaks off when it becomes too large."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive, self._left = receive, limit
+        self.is_too_large = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left >= 0:
+            return message
+        self.is_too_large = True
+        return {"type": "http.disconnect"}
+
+
+def _declared_bytes(scope: Message) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return 0
+
+
+async def _refuse(receive: Receive, send: Send, limit: int) -> None:
+    page = render_to_string("orsweb/too_large.html", {"limit_bytes": limit}).encode()
+    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
+    await send({"type": "http.response.body", "body": page, "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _read_on(receive: Receive) -> None:
+    while (message := await receive())["type"] == "http.request" and message.get("more_body"):
+        pass

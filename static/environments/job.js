@@ -1,0 +1,26 @@
+// A running job's page: asks twice a second how far it is, and shows the outcome when it has ended.
+const page = document.querySelector("[data-job]");
+const bar = page.querySelector("[data-bar]");
+const count = page.querySelector("[data-count]");
+const EVERY_MS = 500;
+
+async function look() {
+  try {
+    const address = new URL(location.href);
+    address.searchParams.set("state", "1");
+    const answer = await fetch(address, { headers: { Accept: "application/json" } });
+    if (!answer.ok) return location.reload(); // the server was restarted: its page says so
+    const job = await answer.json();
+    if (job.state !== "running") return location.reload();
+    if (job.total) {
+      bar.max = job.total;
+      bar.value = job.done;
+      count.textContent = `${Math.floor((100 * job.done) / job.total)} %`;
+    }
+  } catch {
+    count.textContent = "the server does not answer, trying again";
+  }
+  setTimeout(look, EVERY_MS);
+}
+
+setTimeout(look, EVERY_MS);

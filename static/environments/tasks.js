@@ -1,0 +1,130 @@
+// The task list: keys, checking rows, and a search that goes on by itself until its page is full. Works without it, too.
+const list = document.querySelector("[data-tasks]");
+const PAGE_TASKS = 50;
+const rows = () => [...list.querySelectorAll("[data-row]")];
+const boxOf = (row) => row.querySelector("input[name=task]");
+const search = list.querySelector("[data-search]");
+let current = -1;
+
+// --- checking
+
+const bar = list.querySelector("[data-bar]");
+const all = list.querySelector("[data-check-all]");
+
+function showChecked() {
+  if (!bar) return;
+  const boxes = rows().map(boxOf);
+  const checked = boxes.filter((box) => box.checked).length;
+  const isIdle = !checked && bar.querySelector("[name=scope]:checked").value !== "all";
+  bar.toggleAttribute("data-idle", isIdle);
+  bar.querySelectorAll("button").forEach((button) => (button.disabled = isIdle));
+  bar.querySelector("[data-count]").textContent = `${checked} checked`;
+  all.checked = checked > 0 && checked === boxes.length;
+  all.indeterminate = checked > 0 && checked < boxes.length;
+}
+
+function preferChecked() {
+  if (bar) bar.querySelector("[name=scope][value=checked]").checked = true;
+  showChecked();
+}
+
+function check(row, isChecked) {
+  boxOf(row).checked = isChecked;
+  preferChecked();
+}
+
+let lastClicked = null;
+list.addEventListener("click", (event) => {
+  const row = event.target.closest("[data-row]");
+  if (row && event.target.matches("input[name=task]")) {
+    const between = rows();
+    if (event.shiftKey && lastClicked) {
+      const [from, to] = [between.indexOf(lastClicked), between.indexOf(row)].sort((a, b) => a - b);
+      between.slice(from, to + 1).forEach((one) => (boxOf(one).checked = event.target.checked));
+    }
+    lastClicked = row;
+    return preferChecked();
+  }
+  if (row && !event.target.closest("a, input, button, label") && !getSelection().toString()) open(row, event);
+});
+list.addEventListener("change", (event) => {
+  if (event.target !== all) return showChecked();
+  rows().forEach((row) => (boxOf(row).checked = all.checked));
+  preferChecked();
+});
+addEventListener("pageshow", showChecked); // the browser may bring checks back
+
+// --- keys
+
+function open(row, event) {
+  const link = row.querySelector(".wide a");
+  if (event.ctrlKey || event.metaKey) window.open(link.href);
+  else location.href = link.href;
+}
+
+function moveTo(index) {
+  const known = rows();
+  if (!known.length) return;
+  known[current]?.classList.remove("current");
+  current = Math.max(0, Math.min(index, known.length - 1));
+  known[current].classList.add("current");
+  known[current].scrollIntoView({ block: "nearest" });
+}
+
+function follow(selector) {
+  const link = list.querySelector(selector);
+  if (link) location.href = link.href;
+}
+
+const keys = {
+  "/": () => (search.focus(), search.select()),
+  j: () => moveTo(current + 1),
+  k: () => moveTo(current - 1),
+  x: () => rows()[current] && check(rows()[current], !boxOf(rows()[current]).checked),
+  n: () => follow("[data-next], [data-continue]"),
+  p: () => follow("[data-previous]"),
+  "?": () => document.querySelectorAll(".keys").forEach((help) => (help.open = !help.open)),
+  Enter: (event) => rows()[current] && open(rows()[current], event),
+};
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]");
+  if (event.key === "Escape" && typing) return event.target.blur();
+  if (typing || event.altKey || !(event.key in keys)) return;
+  if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
+  if (event.key !== "Enter" && (event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  keys[event.key](event);
+});
+document.addEventListener("click", (event) => {
+  // an open chip closes when something else is clicked
+  list.querySelectorAll("details.chip[open]").forEach((chip) => chip.contains(event.target) || (chip.open = false));
+});
+
+// --- a search that looks further by itself
+
+async function lookFurther() {
+  let pages = list.querySelector("[data-pages]");
+  let looked = Number(pages.querySelector("[data-looked]")?.dataset.looked ?? 0);
+  const previous = pages.querySelector("[data-previous]");
+  const target = list.querySelector("[data-rows]");
+  for (let link; target && (link = pages.querySelector("[data-continue]")) && rows().length < PAGE_TASKS; ) {
+    pages.setAttribute("aria-busy", "true");
+    const answer = await fetch(link.href);
+    if (!answer.ok) return;
+    const found = new DOMParser().parseFromString(await answer.text(), "text/html");
+    target.append(...found.querySelectorAll("[data-row]"));
+    const fresh = found.querySelector("[data-pages]");
+    const more = fresh.querySelector("[data-looked]");
+    looked += Number(more?.dataset.looked ?? 0);
+    if (more) more.textContent = `looked at ${looked.toLocaleString("en-US")} tasks so far`;
+    fresh.querySelector("[data-previous]")?.remove();
+    if (previous) fresh.prepend(previous);
+    pages.replaceWith(fresh);
+    pages = fresh;
+    showChecked();
+  }
+  if (!rows().length) list.querySelector("[data-rows]")?.insertAdjacentHTML("beforeend", '<tr class="nothing"><td colspan="12">No task matches.</td></tr>');
+}
+
+showChecked();
+lookFurther();

@@ -1,0 +1,137 @@
+"""A person curates in the browser: imports, searches, quarantines, saves a split; then the real clients read it."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
+from tests.server import LiveServer
+
+TASKS = "/admin/environments/task/"
+
+
+def write_tasks(path: Path, name: str, count: int) -> Path:
+    """A file of tasks for `math` whose questions are about `name`."""
+    tasks = [{"question": f"How many {name} are {n} {name}?", "answer": n, "seed": f"{name}/{n}"} for n in range(count)]
+    file = path / f"{name}.jsonl"
+    file.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    return file
+
+
+def import_file(page: Page, file: Path, split: str) -> None:
+    """Through the pages, from the task list to the message that it is done."""
+    page.goto(TASKS)
+    page.get_by_role("link", name="Import", exact=True).click()
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("Environment").select_option("math")
+    page.get_by_label("Split").fill(split)
+    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_role("status")).to_contain_text(f"went into math/{split}")
+
+
+def search(page: Page, words: str) -> None:
+    page.goto(TASKS)
+    page.keyboard.press("/")
+    page.keyboard.type(words)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**search=**")
+
+
+def choose(page: Page, chip: str, choice: str) -> None:
+    page.locator(".chip > summary", has_text=chip).click()
+    page.locator(".chip[open] a", has_text=choice).click()
+    expect(page.locator(".chip.chosen > summary", has_text=choice)).to_be_visible()
+
+
+def quarantine(page: Page, words: str, reason: str) -> None:
+    """The one task that has the words in it."""
+    search(page, words)
+    page.locator("[data-row] input").check()
+    page.get_by_role("button", name="Quarantine").click()
+    page.get_by_label("Reason").fill(reason)
+    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
+    page.get_by_role("button", name="Quarantine").click()
+    expect(page.locator(".state")).to_contain_text(reason)
+
+
+def save_as_split(page: Page, words: str, name: str) -> None:
+    """The active tasks of `math` that have the words in them; there are three."""
+    search(page, words)
+    choose(page, "environment", "math")
+    choose(page, "state", "active")
+    page.get_by_label("all that match").check()
+    page.get_by_role("button", name="Save as new split").click()
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Show what it will touch").click()
+    expect(page.locator(".plan")).to_contain_text("Save 3 tasks")
+    page.get_by_role("button", name="Save as new split").click()
+    page.get_by_role("link", name="Open the split").click()
+    expect(page.locator("dl").first).to_contain_text("3")
+
+
+def read(client: type[Client], live: LiveServer, split: str) -> list[str]:
+    """The questions that a client is served, in order. On a thread: playwright has this one's event loop."""
+
+    def ask() -> list[str]:
+        with client(live) as reader:
+            math = reader.environment("math")
+            return [math.get_task(split, index).task_spec["question"] for index in range(math.num_tasks(split))]
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(ask).result(60)
+
+
+def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -> None:
+    file = write_tasks(tmp_path, "apples", 2)
+    file.write_text(file.read_text() + "no json\n")
+    page.goto("/admin/environments/task/import/")
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("Split").fill("apples")
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.locator(".tally")).to_contain_text("refused")
+    expect(page.get_by_role("row", name="3 is not JSON")).to_be_visible()
+    expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
+
+
+def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "large.jsonl"
+    with file.open("wb") as large:
+        large.truncate(600 * 1024 * 1024)  # a hole: it takes no room
+    page.goto("/admin/environments/task/import/")
+    page.get_by_label("File").set_input_files(file)
+    expect(page.get_by_role("alert")).to_contain_text("large.jsonl has 600.0 MB; at most 512.0")
+
+
+def test_it_searches_and_moves_by_keys(page: Page, tmp_path: Path) -> None:
+    import_file(page, write_tasks(tmp_path, "plums", 3), "plums")
+    search(page, "are 2 plums")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.locator("[data-count]")).to_have_text("1 checked")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("How many plums are 2 plums?").first).to_be_visible()
+
+
+def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
+    search(page, "nothing has these words")
+    expect(page.get_by_text("No task matches.")).to_be_visible()
+
+
+@pytest.mark.parametrize("client", [OrsClient, OpenRewardClient])
+def test_a_curated_split_is_what_clients_are_served(
+    page: Page, live: LiveServer, tmp_path: Path, client: type[Client]
+) -> None:
+    name = client.__name__.lower()
+    import_file(page, write_tasks(tmp_path, name, 4), f"{name}-all")
+    quarantine(page, f"are 2 {name}", "Nobody counts these.")
+    save_as_split(page, name, f"{name}-good")
+    kept = {f"How many {name} are {n} {name}?" for n in (0, 1, 3)}
+    assert set(read(client, live, f"{name}-good")) == kept
+    assert set(read(client, live, f"{name}-all")) == kept

@@ -1,0 +1,132 @@
+"""Editing tasks in a browser: tried and saved, refused at the field, met by another editor, taken back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server import LiveServer
+
+
+def tasks(live: LiveServer, environment: str, split: str) -> list[dict[str, Any]]:
+    """What an agent is served."""
+    answer = httpx.post(f"{live.url}/{environment}/tasks", json={"split": split}, timeout=60)
+    listed: list[dict[str, Any]] = answer.json()["tasks"]
+    return listed
+
+
+def open_editor(page: Page, environment: str, text: str) -> None:
+    """The editor of the task that a search for `text` finds, by the links that a person would follow."""
+    page.goto("/admin/")
+    page.get_by_role("row").filter(has=page.get_by_role("link", name=environment, exact=True)).get_by_role(
+        "link", name="tasks"
+    ).click()
+    page.get_by_role("searchbox").fill(text)
+    page.get_by_role("searchbox").press("Enter")
+    page.locator("td.wide a").first.click()
+    page.get_by_role("link", name="Edit", exact=True).click()
+    expect(page.locator(".editor .cm-content")).to_be_visible()
+
+
+def write(page: Page, spec: dict[str, Any] | str) -> None:
+    page.locator(".editor .cm-content").click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text(spec if isinstance(spec, str) else json.dumps(spec, indent=2))
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
+    new = {"question": "What is six times seven?", "answer": 42}
+    open_editor(page, "quiz", "What is test 3?")
+    write(page, new)
+    press(page, "Try")
+    expect(page.locator("#verdict")).to_contain_text("What is six times seven?")
+    assert tasks(live, "quiz", "test")[3]["answer"] == 3
+    page.get_by_label("Reason").fill("easier to reckon")
+    press(page, "Save")
+    expect(page.get_by_text("Saved. The new content is served from now on.")).to_be_visible()
+    assert tasks(live, "quiz", "test")[3] == new
+
+
+def test_a_number_keeps_its_text_in_the_tree(page: Page) -> None:
+    open_editor(page, "quiz", "What is train 20?")
+    write(page, '{"question": "Which?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}')
+    page.get_by_role("button", name="tree").click()
+    page.locator(".jse-value", has_text="Which?").dblclick()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.insert_text("What?")
+    page.keyboard.press("Enter")
+    kept = '{\n  "question": "What?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  "big": 1e20\n}'
+    expect(page.locator("#spec")).to_have_value(kept)
+
+
+def test_what_fails_to_play_is_quoted(page: Page) -> None:
+    open_editor(page, "quiz", "What is train 21?")
+    write(page, {"answer": 1})
+    press(page, "Try")
+    expect(page.locator("#verdict")).to_contain_text("KeyError: 'question'")
+
+
+def test_a_wrong_field_is_told_where_it_is(page: Page) -> None:
+    open_editor(page, "strict", "The first of train?")
+    write(page, {"question": "First?", "level": "high"})
+    press(page, "Check")
+    expect(page.locator("#verdict [data-path='level']")).to_contain_text("'high' is not of type 'integer'")
+    press(page, "Save")
+    expect(page.locator("#verdict [data-path='level']")).to_be_visible()
+    expect(page.locator("#spec")).to_have_value('{\n  "question": "First?",\n  "level": "high"\n}')
+
+
+def test_the_second_editor_is_told_and_loses_nothing(page: Page, browser: Browser, live: LiveServer) -> None:
+    other = browser.new_context(base_url=live.url).new_page()
+    for one in (page, other):
+        open_editor(one, "quiz", "What is train 5?")
+    write(page, {"question": "Which is theirs?", "answer": 1})
+    press(page, "Save")
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    write(other, {"question": "Which is mine?", "answer": 2})
+    press(other, "Save")
+    expect(other.locator(".conflict")).to_contain_text("while you were editing it")
+    expect(other.locator(".conflict .gone").first).to_contain_text("Which is theirs?")
+    expect(other.locator(".editor")).to_contain_text("Which is mine?")
+    press(other, "Save mine in the place of theirs")
+    expect(other.get_by_text("Saved. The new content is served")).to_be_visible()
+    served = [task["question"] for task in tasks(live, "quiz", "train")]
+    other.context.close()
+    assert "Which is mine?" in served and "Which is theirs?" not in served
+
+
+def test_a_change_is_taken_back(page: Page, live: LiveServer) -> None:
+    open_editor(page, "quiz", "What is test 7?")
+    write(page, {"question": "What is test 7?", "answer": -1})
+    press(page, "Save")
+    page.get_by_role("link", name="Restore what was before…").click()
+    expect(page.get_by_text("Put back the earlier content")).to_be_visible()
+    page.get_by_label("Reason").fill("the answer was right")
+    press(page, "Restore")
+    expect(page.get_by_text("Restored.", exact=True)).to_be_visible()
+    assert tasks(live, "quiz", "test")[7] == {"question": "What is test 7?", "answer": 7}
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_it_works_without_scripts(browser: Browser, live: LiveServer, width: int) -> None:
+    context = browser.new_context(
+        base_url=live.url, java_script_enabled=False, viewport={"width": width, "height": 800}
+    )
+    page = context.new_page()
+    page.goto(f"/admin/environments/task/?search=What is train {width // 40}?")
+    page.locator("td.wide a").first.click()
+    page.get_by_role("link", name="Edit", exact=True).click()
+    page.locator("#spec").fill(json.dumps({"question": f"How wide is {width}?", "answer": width}))
+    press(page, "Try")
+    expect(page.locator("#verdict")).to_contain_text(f"How wide is {width}?")
+    press(page, "Save")
+    expect(page.get_by_text("Saved. The new content is served")).to_be_visible()
+    context.close()

@@ -1,0 +1,143 @@
+"""The page of one environment, and the admin's first page, as a person at them sees them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from environments.models import Environment, Split, Task, TaskStatistics
+from tests.environments.admin.people import person_who_may
+from tests.stored import NOW, make_environment, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def page_of(client: Client, environment: Environment) -> str:
+    return client.get(reverse("admin:environments_environment_change", args=[environment.pk])).content.decode()
+
+
+def do(client: Client, environment: Environment, action: str, **values: Any) -> HttpResponse:
+    url = reverse("admin:environments_environment_do", args=[environment.pk])
+    return client.post(url, {"action": action, **values}, follow=True)
+
+
+def scored(client: Client, environment: Environment, **changes: Any) -> HttpResponse:
+    values = {"default_return": "sum", "reward_low": 0, "reward_high": 1, "success_threshold": 0.9}
+    return do(client, environment, "score", **(values | changes))
+
+
+def test_the_card_stands_before_the_docstring(client: Client) -> None:
+    page = page_of(client, make_environment(description="Said in code.", card="# Shop\n\nSells *apples*."))
+    assert "<h3>Shop</h3>" in page and "<em>apples</em>" in page and "Said in code." not in page
+
+
+def test_without_a_card_the_docstring_does(client: Client) -> None:
+    assert "Actions: &lt;submit&gt;." in page_of(client, make_environment(description="Actions: <submit>."))
+
+
+def test_it_lists_splits_with_counts_and_marks(client: Client) -> None:
+    split = make_split(*(make_task() for _ in range(3)), name="hard")
+    Split.objects.update(is_curated=True, frozen=NOW, frozen_hash="abcdef0123456789", is_served=False)
+    page = page_of(client, split.environment)
+    for shown in (">curated<", "frozen ❄ <code>abcdef01</code>", ">not served<", f"split={split.pk}", ">3</a>"):
+        assert shown in page
+
+
+def test_it_shows_the_form_of_tasks(client: Client) -> None:
+    schema = '{"required": ["question"], "properties": {"question": {"type": "string", "description": "What to ask"}}}'
+    page = page_of(client, make_environment(task_schema=schema))
+    assert "<code>question</code>" in page and "What to ask" in page
+
+
+def test_it_says_why_it_cannot_be_played(client: Client) -> None:
+    sentence = "bubblewrap is missing; install the package bubblewrap"
+    environment = make_environment(unavailable=sentence, is_hosted=False)
+    assert sentence in page_of(client, environment)
+    assert "unavailable" in client.get("/admin/").content.decode()
+
+
+def test_it_counts_what_was_played_and_what_needs_a_look(client: Client) -> None:
+    environment, played = make_environment(), make_task()
+    figures = {"attempts": 8, "scored": 8, "successes": 2, "return_total": 2.0, "rate": 0.25}
+    TaskStatistics.objects.create(task=played, environment=environment, by="all", **figures)
+    make_task()
+    Task.objects.filter(pk=played.pk).update(state="quarantined", dropped=timezone.now())
+    page = page_of(client, environment)
+    for shown in ("2 of 8 attempts", "bucket=learnable", "state=quarantined", "source=dropped"):
+        assert shown in page
+
+
+def test_returns_can_be_read_otherwise_and_as_declared_again(client: Client) -> None:
+    environment = make_environment()
+    page = scored(client, environment, default_return="max", reward_low=-1, reward_high=2.5).content.decode()
+    environment.refresh_from_db()
+    assert (environment.default_return, environment.reward_low, environment.reward_high) == ("max", -1.0, 2.5)
+    assert "The class declares: sum, 0.0 to 1.0" in page
+    do(client, environment, "declared")
+    environment.refresh_from_db()
+    assert (environment.default_return, environment.reward_low, environment.reward_high) == ("sum", 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"reward_low": 2}, "1 is not above the lowest return, 2"),
+        ({"reward_high": "inf"}, "Enter a number."),
+        ({"success_threshold": "much"}, "Enter a number."),
+        ({"default_return": "median"}, "Select a valid choice. median is not one"),
+    ],
+)
+def test_what_makes_no_sense_is_told_at_its_field(client: Client, changes: dict[str, Any], message: str) -> None:
+    environment = make_environment()
+    answer = scored(client, environment, **changes)
+    assert answer.status_code == 400 and message in answer.content.decode()
+    assert Environment.objects.get().reward_high == 1.0
+
+
+def test_it_can_be_disabled_and_enabled(client: Client) -> None:
+    environment = make_environment()
+    assert "<b>Disabled.</b>" in do(client, environment, "disable").content.decode()
+    assert "<b>Disabled.</b>" not in do(client, environment, "enable").content.decode()
+    assert Environment.objects.get().is_enabled
+
+
+def test_who_may_only_look_is_offered_no_changes() -> None:
+    environment, looking = make_environment(), person_who_may("view_environment")
+    assert ">Disable</button>" not in page_of(looking, environment)
+    assert do(looking, environment, "disable").status_code == 403
+
+
+def test_its_queries_are_as_many_however_many_splits(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client.get("/admin/")  # makes the operator
+    for n in range(10):
+        split = make_split(make_task(), make_task(), name=f"s{n}")
+    with django_assert_num_queries(11):  # operator, row, splits, seven for six counts, those played
+        page_of(client, split.environment)
+
+
+def test_the_first_page_leads_to_tasks_that_need_a_look(client: Client) -> None:
+    make_environment("quiet", position=2)
+    make_task()
+    Task.objects.update(state="quarantined", reason="wrong")
+    page = client.get("/admin/").content.decode()
+    assert "1 quarantined" in page and ">quiet</strong>" in page
+
+
+def test_the_first_page_asks_little_however_much_there_is(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client.get("/admin/")  # makes the operator
+    for n in range(5):
+        make_task(environment=make_environment(f"e{n}"))
+    Task.objects.update(state="quarantined")
+    with django_assert_num_queries(6) as asked:
+        client.get("/admin/")
+    assert not [query for query in asked.captured_queries if "COUNT(" in query["sql"]]

@@ -1,0 +1,179 @@
+"""The list of tasks, as a person at the page sees it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.utils.html import escape
+from pytest_django import DjangoAssertNumQueries
+from pytest_django.fixtures import Settings
+
+from environments.models import Task, TaskStatistics, TaskTag
+from tests.stored import NOW, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+TASKS = "/admin/environments/task/"
+LINE = re.compile(r'<td class="wide"><a href="[^"]*" title="([^"]*)"')
+
+
+def listed(client: Client, query: str = "") -> list[str]:
+    """The summaries on the page, in order."""
+    answer = client.get(TASKS + query)
+    assert answer.status_code == 200
+    return LINE.findall(answer.content.decode())
+
+
+def link(page: str, mark: str) -> str:
+    """Query string of the link that is marked `mark`; empty: there is none."""
+    found = re.search(rf'<a href="(\?[^"]*)"[^>]*{mark}', page)
+    return found[1].replace("&amp;", "&") if found else ""
+
+
+def question(text: str, **values: Any) -> Task:
+    task = make_task({"question": text})
+    Task.objects.filter(pk=task.pk).update(**values)
+    return task
+
+
+def played(task: Task, attempts: int, successes: int) -> None:
+    TaskStatistics.objects.create(
+        **{"task": task, "environment": task.environment, "by": "all", "attempts": attempts, "scored": attempts},
+        **{"successes": successes, "return_total": float(successes), "rate": successes / attempts},
+    )
+
+
+def test_it_sums_a_task_up_in_one_line(client: Client) -> None:
+    question("How many?\n" + "x" * 500)
+    [line] = listed(client)
+    assert line.startswith("How many? xxx") and len(line) <= 200
+
+
+def test_it_shows_the_newest_first(client: Client) -> None:
+    question("old")
+    question("new")
+    assert listed(client) == ["new", "old"]
+
+
+def test_it_asks_as_many_questions_for_a_page_as_for_a_task(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    client.get(TASKS)  # makes the operator
+    make_split(*(make_task() for _ in range(60)))
+    # operator, environments, splits to choose from, tags to choose from; ids, which of them match, the tasks,
+    # statistics, tags, places, splits
+    with django_assert_num_queries(11) as queries:
+        assert len(listed(client)) == 50
+    assert not [query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])]
+
+
+def test_it_goes_from_page_to_page_and_back(client: Client) -> None:
+    for number in range(70):
+        question(f"number {number}")
+    first = client.get(TASKS).content.decode()
+    second = client.get(TASKS + link(first, "data-next")).content.decode()
+    assert LINE.findall(second) == [f"number {number}" for number in range(19, -1, -1)]
+    assert not link(second, "data-next")
+    assert LINE.findall(client.get(TASKS + link(second, "data-previous")).content.decode()) == LINE.findall(first)
+
+
+def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
+    tasks = [question(text) for text in ("a", "b", "c")]
+    split = make_split(tasks[2], tasks[0])
+    assert listed(client, f"?split={split.pk}") == ["c", "a"]
+    page = client.get(f"{TASKS}?split={split.pk}").content.decode()
+    assert "2 served, in the order agents get them" in page
+
+
+def test_it_filters_by_every_chip_at_once(client: Client) -> None:
+    wanted = question("wanted", state="quarantined", source="import")
+    other = question("other", state="quarantined", source="import")
+    TaskTag.objects.create(task=wanted, name="odd one")
+    query = f"?environment={wanted.environment_id}&tag=odd+one&state=quarantined&source=import&bucket=unseen"
+    assert listed(client, query) == ["wanted"]
+    assert listed(client, "?source=import") == ["other", "wanted"] and other
+
+
+@pytest.mark.parametrize(("bucket", "line"), [("hopeless", "never"), ("saturated", "always"), ("learnable", "often")])
+def test_it_shows_and_filters_by_bucket(client: Client, bucket: str, line: str) -> None:
+    for text, successes in (("never", 0), ("often", 5), ("always", 10)):
+        played(question(text), 10, successes)
+    question("unplayed")
+    assert listed(client, f"?bucket={bucket}") == [line]
+    assert listed(client, "?bucket=unseen") == ["unplayed"]
+
+
+def test_it_says_what_a_rate_rests_on(client: Client) -> None:
+    played(question("often"), 10, 5)
+    page = client.get(TASKS).content.decode()
+    assert "5 of 10 attempts; 95 % interval 24% to 76%" in page and "50% " in page and "+0.50" in page
+
+
+def test_it_searches_inside_specs(client: Client) -> None:
+    question("Find the <needle>.")
+    question("Find hay.")
+    assert listed(client, "?search=THE+<needle") == [escape("Find the <needle>.")]
+
+
+def test_it_says_how_far_a_long_search_looked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.admin.task_list.SCAN_SECONDS", -1.0)
+    for number in range(1200):
+        question(f"hay {number}")
+    page = client.get(TASKS + "?search=needle").content.decode()
+    assert "tasks so far" in page
+    assert link(page, "data-continue").startswith("?search=needle&after=")
+
+
+def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
+    task = question("odd", state="quarantined", reason="The answer is wrong.", source="import", dropped=NOW)
+    TaskTag.objects.create(task=task, name="<check>")
+    make_split(task, name="held out")
+    page = client.get(TASKS).content.decode()
+    for shown in ("quarantined", "The answer is wrong.", "&lt;check&gt;", "imported", "dropped from code", "held out"):
+        assert shown in page
+
+
+def test_it_offers_the_tags_in_use(client: Client) -> None:
+    for name in ("b", "a", "b"):
+        TaskTag.objects.create(task=make_task(), name=name)
+    page = client.get(TASKS).content.decode()
+    assert re.findall(r'href="\?tag=(\w+)"', page) == ["a", "b"]
+
+
+@pytest.mark.parametrize("query", ["?environment=x", "?after=nonsense", "?before=1,2,3", "?split=99999999", "?tag=%00"])
+def test_an_odd_address_does_no_harm(client: Client, query: str) -> None:
+    make_task()
+    assert client.get(TASKS + query).status_code == 200
+
+
+def test_it_says_what_would_be_listed(client: Client) -> None:
+    assert "Tasks appear here when" in client.get(TASKS).content.decode()
+
+
+def test_it_says_that_nothing_matches(client: Client) -> None:
+    make_task()
+    assert "No task matches." in client.get(TASKS + "?state=quarantined").content.decode()
+
+
+def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    make_task()
+    client.force_login(viewer("view_task"))
+    page = client.get(TASKS).content.decode()
+    assert "data-row" in page and "Quarantine" not in page
+
+
+def test_someone_who_may_not_look_is_refused(client: Client, settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    client.force_login(viewer())
+    assert client.get(TASKS).status_code == 403
+
+
+def viewer(*permissions: str) -> User:
+    user = User.objects.create_user("ada", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    return user

@@ -1,0 +1,177 @@
+"""Importing and exporting tasks through the pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.conf import settings as django_settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.http import HttpResponseBase
+from django.test import AsyncClient, Client
+from pytest_django.fixtures import Settings
+
+from environments.models import Split, SplitEntry, Task
+from tests.stored import make_environment, make_split, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+IMPORT = "/admin/environments/task/import/"
+EXPORT = "/admin/environments/task/export/"
+
+
+@pytest.fixture(autouse=True)
+def uploads(settings: Settings, tmp_path: Path) -> Path:
+    """Where this test's uploads wait."""
+    settings.FILE_UPLOAD_TEMP_DIR = tmp_path
+    return tmp_path
+
+
+def upload(client: Client, text: str, name: str = "tasks.jsonl", split: str = "new") -> HttpResponseBase:
+    """The answer to a chosen file: the form again, or the way to the report."""
+    values = {"environment": make_environment().pk, "split": split, "type": "train"}
+    return client.post(IMPORT, {**values, "file": SimpleUploadedFile(name, text.encode())})
+
+
+def report(client: Client, text: str, name: str = "tasks.jsonl", split: str = "new") -> tuple[str, str]:
+    """Address and content of the page that says what an import would do."""
+    address = upload(client, text, name, split).headers["Location"]
+    return address, client.get(address).content.decode()
+
+
+def waiting() -> list[Path]:
+    return list(Path(django_settings.FILE_UPLOAD_TEMP_DIR).glob("*/*"))
+
+
+def tally(page: str) -> list[str]:
+    """Added, changed, skipped, refused."""
+    return re.findall(r"</dt><dd>([\d,]+)</dd>", page)
+
+
+LINES = "".join(json.dumps({"question": f"number {n}"}) + "\n" for n in range(3))
+
+
+def test_it_says_what_an_import_would_do_and_does_nothing(client: Client) -> None:
+    _, page = report(client, LINES + "no json\n" + LINES[: LINES.index("\n") + 1])
+    assert tally(page) == ["3", "0", "1", "1"]
+    assert "number 2" in page and "new train split" in page and '<td class="right number">4</td>' in page
+    assert not Task.objects.exists() and not Split.objects.exists()
+
+
+def test_it_imports_after_the_look(client: Client) -> None:
+    address, _ = report(client, LINES)
+    page = client.post(address, follow=True).content.decode()
+    split = Split.objects.get(name="new")
+    assert split.size == 3 and "3 added" in page and f"/admin/environments/split/{split.pk}/change/" in page
+    assert [entry.task.source for entry in SplitEntry.objects.select_related("task")] == ["import"] * 3
+
+
+def test_the_file_is_private_and_goes_when_it_is_used(client: Client) -> None:
+    address, _ = report(client, LINES)
+    [file] = waiting()
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    client.post(address)
+    assert not waiting()
+    assert "is gone: it is kept for an hour" in client.get(address, follow=True).content.decode()
+
+
+def test_it_goes_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    report(client, LINES)
+    monkeypatch.setattr("environments.admin.uploads.KEPT_SECONDS", -10.0)
+    [old] = waiting()
+    report(client, LINES)
+    assert old not in waiting()
+
+
+def test_refused_rows_are_left_out_only_when_asked_to(client: Client) -> None:
+    address, page = report(client, LINES + "no json\n")
+    assert "Leave out the 1 refused" in page
+    assert "so nothing was imported" in client.post(address, follow=True).content.decode()
+    assert "3 added" in client.post(address, {"skip_refused": "on"}, follow=True).content.decode()
+
+
+def test_it_imports_into_a_split_that_is_there(client: Client) -> None:
+    split = make_split(make_task({"question": "number 1"}), name="train")
+    address, page = report(client, LINES, split="train")
+    assert tally(page) == ["2", "0", "1", "0"]
+    client.post(address)
+    split.refresh_from_db()
+    assert split.size == 3
+
+
+def test_what_is_imported_stands_in_the_log(client: Client) -> None:
+    address, _ = report(client, LINES)
+    client.post(address)
+    assert "3 added" in LogEntry.objects.get().change_message
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("a,b\n1,2\n", "tasks.txt", "does not end in .jsonl, .json, .csv or .parquet"),
+        ("", "tasks.jsonl", "The submitted file is empty."),
+    ],
+)
+def test_it_says_what_is_wrong_with_a_file(client: Client, text: str, name: str, words: str) -> None:
+    assert words in upload(client, text, name).content.decode()  # type: ignore[attr-defined]
+    assert not waiting()
+
+
+def test_it_says_what_is_wrong_inside_a_file(client: Client) -> None:
+    _, page = report(client, "PAR1 and no more", "tasks.parquet")
+    assert "tasks.parquet" in page and "Back to" in page and 'data-state="failed"' in page
+
+
+def test_it_says_what_is_wrong_with_a_split(client: Client) -> None:
+    assert "A split cannot be named" in upload(client, LINES, split="a/b").content.decode()  # type: ignore[attr-defined]
+
+
+def test_another_persons_upload_is_not_to_be_had(client: Client, settings: Settings) -> None:
+    address, _ = report(client, LINES)
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    client.force_login(User.objects.create_superuser("ada"))
+    assert client.get(address).headers["Location"] == IMPORT
+
+
+def test_someone_without_the_permission_is_refused(client: Client, settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    user = User.objects.create_user("ada", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_task"))
+    client.force_login(user)
+    assert client.get(IMPORT).status_code == 403
+
+
+def test_the_form_begins_with_the_split_it_came_from(client: Client) -> None:
+    split = make_split(name="hard")
+    assert 'value="hard"' in client.get(f"{IMPORT}?split={split.pk}").content.decode()
+
+
+def test_it_offers_the_formats(client: Client) -> None:
+    split = make_split(make_task(), make_task())
+    page = client.get(f"{EXPORT}?split={split.pk}").content.decode()
+    assert "2 tasks" in page and "Parquet" in page
+
+
+async def exported(address: str) -> tuple[str, bytes]:
+    """File name and content; read as the server reads it."""
+    answer = await AsyncClient().get(address)
+    content = [piece async for piece in answer.streaming_content]  # type: ignore[attr-defined]
+    return answer.headers["Content-Disposition"], b"".join(content)
+
+
+def test_it_exports_a_split_in_its_order() -> None:
+    tasks = [make_task({"question": text}) for text in ("a", "b", "c")]
+    split = make_split(tasks[2], tasks[0], name="hard")
+    name, content = async_to_sync(exported)(f"{EXPORT}?split={split.pk}&format=jsonl&plain=on")
+    assert name == 'attachment; filename="math-hard.jsonl"'
+    assert content == b'{"question": "c"}\n{"question": "a"}\n'
+
+
+def test_the_bar_leads_to_the_export_of_what_is_chosen(client: Client) -> None:
+    answer = client.post("/admin/environments/task/act/export/", {"tag": "odd", "scope": "all"})
+    assert answer["Location"] == f"{EXPORT}?tag=odd"

@@ -1,0 +1,50 @@
+"""What every bundled environment has: a card, a schema that its tasks fit, rewards within the range it declares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from pydantic import ValidationError
+
+import environments.builtin
+from environments.builtin import guess, math
+from environments.hosting import Hosted
+from environments.registry import load
+
+REGISTRY = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS)
+CARDS = Path(environments.builtin.__file__).parent
+
+
+@pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
+def test_it_has_a_card_that_names_its_tools(hosted: Hosted) -> None:
+    card = (CARDS / f"{hosted.name}.md").read_text()
+    assert card.startswith(f"# {hosted.name}\n")
+    for spec in [*hosted.class_tools.tools, *hosted.tools.task_specific]:
+        assert f"| `{spec.name}` |" in card
+
+
+@pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
+def test_its_tasks_fit_its_schema(hosted: Hosted) -> None:
+    for split in hosted.splits:
+        for task in hosted.cls.list_tasks(split.name):  # type: ignore[attr-defined]
+            hosted.cls.task_schema.model_validate(task)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
+def test_its_threshold_lies_in_its_range(hosted: Hosted) -> None:
+    cls = hosted.cls
+    low, high = cls.reward_range  # type: ignore[attr-defined]
+    assert low < cls.success_threshold < high  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("answer", [None, "42", float("nan"), True])
+def test_the_schema_of_math_wants_a_number(answer: object) -> None:
+    with pytest.raises(ValidationError, match="answer"):
+        math.Task.model_validate({"question": "What?", "answer": answer})
+
+
+def test_the_schema_of_guess_wants_the_number_in_range() -> None:
+    with pytest.raises(ValidationError, match="target is 11; it has to be from low, 1, to high, 10"):
+        guess.Task.model_validate({"low": 1, "high": 10, "target": 11, "attempts": 3})

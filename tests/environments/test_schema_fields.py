@@ -1,0 +1,64 @@
+"""JSON Schemas as lists of fields."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from environments.schema_fields import MOST_FIELDS, fields_of
+
+
+class Case(BaseModel):
+    input: list[int]
+    hidden: bool = False
+
+
+class Task(BaseModel):
+    question: str = Field(description="What to ask.", max_length=100)
+    level: Literal["easy", "hard"] = "easy"
+    limit: float | None = Field(None, gt=0)
+    cases: list[Case]
+
+
+def rows(schema: Any) -> list[tuple[str, str, bool]]:
+    return [(field.path, field.kind, field.is_required) for field in fields_of(schema)]
+
+
+def test_it_lists_a_models_fields_and_those_within() -> None:
+    assert rows(Task.model_json_schema()) == [
+        ("question", "text", True),
+        ("level", '"easy" or "hard"', False),
+        ("limit", "number or null", False),
+        ("cases", "list of object", True),
+        ("cases[].input", "list of whole number", True),
+        ("cases[].hidden", "boolean", False),
+    ]
+
+
+def test_it_tells_limits_defaults_and_descriptions() -> None:
+    first, second, *_ = fields_of(Task.model_json_schema())
+    assert (first.description, first.limits) == ("What to ask.", "100 characters at most")
+    assert second.limits == 'default "easy"'
+
+
+@pytest.mark.parametrize(
+    "odd", [None, [], "text", {}, {"properties": []}, {"properties": {"n": 3}}, {"$ref": "#"}, {"$ref": "#/none"}]
+)
+def test_what_is_no_object_schema_has_none(odd: Any) -> None:
+    assert fields_of(odd) == []
+
+
+def test_a_schema_that_holds_itself_ends() -> None:
+    tree = {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}}}
+    assert [path for path, *_ in rows({**tree, "$defs": {"tree": tree}})] == ["next", "next.next", "next.next.next"]
+
+
+def test_a_circle_of_references_ends() -> None:
+    schema = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
+    assert fields_of(schema) == []
+
+
+def test_it_lists_so_many_at_most() -> None:
+    assert len(fields_of({"properties": {str(n): {} for n in range(1000)}})) == MOST_FIELDS
