@@ -18,6 +18,7 @@ from dataclasses import replace
 from django.utils import timezone
 
 from environments.changes import SplitChange
+from environments.curation.splits import clear, make_split
 from environments.models import Split
 from environments.transfer.check import Candidate, checked
 from environments.transfer.report import Report
@@ -78,9 +79,11 @@ def apply(
     is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
-        split = target.opened()
+        split = target.split or make_split(target.environment.pk, target.name, target.type)
         stack.callback(_remove_if_unused, split)
         change = stack.enter_context(SplitChange(split))
+        if target.split is None:
+            clear(split)  # what a split that had the name left behind
         review = Review(replace(target, split=split), _report(source, target), scratch)
         staging = Staging(target, change, scratch)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
@@ -89,7 +92,7 @@ def apply(
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
         if review.report.has_work:
-            stamp = Stamp(uuid.uuid4().hex, author, f"import of {source.name}", timezone.now())
+            stamp = Stamp(uuid.uuid4().hex, author[:150], f"import of {source.name}", timezone.now())
             Settling(change, scratch, stamp, stack).settle()
     review.report.is_applied = True
     return review.report
@@ -100,7 +103,7 @@ def _still_holds(report: Report, source: Source, target: Target) -> bool:
 
 
 def _report(source: Source, target: Target) -> Report:
-    return Report(source.name, target.environment.name, target.name, target.is_new)
+    return Report(source.name, target.environment.name, target.name, target.split is None)
 
 
 def _reviewed(
@@ -134,4 +137,4 @@ def _batches(rows: Iterable[Row | Refusal], schema: str) -> Iterator[list[Candid
 
 def _remove_if_unused(split: Split) -> None:
     """A split that was made for an import which came to nothing."""
-    Split.objects.filter(pk=split.pk, is_curated=True, version=0, changing="").delete()
+    Split.objects.filter(pk=split.pk, is_curated=True, is_served=False, changing="").delete()

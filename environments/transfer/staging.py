@@ -72,8 +72,11 @@ class Staging:
 
 
 def _row(decision: Decision) -> tuple[str, str, str, str, str]:
-    row, source = decision.candidate, "edit" if decision.origin else "import"
-    return row.hash, row.text, source, row.labels.state or "active", row.labels.reason
+    """Of an edit without a state of its own: that of the task whose place it takes."""
+    row, old = decision.candidate, decision.origin
+    if row.labels.state is None and old is not None:
+        return row.hash, row.text, "edit", old.state, old.reason
+    return row.hash, row.text, "edit" if old else "import", row.labels.state or "active", row.labels.reason
 
 
 def _tags_of_new(decision: Decision) -> Sequence[str]:

@@ -7,16 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from django.db.models import Max
-
 from environments.changes import FrozenSplit
+from environments.curation.splits import existing_splits, free_name
 from environments.errors import shorten
 from environments.models import Environment, Split
 from environments.transfer.rows import TransferError
+from environments.transfer.values import is_storable
 from environments.wire import SplitType
 
 TYPES: tuple[str, ...] = get_args(SplitType)
-MOST_NAME_CHARACTERS = 200
 _SHOWN = 60
 
 
@@ -28,18 +27,15 @@ class Target:
     """None: it is to be made, with `type`."""
     type: str
 
-    @property
-    def is_new(self) -> bool:
-        return self.split is None or _is_abandoned(self.split)
-
     @classmethod
     def of(cls, environment: Environment, name: str, type: str | None = None) -> Target:
-        """Raises: TransferError, FrozenSplit."""
+        """Raises: TransferError, FrozenSplit, and Refused of curation for a name that no split can have."""
         if type is not None and type not in TYPES:
             raise TransferError(f"The type {shorten(repr(type), _SHOWN)} is unknown; use {_listing(TYPES)}.")
-        split = environment.splits.select_related("environment").filter(name=name).first() if _is_name(name) else None
-        if split is None or _is_abandoned(split):
-            return cls._new(environment, name, split, type)
+        splits = existing_splits().filter(environment=environment)
+        split = splits.filter(name=name).first() if is_storable(name) else None
+        if split is None:
+            return cls._new(environment, name, type)
         if split.frozen:
             raise FrozenSplit(split)
         if environment.is_procedural and not split.is_curated:
@@ -51,27 +47,15 @@ class Target:
         return cls(environment, name, split, split.type)
 
     @classmethod
-    def _new(cls, environment: Environment, name: str, split: Split | None, type: str | None) -> Target:
-        if not _is_name(name):
-            limit = f"1 to {MOST_NAME_CHARACTERS} printable characters, no blanks at its ends and no slash"
-            raise TransferError(f"A split cannot be named {shorten(repr(name), _SHOWN)}: a name has {limit}.")
+    def _new(cls, environment: Environment, name: str, type: str | None) -> Target:
+        name = free_name(environment.pk, name)
         if type is None:
-            others = list(environment.splits.values_list("name", flat=True))
+            others = list(existing_splits().filter(environment=environment).values_list("name", flat=True))
             raise TransferError(
                 f"{environment.name!r} has no split {shorten(repr(name), _SHOWN)}, but {_listing(others)}; to make it, "
                 f"give its type: {_listing(TYPES)}.{nearest(name, others)}"
             )
-        return cls(environment, name, split, type)
-
-    def opened(self) -> Split:
-        """The row; one that is made is served by nobody until something is committed to it."""
-        if self.split is not None:
-            if self.split.type != self.type:
-                Split.objects.filter(pk=self.split.pk).update(type=self.type)
-            return self.split
-        last = self.environment.splits.aggregate(last=Max("position"))["last"]
-        made = {"type": self.type, "position": 0 if last is None else last + 1, "is_curated": True, "is_served": False}
-        return Split.objects.get_or_create(environment=self.environment, name=self.name, defaults=made)[0]
+        return cls(environment, name, None, type)
 
 
 def environment_named(name: str) -> Environment:
@@ -88,16 +72,6 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """A sentence more, if one of the names is much like it."""
     near = difflib.get_close_matches(name[:200].lower(), list(names), n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
-
-
-def _is_name(name: str) -> bool:
-    is_sound = name.isprintable() and name == name.strip() and "/" not in name
-    return is_sound and 0 < len(name) <= MOST_NAME_CHARACTERS
-
-
-def _is_abandoned(split: Split) -> bool:
-    """Made for an import that never came to its end."""
-    return split.is_curated and not split.version
 
 
 def _listing(names: Iterable[str]) -> str:

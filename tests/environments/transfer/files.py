@@ -43,7 +43,7 @@ class Shelf:
         return importing.apply(Source.of(path), self.target(split), author="ada", **options)
 
     def target(self, split: str = "train") -> Target:
-        is_there = self.environment.splits.filter(name=split, version__gt=0).exists()
+        is_there = self.environment.splits.filter(name=split, is_served=True).exists()
         return Target.of(self.environment, split, None if is_there else "train")
 
     def export(self, format: Format, split: str = "train", **options: Any) -> Path:
