@@ -48,6 +48,8 @@ def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], 
     total = 2 * len(tasks)
     for done, batch in _batches(tasks, BATCH):
         work.stage(batch)
+        for change in changes:
+            change.hold()
         progress(done, total)
     commit(*staged(changes))
     return _settle(work, tasks, _finishing(progress, len(tasks)))

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from django.db import connection
+from django.db import connections
 
 from environments import jobs
 from environments.curation.plan import Outcome
@@ -97,7 +97,9 @@ def test_it_forgets_a_job_that_ended_an_hour_ago(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.django_db(transaction=True)
 def test_it_has_a_database_connection_of_its_own() -> None:
-    job = jobs.start("Count", lambda progress: (id(connection.connection), Environment.objects.count()), "ada")
+    job = jobs.start("Count", lambda progress: (connections["default"], Environment.objects.count()), "ada")
     assert job.wait(PATIENCE_SECONDS)
-    assert job.state == "done"
-    assert job.result[0] != id(connection.connection)
+    theirs, count = job.result
+    assert (job.state, count) == ("done", 0)
+    assert theirs is not connections["default"]
+    assert theirs.connection is None  # closed at the end
