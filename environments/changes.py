@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.turns import give_way
 
 BATCH = 900
 """Places written in one transaction: some 30 ms; also within SQLite's number of parameters."""
@@ -253,6 +254,7 @@ class SplitChange:
             self._entries.filter(pk__in=staged).delete()
             self._entries.filter(pk__in=[at.pk for at in places if at.since != self._next]).update(until=self._next)
         self._served -= sum(not at.is_hidden for at in places)
+        give_way()
 
     def _insert(self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None) -> None:
         """Places (position, task, source hash) that begin with the next version; hidden by the tasks' state if None."""
@@ -268,6 +270,7 @@ class SplitChange:
             cursor.execute(_INSERT.format(rows=_ROWS[connection.vendor]), [self.split.pk, self._next, values])
         self._served += sum(task not in hidden for _, task, _ in rows)
         self._written += len(rows)
+        give_way()
         if self._progress:
             self._progress(self._written)
 
@@ -366,3 +369,4 @@ def _pieces(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
 def _delete(rows: QuerySet[SplitEntry]) -> None:
     for keys in _pieces(rows):
         SplitEntry.objects.filter(pk__in=keys).delete()
+        give_way()

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from environments.parts import indented, read_json
@@ -73,21 +74,12 @@ def _equal(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _folded(lines: Sequence[Line]) -> Iterator[Line]:
-    """`lines` without those that are far from every change."""
+    """`lines` without those that are far from every change; where nothing changed, none."""
     changes = [n for n, line in enumerate(lines) if line.kind != "same"]
     near = {m for n in changes for m in range(n - CONTEXT_LINES, n + CONTEXT_LINES + 1)}
-    skipped = 0
-    for n, line in enumerate(lines):
-        if n not in near:
-            skipped += 1
-            continue
-        if skipped:
-            yield _skip(skipped)
-        skipped = 0
-        yield line
-    if skipped and changes:
-        yield _skip(skipped)
-
-
-def _skip(count: int) -> Line:
-    return Line("skip", f"{count:,} line{'' if count == 1 else 's'} as before")
+    for is_near, run in groupby(enumerate(lines), lambda item: item[0] in near):
+        part = [line for _, line in run]
+        if is_near or (changes and len(part) == 1):  # one line takes no more room than what would stand for it
+            yield from part
+        elif changes:
+            yield Line("skip", f"{len(part):,} lines as before")

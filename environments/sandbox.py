@@ -39,8 +39,10 @@ _LOOK_SECONDS = 0.05
 """Between two looks at the clock and at the memory of all processes."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _OPEN_FILES = 256
-AT_ONCE = 4 * (os.cpu_count() or 1)
-"""Programs running at the same time, all sessions together; more wait for their turn."""
+AT_ONCE = 2 + 2 * (os.cpu_count() or 1)
+"""Runs at the same time, all sessions together; more wait for their turn."""
+_NICE = 12
+"""So that AT_ONCE fork bombs leave the server a fifth of a core, and a program still runs where others are busy."""
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -57,7 +59,7 @@ class Limits:
     wall_seconds: float = 20.0
     memory_bytes: int = 256 * 1024 * 1024
     """Address space of each process, and resident memory of all together."""
-    processes: int = 32
+    processes: int = 16
     disk_bytes: int = 16 * 1024 * 1024
     """Of /work, and as much again of /tmp; they are in memory."""
     files: int = 20_000
@@ -202,7 +204,7 @@ def _command(limits: Limits, status_fd: int) -> list[str]:
 def _outside() -> list[str]:
     """What is done before there is a sandbox: last for the CPU, first to go for memory, and never root."""
     nobody = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
-    return ["choom", "-n", "1000", "--", "nice", "-n", "10", *nobody]
+    return ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE), *nobody]
 
 
 @cache

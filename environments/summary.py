@@ -26,7 +26,10 @@ _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 def summary(spec: str, field: str = "") -> str:
     """One line of `spec`, JSON text that may be cut short; `field` is the member to prefer. Empty content: 'empty'."""
-    return _line(_telling(_read(spec[:READ_CHARACTERS]), field)) or "empty"
+    try:
+        return _line(_telling(_read(spec[:READ_CHARACTERS]), field)) or "empty"
+    except RecursionError:
+        return "nested too deeply to be summed up"
 
 
 def summary_field(schema: str) -> str:

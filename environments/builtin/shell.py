@@ -32,7 +32,7 @@ PROGRESS, FINISH = 0.7, 0.3
 WASTE, BLOCKED, MOST_PENALTY = 0.02, 0.05, 0.2
 MOST_SHOWN = 6000
 """Characters of a command's output, or of a file, that the agent sees."""
-LIMITS = Limits(cpu_seconds=5, wall_seconds=15, processes=64, disk_bytes=8 * 1024 * 1024, stdout_bytes=2 * 1024 * 1024)
+LIMITS = Limits(cpu_seconds=5, wall_seconds=15, processes=32, disk_bytes=8 * 1024 * 1024, stdout_bytes=2 * 1024 * 1024)
 _SCRIPT = """
 exec 3>&1 1>&2
 tar -xpf - || exit 125

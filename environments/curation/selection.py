@@ -57,7 +57,8 @@ class Count:
 class Selection:
     """Tasks that satisfy all that is given; with `ids` these alone, in the environment if one is given.
 
-    Newest first; of a split in its order; of a bucket but `unseen` by falling success rate, then newest first.
+    Newest first; of a split in its order; hopeless and saturated ones by falling success rate,
+    then newest first.
     """
 
     environment: int | None = None
@@ -157,7 +158,8 @@ class Selection:
         """Indexes that lead to tasks of this selection, and to some more."""
         if self.split is not None:
             yield Candidates(self._entries(), ("position",), "task_id", is_rising=True)
-        if self.bucket and self.bucket != "unseen" and self.environment is not None:
+        # learnable lies between the other two: by rate, all that is saturated would be walked through before it
+        if self.bucket in ("hopeless", "saturated") and self.environment is not None:
             yield Candidates(self._rates(), ("rate", "task_id"), "task_id")
         if self.tag and "\0" not in self.tag:
             yield Candidates(TaskTag.objects.filter(name=self.tag), ("task_id",), "task_id")
@@ -183,7 +185,7 @@ class Selection:
         rows = TaskStatistics.objects.filter(environment=self.environment, by="all")
         if self.bucket == "hopeless":
             return rows.filter(rate__lte=conf.thresholds().hopeless)
-        return rows.filter(rate__gte=conf.thresholds().saturated) if self.bucket == "saturated" else rows
+        return rows.filter(rate__gte=conf.thresholds().saturated)
 
 
 class _Look:

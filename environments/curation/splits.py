@@ -20,6 +20,7 @@ from environments.curation.plan import Outcome, Plan, Progress, SplitShare, sile
 from environments.curation.shares import tasks
 from environments.curation.work import WAIT_SECONDS
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
+from environments.turns import give_way
 
 MOST_CHARACTERS = 200
 
@@ -163,4 +164,5 @@ def clear(split: Split) -> None:
     """Remove all places of a split that nobody sees."""
     while places := list(SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]):
         SplitEntry.objects.filter(pk__in=places).delete()
+        give_way()
     SplitRemoval.objects.filter(split=split).delete()

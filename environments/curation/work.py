@@ -1,7 +1,7 @@
 """Work: how an action is carried out, so that what is served changes at one moment and what fails leaves no trace.
 
 First the places are staged in batches, which nobody sees. Then one short transaction makes them visible. Then states
-and revisions are written, in batches. Up to one batch, all of that is one transaction. Until that moment it can be
+and revisions are written, in batches. For few tasks all of that is one transaction. Until that moment it can be
 stopped and nothing has changed; after it, it is finished. If the process dies instead, doing it again does the rest.
 """
 
@@ -16,9 +16,14 @@ from django.db import transaction
 from environments.changes import BATCH, SplitChange, commit, splits_of
 from environments.curation.plan import Progress, silent
 from environments.models import Split
+from environments.turns import give_way
 
 WAIT_SECONDS = 2.0
 """For a change of the same split that is under way: those of one task end sooner."""
+
+
+SETTLED = 300
+"""Tasks whose states, tags and revisions are written in one transaction."""
 
 
 class Work(Protocol):
@@ -26,14 +31,14 @@ class Work(Protocol):
         """Stage what follows for the splits, for at most BATCH tasks."""
 
     def settle(self, tasks: Sequence[int]) -> int:
-        """Write states, tags and revisions of at most BATCH tasks, in one transaction. Returns how many changed."""
+        """Write states, tags and revisions of at most SETTLED tasks, in one transaction. Returns how many changed."""
 
 
 def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], progress: Progress = silent) -> int:
     """Returns how many tasks changed. `changes` are entered. Raises what `progress` raises, before what is served
     changed; where no split is concerned, with a part of the tasks done.
     """
-    if len(tasks) <= BATCH:
+    if len(tasks) <= SETTLED:
         with transaction.atomic():
             work.stage(tasks)
             commit(*staged(changes))
@@ -41,7 +46,7 @@ def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], 
     if not changes:
         return _settle(work, tasks, progress)
     total = 2 * len(tasks)
-    for done, batch in batches(tasks):
+    for done, batch in _batches(tasks, BATCH):
         work.stage(batch)
         progress(done, total)
     commit(*staged(changes))
@@ -50,9 +55,10 @@ def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], 
 
 def _settle(work: Work, tasks: Sequence[int], progress: Progress) -> int:
     changed = 0
-    for done, batch in batches(tasks):
+    for done, batch in _batches(tasks, SETTLED):
         with transaction.atomic():
             changed += work.settle(batch)
+        give_way()
         progress(done, len(tasks))
     return changed
 
@@ -84,8 +90,8 @@ def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
     return [change for change in changes if change.has_staged]
 
 
-def batches(tasks: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
+def _batches(tasks: Sequence[int], size: int) -> Iterator[tuple[int, Sequence[int]]]:
     """(how many tasks there are up to its end, the batch) in order."""
-    for start in range(0, len(tasks), BATCH):
-        batch = tasks[start : start + BATCH]
+    for start in range(0, len(tasks), size):
+        batch = tasks[start : start + size]
         yield start + len(batch), batch

@@ -7,7 +7,8 @@ async function ask(form, submitter) {
   const data = new FormData(form, submitter);
   place.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(form.action, { method: "POST", body: data, credentials: "same-origin" });
+    // not form.action: that is the field of this name
+    const answer = await fetch(form.getAttribute("action"), { method: "POST", body: data, credentials: "same-origin" });
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     const verdict = found.getElementById("verdict");
     if (!verdict || found.querySelector(".conflict")) return false;

@@ -46,8 +46,10 @@ def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
     new = {"question": "What is six times seven?", "answer": 42}
     open_editor(page, "quiz", "What is test 3?")
     write(page, new)
+    page.evaluate("window.isSamePage = true")
     press(page, "Try")
     expect(page.locator("#verdict")).to_contain_text("What is six times seven?")
+    assert page.evaluate("window.isSamePage")
     assert tasks(live, "quiz", "test")[3]["answer"] == 3
     page.get_by_label("Reason").fill("easier to reckon")
     press(page, "Save")

@@ -51,3 +51,7 @@ def test_it_is_one_line_of_bounded_length() -> None:
 
 def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:
     assert summary('{"id": 1, "question": "How many \\"pens\\"?", "data": "aaaa') == 'How many "pens"?'
+
+
+def test_it_survives_a_spec_that_is_nested_deeply() -> None:
+    assert summary('{"task":' * 700 + "1" + "}" * 700)

@@ -31,10 +31,10 @@ def no_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def played(no_upkeep: None) -> random.Random:
-    """100 episodes of two environments are recorded, of which 20 still run."""
+    """100 episodes of two environments are recorded, of which 50 still run."""
     source = random.Random(5)
     starts: list[tuple[Row, ...]] = [(random_start(source, n),) for n in range(1, 101)]
-    record(*starts, *((random_end(source, n),) for n in source.sample(range(1, 101), 80)))
+    record(*starts, *((random_end(source, n),) for n in source.sample(range(1, 101), 50)))
     return source
 
 
@@ -43,10 +43,11 @@ def override(**fields: Any) -> None:
 
 
 def end_some(source: random.Random, number: int) -> None:
-    """End two episodes that run, play another one whole, and begin a third."""
-    running = Episode.objects.filter(status="running").values_list("pk", flat=True)
-    ends = [random_end(source, n) for n in (*source.sample(list(running), 2), 2 * number)]
-    record((random_start(source, 2 * number), *ends, random_start(source, 2 * number + 1)))
+    """End twenty episodes that run, play ten others whole, and begin one more."""
+    running = list(Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True))
+    new = range(number * 100, number * 100 + 10)
+    ends = [random_end(source, n) for n in (*source.sample(running, 20), *new)]
+    record(tuple(random_start(source, n) for n in (*new, new.stop)), tuple(ends))
 
 
 def rebuild_all() -> None:
@@ -92,14 +93,13 @@ def test_it_counts_in_parts(played: random.Random, monkeypatch: pytest.MonkeyPat
 def test_it_counts_what_ends_meanwhile_once(
     played: random.Random, monkeypatch: pytest.MonkeyPatch, moment: str, most_running: int
 ) -> None:
-    step, numbers = getattr(recount, moment), iter(range(101, 1000))
+    step, numbers = getattr(recount, moment), iter(range(2, 100))
 
     def meanwhile(*args: Any) -> Any:
         if not connection.in_atomic_block:
             end_some(played, next(numbers))
         return step(*args)
 
-    monkeypatch.setattr(recount, "CHUNK_TASKS", 1)
     monkeypatch.setattr(recount, "MOST_RUNNING", most_running)
     monkeypatch.setattr(recount, moment, meanwhile)
     override(default_return="max")

@@ -119,7 +119,7 @@ def test_its_queries_are_as_many_however_many_splits(
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    with django_assert_num_queries(11):  # operator, row, splits, seven for six counts, those played
+    with django_assert_num_queries(12):  # operator, row, splits, eight for six counts, those played
         page_of(client, split.environment)
 
 

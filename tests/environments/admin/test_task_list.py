@@ -18,7 +18,7 @@ from tests.stored import NOW, make_split, make_task
 pytestmark = pytest.mark.django_db
 
 TASKS = "/admin/environments/task/"
-LINE = re.compile(r'<td class="wide"><a href="[^"]*" title="([^"]*)"')
+LINE = re.compile(r'<td class="wide"><div class="line"><a href="[^"]*" title="([^"]*)"')
 
 
 def listed(client: Client, query: str = "") -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from environments.curation import selection
 from environments.curation.selection import Selection
@@ -115,11 +116,12 @@ def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) ->
     assert sorted(found) == sorted(tasks[n] for n in expected)
 
 
-def test_it_lists_a_bucket_by_falling_rate_and_then_newest_first() -> None:
+def test_it_lists_a_bucket_by_falling_rate_and_then_newest_first(settings: Settings) -> None:
+    settings.ORSWEB_BUCKET_SATURATED = 0.05
     tasks = make_tasks(5)
     for task, rate in zip(tasks, [0.5, 0.25, 0.5, 0.1, 0.5], strict=True):
         attempted(task, 20, rate)
-    wanted = Selection(environment=make_environment().pk, bucket="learnable")
+    wanted = Selection(environment=make_environment().pk, bucket="saturated")
     assert chosen(wanted) == [tasks[n] for n in (4, 2, 0, 1, 3)]
 
 
