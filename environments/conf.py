@@ -26,11 +26,6 @@ def limits() -> Limits:
     )
 
 
-def max_upload_bytes() -> int:
-    """Most bytes of a file of tasks that comes by a page; commands have no limit."""
-    return int(settings.ORSWEB_MAX_UPLOAD_BYTES)
-
-
 def thresholds() -> Thresholds:
     """Between the buckets of tasks."""
     return Thresholds(

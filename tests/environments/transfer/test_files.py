@@ -7,9 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from django.test import override_settings
 
-from environments.transfer.limits import check_upload_size
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.source import Source
 from tests.environments.transfer.files import Shelf, served
@@ -106,12 +104,3 @@ def test_the_format_can_be_named(shelf: Shelf) -> None:
     assert shelf.dry_run(shelf.lines({"a": 1}, name="a.txt"), format="jsonl").added == 1
     with pytest.raises(TransferError, match="The format 'xml' is unknown; use jsonl, json, csv or parquet"):
         Source.of(Path("a.txt"), "xml")
-
-
-@override_settings(ORSWEB_MAX_UPLOAD_BYTES=1024**2)
-def test_an_upload_that_is_too_large_is_refused_by_its_size() -> None:
-    check_upload_size("a.csv", 1024**2)
-    with pytest.raises(
-        TransferError, match=r"a\.csv has 2,048 MiB, and a page takes 1 MiB; use manage\.py import_tasks"
-    ):
-        check_upload_size("a.csv", 2 * 1024**3)
