@@ -18,6 +18,7 @@ from environments.admin.base import SUMMARY_CHARACTERS, ReadOnlyAdmin
 from environments.admin.scoring import act, scoring_form
 from environments.card import rendered
 from environments.curation.scoring import is_overridden
+from environments.curation.splits import existing_splits
 from environments.models import Environment
 from environments.overview import overview_of
 from environments.parts import ToolPart, indented, read_json, tools
@@ -65,7 +66,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Environment) -> dict[str, Any]:
         schema = read_json(row.task_schema) if row.task_schema else None
         return {
-            "splits": list(row.splits.all()),
+            "splits": list(existing_splits().filter(environment=row)),
             "tools": hosted_tools(row.name),
             "card": rendered(row.card or row.description),
             "overview": overview_of(row),

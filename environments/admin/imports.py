@@ -13,8 +13,6 @@ from urllib.parse import urlencode
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
@@ -22,7 +20,7 @@ from django.urls import reverse
 
 from environments import jobs
 from environments.admin import uploads
-from environments.admin.base import author_of
+from environments.admin.base import author_of, note
 from environments.admin.job import job_url
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits
@@ -59,7 +57,8 @@ class Imported:
     """What an import's job leaves behind."""
 
     sentence: str
-    split: int
+    split: int | None
+    """None: nothing was added, so the new split was not made."""
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
@@ -163,23 +162,15 @@ def _import(request: HttpRequest, upload: Upload, target: Target) -> HttpRespons
 
     def work(progress: jobs.Progress) -> Imported:
         report = apply(source, target, author=author, skip_refused=skip_refused, progress=progress)
-        split = Split.objects.select_related("environment").get(environment=target.environment, name=target.name)
-        _note(user, split, report.sentence)
+        split = existing_splits().filter(environment=target.environment, name=target.name).first()
+        if split is not None:  # tasks that are only added have no revision
+            note(user, split, report.sentence)
         upload.discard()
-        return Imported(report.sentence, split.pk)
+        return Imported(report.sentence, split.pk if split else None)
 
     job = jobs.start(f"Import {upload.name}", work, owner=author)
     job.wait(SHORT_SECONDS)
     return HttpResponseRedirect(job_url(job.id, reverse("admin:environments_task_changelist")))
-
-
-def _note(user: int | None, split: Split, words: str) -> None:
-    """In Django's own log, for tasks that are only added have no revision."""
-    kind = ContentType.objects.get_for_model(Split)
-    LogEntry.objects.create(
-        **{"user_id": user, "content_type": kind, "object_id": str(split.pk), "object_repr": str(split)[:200]},
-        **{"action_flag": CHANGE, "change_message": words},
-    )
 
 
 def _target(environment: Environment, name: str, kind: str) -> Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -24,6 +25,8 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
     if job is None:
         raise Http404(f"There is no job {job_id!r}: jobs are kept for an hour, and not across a restart of the server.")
     if request.method == "POST":
+        if not request.user.has_perm("environments.change_task"):
+            raise PermissionDenied
         job.cancel()
         return HttpResponseRedirect(request.get_full_path())
     if "state" in request.GET:

@@ -8,7 +8,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
 
-from environments.admin.base import author_of
+from environments.admin.base import author_of, note
 from environments.curation.plan import Action
 from environments.curation.scoring import RETURNS, SetEnabled, SetScoring
 from environments.errors import OrsError
@@ -57,18 +57,21 @@ def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
             form = ScoringForm(environment, request.POST)
             if not form.is_valid():
                 return form
-            _apply(request, SetScoring(environment.pk, **form.cleaned_data))
+            _apply(request, environment, SetScoring(environment.pk, **form.cleaned_data))
         case "declared":
-            _apply(request, SetScoring(environment.pk))
+            _apply(request, environment, SetScoring(environment.pk))
         case "enable" | "disable" as asked:
-            _apply(request, SetEnabled(environment.pk, asked == "enable"))
+            _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
         case _:
             messages.error(request, "Nothing was changed: the form did not say what to do.")
     return None
 
 
-def _apply(request: HttpRequest, action: Action) -> None:
+def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:
     try:
-        messages.success(request, action.apply(author_of(request)).sentence)
+        done = action.apply(author_of(request)).sentence
     except OrsError as refusal:
         messages.error(request, str(refusal))
+    else:
+        note(request.user.pk, environment, done)
+        messages.success(request, done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, DELETION
 from django.core.exceptions import PermissionDenied
 from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,9 +16,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments import jobs
-from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of
+from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.job import job_url
-from environments.curation.plan import Action
+from environments.curation.plan import Action, Outcome, Progress, silent
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry
@@ -109,8 +110,14 @@ def _run(request: HttpRequest, split: Split, action: Action, title: str) -> Http
     author = author_of(request)
     listing = reverse("admin:environments_environment_change", args=[split.environment_id])
     back = listing if isinstance(action, DeleteSplit) else reverse("admin:environments_split_change", args=[split.pk])
+    user, kind = request.user.pk, DELETION if isinstance(action, DeleteSplit) else CHANGE
+
+    def work(progress: Progress) -> Outcome:
+        outcome = action.apply(author, progress)
+        note(user, split, outcome.sentence, kind)
+        return outcome
+
     if split.size > AT_ONCE_TASKS:
-        job = jobs.start(title, lambda progress: action.apply(author, progress), owner=author)
-        return HttpResponseRedirect(job_url(job.id, back))
-    messages.success(request, action.apply(author).sentence)
+        return HttpResponseRedirect(job_url(jobs.start(title, work, owner=author).id, back))
+    messages.success(request, work(silent).sentence)
     return HttpResponseRedirect(back)

@@ -16,7 +16,7 @@ from django.urls import URLPattern, path
 from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.verdict import tried
-from environments.dossier import dossier_of, results_of
+from environments.dossier import dossier_of, figures_by_task
 from environments.history import history_of
 from environments.models import Task
 from environments.parts import fields
@@ -34,7 +34,7 @@ class TaskPage(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         before = request.GET.get("before", "")
         history = history_of(row, int(before) if before.isdecimal() and len(before) < 19 else None)
-        results = results_of(one.pk for one in history.relatives)
+        results = figures_by_task(one.pk for one in history.relatives)
         return {
             "title": summary(row.spec, summary_field(row.environment.task_schema)),
             "spec": fields(row.spec),

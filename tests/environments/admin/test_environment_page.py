@@ -43,8 +43,11 @@ def test_without_a_card_the_docstring_does(client: Client) -> None:
 
 def test_it_lists_splits_with_counts_and_marks(client: Client) -> None:
     split = make_split(*(make_task() for _ in range(3)), name="hard")
-    Split.objects.update(is_curated=True, frozen=NOW, frozen_hash="abcdef0123456789", is_served=False)
+    Split.objects.update(is_curated=True, frozen=NOW, frozen_hash="abcdef0123456789")
+    Split.objects.create(environment=split.environment, name="former", type="test", is_served=False)
+    Split.objects.create(environment=split.environment, name="deleted", type="test", is_served=False, is_curated=True)
     page = page_of(client, split.environment)
+    assert "deleted" not in page
     for shown in (">curated<", "frozen ❄ <code>abcdef01</code>", ">not served<", f"split={split.pk}", ">3</a>"):
         assert shown in page
 
