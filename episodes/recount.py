@@ -35,12 +35,12 @@ MOST_RUNNING = 5000
 """Running episodes that a boundary names."""
 
 _LISTS = {
-    "sqlite": "(SELECT value FROM json_each(%s))",
-    "postgresql": "(SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json))",
+    "sqlite": "SELECT value FROM json_each(%s)",
+    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
 }
-# the plus keeps the database from going by the task, which may have a million episodes
-_SETTLED = "e.task_id IN {list} AND e.id <= %s AND e.id NOT IN {list}"
-_SINCE = "+e.task_id IN {list} AND (e.id > %s OR e.id IN {list})"
+_SETTLED = "e.task_id IN ({list}) AND e.id <= %s AND e.id NOT IN ({list})"
+# by id: the plus keeps the database from going by the task, and with OR in place of the union SQLite reads all episodes
+_SINCE = "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL {list})"
 
 Key = tuple[int, str, str]
 """Environment id, by, key."""

@@ -37,8 +37,10 @@ class SetScoring:
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
         row = _find(self.environment)
+        before = row.definition
         self._set(row)
-        row.save(update_fields=["default_return", "reward_low", "reward_high", "success_threshold"])
+        row.counted = row.counted if row.definition == before else ""  # so that the record counts anew
+        row.save(update_fields=["default_return", "reward_low", "reward_high", "success_threshold", "counted"])
         how = "by its own definition" if is_overridden(row) else "as its class declares"
         return Outcome(f"{row.name!r} is scored {how}.", 0)
 

@@ -17,6 +17,7 @@ from environments.runtime.records import Row
 from episodes import recount
 from episodes.models import Episode
 from episodes.recorder import Recorder
+from episodes.statistics import recorded_sql
 from tests.episodes.counting import random_end, random_start, recounted, told
 from tests.episodes.recording import DEADLINE_SECONDS, query, record, run
 from tests.factories import episode_ended, episode_started
@@ -157,3 +158,13 @@ def test_the_command_counts_one_environment_or_all(played: random.Random, capsys
 def test_the_command_names_the_environments_there_are(played: random.Random) -> None:
     with pytest.raises(CommandError, match=r"There is no environment 'chess'; there are \w+, \w+\."):
         call_command("rebuild_statistics", "--environment", "chess")
+
+
+if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+
+    def test_what_ended_meanwhile_is_found_by_its_id() -> None:
+        sql = recorded_sql(recount._SINCE.format(list=recount._LISTS["sqlite"]))
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN QUERY PLAN {sql}", ["[1]", 1, "[1]"])
+            plan = [row[-1] for row in cursor.fetchall()]
+        assert "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)" in plan

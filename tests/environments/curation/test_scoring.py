@@ -79,3 +79,13 @@ def test_it_refuses_an_environment_that_does_not_exist() -> None:
     for action in (SetEnabled(9, True), SetScoring(9)):
         with pytest.raises(Refused, match="does not exist"):
             action.plan()
+
+
+def test_another_definition_of_success_makes_a_recount_due() -> None:
+    row = Environment.objects.create(name="counted", counted="sum > 0.9")
+    SetScoring(row.pk, reward_high=5.0).apply("ann")
+    row.refresh_from_db()
+    assert row.counted == row.definition
+    SetScoring(row.pk, success_threshold=0.5).apply("ann")
+    row.refresh_from_db()
+    assert row.counted == ""
