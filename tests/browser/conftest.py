@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.server import LiveServer
 
@@ -28,9 +27,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs chromium"))
 
 
-@pytest.fixture(scope="session")
-def browser_type_launch_args() -> dict[str, Any]:
-    return {"executable_path": CHROMIUM, "args": ["--no-sandbox", "--no-first-run", *QUIET]}
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Ends with its file: playwright's sync API keeps a loop running in the main thread, where async tests of other
+    files could not run theirs."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", *QUIET])
+        yield chromium
+        chromium.close()
 
 
 @pytest.fixture(scope="session")
