@@ -85,7 +85,9 @@ def _longest_words(members: dict[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    if len(text) <= 60:
+        return text
+    return f"{len(value)} items" if isinstance(value, list) else f"{text[:59]}…"
 
 
 def _line(text: str) -> str:

@@ -55,3 +55,7 @@ def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:
 
 def test_it_survives_a_spec_that_is_nested_deeply() -> None:
     assert summary('{"task":' * 700 + "1" + "}" * 700)
+
+
+def test_a_long_list_is_told_by_its_length() -> None:
+    assert summary(json.dumps({"level": 2, "rows": ["#" * 13] * 11})) == "level 2 · rows 11 items"
