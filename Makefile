@@ -8,6 +8,8 @@ BIN := .venv/bin
 ENV ?=
 OPTIONS ?=
 TESTS ?= tests
+# One file's tests stay together, for they share a server. JOBS=0 runs all in one process.
+JOBS ?= 2
 comma := ,
 space := $() $()
 
@@ -34,10 +36,10 @@ runserver: migrate
 test: test-sqlite test-postgresql
 
 test-sqlite: venv
-	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest $(TESTS)
+	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 test-postgresql: venv
-	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest $(TESTS)
+	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 lint: venv
 	$(BIN)/ruff check .
