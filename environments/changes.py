@@ -135,8 +135,7 @@ class SplitChange:
         removed = 0
         for batch in _batches(tasks):
             places = list(self._open(batch))
-            rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
-            self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
+            self._forget(places)
             self._finish(places)
             removed += len(places)
         return removed
@@ -154,6 +153,7 @@ class SplitChange:
             there = self._open(news.values()).values_list("task_id", flat=True)
             heirs = {task: task for task in set(there) - news.keys()}  # new -> the one task that it takes over from
             kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
+            self._forget([at for at in places if at not in kept])
             self._finish(places)
             self._insert([(at.position, news[at.task_id], at.source_hash) for at in kept])
             replaced += len(places)
@@ -243,6 +243,11 @@ class SplitChange:
             self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
             turned += len(places)
         return turned
+
+    def _forget(self, places: Sequence[SplitEntry]) -> None:
+        """A sync shall not bring these places back, though the class lists them."""
+        rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
+        self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
 
     def _finish(self, places: Sequence[SplitEntry]) -> None:
         """These places end with the next version; those that begin with it never were."""

@@ -172,7 +172,9 @@ class SplitRemoval(models.Model):
 class TaskRevision(models.Model):
     """One change of one task: who, when, why, before and after."""
 
-    KINDS: ClassVar = [(kind, kind) for kind in ("edit", "quarantine", "release", "tag", "splits", "restore", "sync")]
+    KINDS: ClassVar = [
+        (kind, kind) for kind in ("edit", "merge", "quarantine", "release", "tag", "splits", "restore", "sync")
+    ]
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="revisions", db_index=False)
     successor = models.ForeignKey(

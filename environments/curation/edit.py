@@ -14,7 +14,7 @@ from environments.curation.revisions import Revisions
 from environments.curation.shares import in_splits, shares_of, still_served
 from environments.curation.spec import checked_spec
 from environments.curation.work import claimed, staged
-from environments.models import Task, TaskRevision, TaskTag
+from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.sync import content_hash
 
 
@@ -55,9 +55,11 @@ class Edit:
         spec, revisions = self._checked(old), Revisions("edit", author, self.reason)
         new = succeed(old, spec, revisions, seen=self.seen)
         splits, _ = shares_of(Q(pk=new.pk))
-        served = (
-            "The new content is served from now on" if splits else "It stands in no split, so no agent is served it"
-        )
+        served = "The new content is served from now on"
+        if new.state == "quarantined":
+            served = "The new content is quarantined and not served until it is released"
+        elif not splits:
+            served = "It stands in no split, so no agent is served it"
         return Outcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
 
     def _checked(self, old: Task) -> str:
@@ -106,9 +108,10 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
         if seen is not None:
             refuse_replaced(old, seen)
         new = _with_content(old, spec)
+        is_merge = SplitEntry.objects.filter(task=new, until=None, split__frozen=None).exists()
         for change in changes:
             change.replace(old.pk, new.pk)
-        revisions.write_edit(old.pk, new.pk, old.spec, new.spec)
+        revisions.write_edit(old.pk, new.pk, old.spec, new.spec, is_merge=is_merge)
         commit(*staged(changes))
     return new
 

@@ -157,6 +157,11 @@ class _Splits:
 def _latest(revision: TaskRevision) -> int:
     """Which task stands where that of the revision stood: the last of its successors."""
     while revision.successor_id is not None:
+        if revision.kind == "merge":
+            raise Refused(
+                "This edit gave the task the content of another that stood somewhere already, so their places cannot "
+                "be told apart; to bring the old content back, put the old task into splits from its page."
+            )
         later = TaskRevision.objects.filter(task=revision.successor_id, successor__isnull=False, id__gt=revision.pk)
         following = later.order_by("id").first()
         if following is None:

@@ -41,9 +41,10 @@ class Revisions:
                 cursor.execute(_INSERT.format(rows=_ROWS[connection.vendor]), [*fixed, json.dumps(texts)])
         return len(texts)
 
-    def write_edit(self, task: int, successor: int, before: str, after: str) -> None:
-        """`before` and `after` are the exact specs."""
+    def write_edit(self, task: int, successor: int, before: str, after: str, *, is_merge: bool = False) -> None:
+        """`before` and `after` are the exact specs. `is_merge`: the successor stood somewhere of its own already."""
         row = self._row(task, before, after)
+        row.kind = "merge" if is_merge else row.kind
         row.successor_id = successor
         row.save()
 

@@ -102,7 +102,7 @@ class Migration(migrations.Migration):
             name='TaskRevision',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('edit', 'edit'), ('quarantine', 'quarantine'), ('release', 'release'), ('tag', 'tag'), ('splits', 'splits'), ('restore', 'restore'), ('sync', 'sync')], max_length=10)),
+                ('kind', models.CharField(choices=[('edit', 'edit'), ('merge', 'merge'), ('quarantine', 'quarantine'), ('release', 'release'), ('tag', 'tag'), ('splits', 'splits'), ('restore', 'restore'), ('sync', 'sync')], max_length=10)),
                 ('change', models.CharField(help_text='Shared by all revisions of one action', max_length=32)),
                 ('author', models.CharField(help_text="User name, 'operator' without accounts, or a command's name", max_length=150)),
                 ('reason', models.TextField(blank=True)),

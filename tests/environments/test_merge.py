@@ -70,6 +70,13 @@ def test_it_takes_an_edit_that_the_class_made_its_own_once() -> None:
     assert specs() == ['{"n":1}', '{"own": "edited"}']
 
 
+def test_it_does_not_bring_back_the_place_of_a_task_that_became_another_one() -> None:
+    sync_list(*numbered(3))
+    change("replace", a_task(2), a_task(0))
+    assert sync_list(*numbered(4)) == SplitSync("shop", "train", added=1, unchanged=2, withheld=1)
+    assert specs() == ['{"n":0}', '{"n":1}', '{"n":3}']
+
+
 def test_it_keeps_what_people_added_after_the_classs_own() -> None:
     sync_list(*numbered(1))
     change("add", own_task("added"))

@@ -63,6 +63,18 @@ def test_it_puts_back_a_restored_content() -> None:
     assert served(split) == [new]
 
 
+def test_it_refuses_what_would_take_the_places_of_another_task() -> None:
+    one, two = make_tasks(2)
+    split = split_of(one, two)
+    edit(two, "new")
+    new = TaskRevision.objects.latest("id").successor_id or 0
+    assert edit(one, "new") == new
+    with pytest.raises(Refused, match="the content of another that stood somewhere already"):
+        restore(revision())
+    assert served(split) == [new]
+    assert TaskRevision.objects.latest("id").kind == "merge"
+
+
 def test_it_leaves_a_frozen_split_as_it_is() -> None:
     [one] = make_tasks(1)
     frozen = split_of(one, name="held-out")
