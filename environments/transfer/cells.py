@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
-from environments.transfer.values import is_storable
+from environments.transfer.values import distinct, is_storable
 
 _SHOWN = 60
 
@@ -35,7 +35,7 @@ def read(cell: str, kind: Kind, column: str) -> Any:
     """The value of a cell that is not empty. Raises: BadRow."""
     if kind is Kind.JSON:
         try:
-            return _json(cell)
+            return _json(cell, distinct)
         except (ValueError, RecursionError) as error:
             raise BadRow(f"column {column!r} has {shorten(repr(cell), _SHOWN)}, which is not JSON") from error
     if kind is Kind.NULLABLE and cell == "null":
@@ -64,8 +64,8 @@ def is_json(cell: str) -> bool:
 _STARTS = frozenset('"{[-0123456789tfn \t\r\n')
 
 
-def _json(cell: str) -> Any:
-    value = json.loads(cell, parse_constant=_refuse)
+def _json(cell: str, members: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    value = json.loads(cell, parse_constant=_refuse, object_pairs_hook=members)
     if isinstance(value, float) and math.isinf(value):
         raise ValueError("beyond every number")
     return value

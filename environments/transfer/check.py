@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from environments import task_schema
@@ -33,12 +33,12 @@ class Candidate:
 _sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
 
 
-def checked(row: Row | Refusal, schema: str) -> Candidate | Refusal:
-    """`schema`: the environment's JSON Schema as text, empty for none."""
+def checked(row: Row | Refusal, schema: str, own: Collection[str]) -> Candidate | Refusal:
+    """`schema`: the environment's JSON Schema as text, empty for none. `own`: names that it declares."""
     if isinstance(row, Refusal):
         return row
     try:
-        spec, labels = separated(row.value)
+        spec, labels = separated(row.value, own)
         text = spec_text(spec)
     except BadRow as error:
         return Refusal(row.number, str(error))

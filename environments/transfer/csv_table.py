@@ -11,7 +11,7 @@ from environments.errors import shorten
 from environments.transfer import cells
 from environments.transfer.cells import Kind
 from environments.transfer.lines import Lines
-from environments.transfer.reserved import COLUMNS
+from environments.transfer.reserved import COLUMNS, declared, stray
 from environments.transfer.rows import MOST_ROW_BYTES, BadRow, Refusal, Row, Unit, Unreadable
 
 _UNDECODED = re.compile("[\udc80-\udcff]")
@@ -108,6 +108,8 @@ class CsvTable:
         except csv.Error as error:
             raise Unreadable(f"{self._name} is no CSV file: {error}.") from error
         self._check_names(columns)
+        if wrong := stray(columns, declared(schema)):
+            raise Unreadable(f"{self._name} {wrong}.")
         self._check_schema([column for column in columns if column not in COLUMNS], schema)
         return columns
 

@@ -10,8 +10,9 @@ Works beside a running server, whose agents are served the new tasks with their 
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from environments.curation.splits import clear, make_split
 from environments.models import Split
 from environments.transfer.check import Candidate, checked
 from environments.transfer.report import Report
+from environments.transfer.reserved import declared
 from environments.transfer.review import Decision, Review
 from environments.transfer.rows import Refusal, Row, TransferError, Unreadable
 from environments.transfer.scratch import Scratch
@@ -81,14 +83,15 @@ def apply(
         scratch = stack.enter_context(Scratch())
         split = target.split or make_split(target.environment.pk, target.name, target.type)
         stack.callback(_remove_if_unused, split)
+        staging = Staging(target, scratch)
+        stack.push(staging)  # left after the change, which takes back the places
         change = stack.enter_context(SplitChange(split))
         if target.split is None:
             clear(split)  # what a split that had the name left behind
         review = Review(replace(target, split=split), _report(source, target), scratch)
-        staging = Staging(target, change, scratch)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
             if skip_refused or not review.report.refused:  # else reading goes on for the report
-                staging.write(decisions)
+                staging.write(decisions, change)
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
         if review.report.has_work:
@@ -113,18 +116,18 @@ def _reviewed(
     schema = target.environment.task_schema
     with source.rows(schema) as rows:
         review.report.unit = rows.unit
-        for batch in _batches(rows, "" if is_checked else schema):
+        for batch in _batches(rows, "" if is_checked else schema, declared(json.loads(schema or "{}"))):
             yield list(review.decisions(batch))
             progress(rows.done, rows.total)
     if not review.report.rows:
         raise Unreadable(f"{source.name} holds no task.")
 
 
-def _batches(rows: Iterable[Row | Refusal], schema: str) -> Iterator[list[Candidate | Refusal]]:
+def _batches(rows: Iterable[Row | Refusal], schema: str, own: Collection[str]) -> Iterator[list[Candidate | Refusal]]:
     batch: list[Candidate | Refusal] = []
     size_bytes = 0
     for row in rows:
-        candidate = checked(row, schema)
+        candidate = checked(row, schema, own)
         more_bytes = len(candidate.text) if isinstance(candidate, Candidate) else 0
         if batch and (len(batch) == BATCH_TASKS or size_bytes + more_bytes > BATCH_BYTES):
             yield batch

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from environments.transfer.lines import BOM
 from environments.transfer.rows import MOST_ROW_BYTES, BadRow, Refusal, Row, Unit, Unreadable
-from environments.transfer.values import TOO_LONG, as_object, raw_decode
+from environments.transfer.values import TOO_LONG, as_object, decoded_at
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
@@ -52,7 +52,7 @@ class JsonArray:
         self._peek()
         while True:
             try:
-                value, end = raw_decode(self._buffer, self._at)
+                value, end, fault = decoded_at(self._buffer, self._at)
             except json.JSONDecodeError as error:
                 self._more_or_raise(error)
                 continue
@@ -64,6 +64,8 @@ class JsonArray:
                 self._at = end
                 raise BadRow(TOO_LONG)
             self._at = end
+            if fault:
+                raise fault
             return value
 
     def _more_or_raise(self, error: json.JSONDecodeError) -> None:

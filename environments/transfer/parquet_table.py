@@ -6,7 +6,7 @@ field's metadata, and is read as JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import types
 
+from environments.transfer.reserved import declared, stray
 from environments.transfer.rows import BadRow, Refusal, Row, Unit, Unreadable
 from environments.transfer.values import parsed
 
@@ -25,7 +26,7 @@ AS_JSON = (b"orsweb", b"json")
 class ParquetTable:
     unit: Unit = "row"
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, task_schema: Mapping[str, Any]) -> None:
         """Raises: Unreadable."""
         self._name = name
         try:
@@ -35,6 +36,8 @@ class ParquetTable:
         self.done, self.total = 0, self._file.metadata.num_rows
         schema = self._file.schema_arrow
         self._json = [field.name for field in schema if (field.metadata or {}).get(AS_JSON[0]) == AS_JSON[1]]
+        if wrong := stray(schema.names, declared(task_schema)):
+            raise Unreadable(f"{name} {wrong}.")
         for field in schema:
             if not _has_json(field.type):
                 raise Unreadable(

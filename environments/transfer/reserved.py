@@ -6,6 +6,8 @@
     _state   active or quarantined
     _reason  why it is quarantined
 
+Another name that begins with an underscore is refused, unless the task schema declares it.
+
 A spec that has such a key of its own is exported with one more underscore, and an import takes that away again.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +46,26 @@ class Labels:
 NOTHING = Labels()
 
 
-def separated(value: dict[str, Any]) -> tuple[dict[str, Any], Labels]:
+def declared(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Names that a task schema has for the keys of a spec."""
+    return frozenset(schema.get("properties", ()))
+
+
+def stray(names: Iterable[str], own: Collection[str]) -> str | None:
+    """What is wrong with the first name that looks reserved and is not; `own`: the declared ones."""
+    for name in names:
+        if name.startswith("_") and name not in COLUMNS and name not in own and not _ESCAPED.fullmatch(name):
+            allowed = f"{', '.join(COLUMNS)} and what the task schema declares"
+            return f"has the column {shorten(ascii(name), _SHOWN)}; of names that begin with _ allowed are {allowed}"
+    return None
+
+
+def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[str, Any], Labels]:
     """The spec, and what the row says about it. Raises: BadRow."""
     if not any(key.startswith("_") for key in value):
         return value, NOTHING
+    if wrong := stray(value, own):
+        raise BadRow(wrong)
     spec = {unescaped(key): item for key, item in value.items() if key not in COLUMNS}
     state = _text(value, "_state")
     if state is not None and state not in STATES:

@@ -64,7 +64,7 @@ class Source:
             elif self.format == "parquet":
                 from environments.transfer.parquet_table import ParquetTable  # pyarrow takes a third of a second
 
-                yield ParquetTable(self.path, self.name)
+                yield ParquetTable(self.path, self.name, json.loads(task_schema or "{}"))
             elif self.format == "json":
                 yield JsonArray(file, size_bytes, self.name)
             else:

@@ -1,22 +1,28 @@
 """Staging: writes what a review decided, in batches that nobody sees until the import is settled.
 
-New tasks become rows without a place: agents cannot meet them, and they stay when the import comes to nothing, for then
-its repetition finds them. What is better done at the end (new content for old, labels of existing tasks) is noted.
+New tasks become rows without a place: agents cannot meet them. They go when the import comes to nothing; what a
+killed process leaves is found by its repetition. What is better done at the end (new content for old, labels of
+existing tasks) is noted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import Max, ProtectedError, QuerySet
 
 from environments.changes import SplitChange
+from environments.models import Task
 from environments.transfer.bulk import execute
 from environments.transfer.lookup import tasks_by_hash
 from environments.transfer.review import Decision
 from environments.transfer.scratch import Scratch
 from environments.transfer.target import Target
+from environments.turns import give_way
 
 BATCH_TASKS = 900
 BATCH_BYTES = 2 * 1024 * 1024
@@ -36,17 +42,43 @@ _ADD_TAGS = """
 
 
 class Staging:
-    """Of one import: `change` is that of the target split."""
+    """Of one import. A context manager: leaving by an exception deletes the tasks that were added."""
 
-    def __init__(self, target: Target, change: SplitChange, scratch: Scratch) -> None:
+    def __init__(self, target: Target, scratch: Scratch) -> None:
         self._environment = target.environment.pk
-        self._change, self._scratch = change, scratch
+        self._scratch = scratch
+        self._last = self._tasks().aggregate(last=Max("pk"))["last"] or 0
 
-    def write(self, decisions: Sequence[Decision]) -> None:
-        """One batch, within the limits above."""
+    def __enter__(self) -> Staging:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            return
+        for [hashes] in self._scratch.batches("new", 1, 0):
+            self._delete_unused(hashes)
+            give_way()
+
+    def _tasks(self) -> QuerySet[Task]:
+        return Task.objects.filter(environment=self._environment)
+
+    def _delete_unused(self, hashes: Sequence[str]) -> None:
+        """Those that this import added and nobody has used since."""
+        added = self._tasks().filter(pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit"))
+        unused = added.filter(entries=None, revisions=None, origins=None)
+        keys = list(unused.values_list("pk", flat=True))
+        try:
+            _delete(keys)
+        except (ProtectedError, IntegrityError):  # some were played or placed meanwhile: each on its own
+            for key in keys:
+                with suppress(ProtectedError, IntegrityError):
+                    _delete([key])
+
+    def write(self, decisions: Sequence[Decision], change: SplitChange) -> None:
+        """One batch, within the limits above. `change`: of the target split."""
         self._add_tasks([decision for decision in decisions if decision.task is None])
         ids = self._ids(decisions)
-        self._change.add([ids[one.candidate.hash] for one in decisions if one.kind == "added"])
+        change.add([ids[one.candidate.hash] for one in decisions if one.kind == "added"])
         for one in decisions:
             task = ids[one.candidate.hash]
             if one.kind == "edited" and one.origin:
@@ -54,13 +86,14 @@ class Staging:
             if one.is_relabelled and one.task:
                 before = {"state": one.task.state, "reason": one.task.reason, "tags": one.task.tags}
                 self._scratch.put("labels", [task, before, _after(one)])
-        self._change.hold()
+        change.hold()
 
     def _add_tasks(self, new: Sequence[Decision]) -> None:
         # sorted, because random hashes touch more pages of their index
         rows = sorted(_row(decision) for decision in new)
         tags = [(decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)]
         if rows:
+            self._scratch.put("new", [digest for digest, *_ in rows])
             with transaction.atomic():
                 execute(_ADD_TASKS, [self._environment], rows)
                 execute(_ADD_TAGS, [self._environment], tags)
@@ -69,6 +102,11 @@ class Staging:
         known = {one.candidate.hash: one.task.id for one in decisions if one.task}
         wanted = [one.candidate.hash for one in decisions if not one.task]
         return known | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
+
+
+def _delete(tasks: Sequence[int]) -> None:
+    with transaction.atomic():
+        Task.objects.filter(pk__in=tasks).only("pk").delete()
 
 
 def _row(decision: Decision) -> tuple[str, str, str, str, str]:

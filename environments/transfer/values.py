@@ -17,8 +17,26 @@ _SHOWN = 60
 
 
 # NaN and infinities are read, and refused when the spec is written: so they refuse one row, not the rest of an array
-_decoder = json.JSONDecoder()
-raw_decode = _decoder.raw_decode
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these members, for a decoder. Raises: BadRow when a name stands twice."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen = set[str]()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise BadRow(f"has the key {shorten(ascii(name), _SHOWN)} twice in one object; keep one of them")
+    return members
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=distinct)
+_lenient = json.JSONDecoder()
+
+
+def decoded_at(text: str, at: int) -> tuple[Any, int, BadRow | None]:
+    """The value that begins there, its end, and why it is refused although it is whole. Raises as `raw_decode`."""
+    try:
+        return *_decoder.raw_decode(text, at), None
+    except BadRow as error:
+        return *_lenient.raw_decode(text, at), error
 
 
 def parsed(text: str) -> Any:

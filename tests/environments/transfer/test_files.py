@@ -35,6 +35,7 @@ WRONG: list[tuple[str, bytes, str]] = [
     ("a.parquet", b"PAR1cut", "a.parquet is cut off, damaged or no Parquet file: "),
     ("a.csv", b"a;b\n1;2\n", "a.csv separates its columns with ';'; save it with commas."),
     ("a.csv", b"a,a\n1,2\n", "a.csv has the column 'a' twice; rename or remove one."),
+    ("a.csv", b"a,_tag\n1,2\n", "a.csv has the column '_tag'; of names that begin with _ allowed are _hash, _split, "),
     ("a.csv", b"a,\n1,2\n", "a.csv: column 2 has no name; name or remove it."),
     ("a.txt", b"a", "a.txt: the name does not end in .jsonl, .json, .csv or .parquet; name the format."),
 ]
@@ -64,6 +65,13 @@ def test_a_missing_column_is_named(shelf: Shelf) -> None:
     shelf.schema(properties={"question": {"type": "string"}}, required=["question"])
     with pytest.raises(Unreadable, match="has no column 'question', which every task here has to have; it has answer"):
         shelf.dry_run(shelf.text("answer\nwhy\n", "a.csv"))
+
+
+def test_a_reserved_looking_column_of_parquet_is_named(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"a": [1], "_tag": ["x"]}), path)
+    with pytest.raises(Unreadable, match="has the column '_tag'; of names that begin with _ allowed are _hash"):
+        shelf.dry_run(path)
 
 
 def test_a_truncated_parquet_file_is_told(shelf: Shelf) -> None:

@@ -17,6 +17,7 @@ from environments.transfer.importing import RefusedRows
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.target import Target, environment_named
 from tests.environments.transfer.files import Shelf, counts, served
+from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -221,6 +222,27 @@ def test_an_import_that_is_stopped_leaves_nothing_visible_and_can_be_repeated(sh
     assert (served(), Split.objects.get().changing, SplitEntry.objects.count()) == ([APPLE], "", 1)
     assert counts(shelf.apply(path)) == (2000, 0, 0, 0)
     assert len(served()) == 2001
+
+
+@pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
+def test_an_import_that_is_stopped_takes_back_the_tasks_it_added(shelf: Shelf, error: type[BaseException]) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    Task.objects.create(environment=shelf.environment, content_hash="0" * 64, spec="{}", source="import")
+    there = set(Task.objects.values_list("pk", flat=True))
+    seen = list[int]()
+
+    def stop(done: int, total: int) -> None:
+        seen.append(done)
+        if len(seen) == 3:
+            played = Task.objects.get(content_hash=digest({"n": 0}))
+            make_episode(task=played)
+            raise error
+
+    edit = {**PEAR, "_hash": digest(APPLE)}
+    with pytest.raises(error):
+        shelf.apply(shelf.lines(edit, *[{"n": n, "_tags": ["new"]} for n in range(2000)]), progress=stop)
+    assert {task.pk for task in Task.objects.all()} - there == {task({"n": 0}).pk}
+    assert (there <= set(Task.objects.values_list("pk", flat=True)), served()) == (True, [APPLE])
 
 
 def test_a_new_split_goes_with_an_import_that_is_stopped(shelf: Shelf) -> None:

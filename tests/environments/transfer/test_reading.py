@@ -13,6 +13,8 @@ pytestmark = pytest.mark.django_db
 
 REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1', "is not JSON: Expecting ',' delimiter at character 8"),
+    ('{"a": {"b": 1, "b": 2}}', "has the key 'b' twice in one object; keep one of them"),
+    ('{"a": 1, "_tag": []}', "has the column '_tag'; of names that begin with _ allowed are _hash, _split, _tags, "),
     ('{"a": NaN}', "holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
     ('{"a": 1e999}', "holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
     ("[1]", "is a list, not an object; a task is a JSON object"),
@@ -69,6 +71,21 @@ def test_json_is_an_array_with_rows_refused_one_by_one(shelf: Shelf) -> None:
     report = shelf.dry_run(shelf.text('[{"a": 1}, 7, {"a": NaN}, {"a": 2}]', "tasks.json"))
     assert counts(report) == (2, 0, 0, 2)
     assert (report.unit, [refusal.number for refusal in report.refusals]) == ("row", [2, 3])
+
+
+def test_a_key_that_stands_twice_refuses_its_row_of_an_array(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.transfer.json_array.PIECE_BYTES", 3)
+    report = shelf.dry_run(shelf.text('[{"a": [{"b": 1, "b": 2}], "c": "more"}, {"a": 2}]', "tasks.json"))
+    assert (counts(report), report.refusals[0].number) == ((1, 0, 0, 1), 1)
+    assert "has the key 'b' twice" in report.refusals[0].reason
+
+
+def test_a_name_with_an_underscore_is_content_if_the_schema_declares_it(shelf: Shelf) -> None:
+    shelf.schema(properties={"_seed": {"type": "integer"}})
+    path = shelf.lines({"_seed": 1})
+    shelf.apply(path, after=shelf.dry_run(path))
+    shelf.apply(shelf.text("_seed\n2\n", "tasks.csv"))
+    assert served() == [{"_seed": 1}, {"_seed": 2}]
 
 
 def test_a_json_array_is_read_in_pieces_wherever_they_end(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
