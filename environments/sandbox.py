@@ -94,7 +94,12 @@ class Sandbox:
     """Invariant: a process is in `_running`, or ended, or was started before `_is_closed` was set and is killed."""
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Ran:
-        """Run a program of /usr/bin in an empty /work, once it is its turn. Raises: SandboxError."""
+        """Run a program of /usr/bin in an empty /work, once it is its turn.
+
+        Raises: SandboxError; ValueError when an argument contains a NUL character, which no program can be given.
+        """
+        if any("\0" in word for word in argv):
+            raise ValueError("An argument contains a NUL character.")
         self._await_turn()
         try:
             return self._run(argv, stdin)

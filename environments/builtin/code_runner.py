@@ -2,12 +2,15 @@
 
 Not imported by the server; its text is handed to `/usr/bin/python3`, so it uses the standard library of Python 3.9
 only. It knows inputs, never expected results. Each call is a process of its own, with the limit of CPU time that the
-task sets: a call can neither end nor influence the next. The nonce that makes the answers count is read when every
-other process in the sandbox has been killed, so no program can have seen it.
+task sets. What it left running is killed and its files are removed before the next; System V shared memory would stay.
+A call can kill or stop this process, which ends all of them without an answer, but it can neither trace it nor take its
+descriptors, because this process is not dumpable. The nonce that makes the answers count is read when every other
+process in the sandbox has been killed, so no program can have seen it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -17,6 +20,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+_PR_SET_DUMPABLE = 4
 MOST_TIMEOUTS = 3
 """So many calls may run out of time; the rest are not tried."""
 
@@ -27,11 +31,11 @@ def main() -> None:
     The JSON: `program`, `function`, `inputs` (a list of lists of arguments), `seconds` (of CPU, per call), `most_bytes`
     (of a result), `has_free_run` (whether the program alone comes first, its output shown).
     """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     request = json.loads(_read(int(_read(8))))
     answers_fd = os.dup(1)
     os.dup2(2, 1)  # what the program prints is no answer
-    with open("/work/solution.py", "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123
-        file.write(request["program"])
     answers: list[dict[str, str]] = []
     if request["has_free_run"]:
         answers.append(_apart(request, None, answers_fd))
@@ -63,6 +67,7 @@ def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> 
     `how`: "returned" (`text` is the result as JSON), "raised" (`text` is the exception), "timeout", "died" (`text` says
     of what).
     """
+    _renew_files(request["program"])
     memory = os.memfd_create("answer")
     pid = os.fork()
     if pid == 0:
@@ -83,6 +88,20 @@ def _apart(request: dict[str, Any], args: list[Any] | None, answers_fd: int) -> 
     if len(text) > request["most_bytes"] + 1:
         return {"how": "raised", "text": f"ValueError: the result is longer than {request['most_bytes']} bytes of JSON"}
     return {"how": "returned" if text[0] == "=" else "raised", "text": text[1:]}
+
+
+def _renew_files(program: str) -> None:
+    """Empty /work and /tmp of what earlier calls left, and write the program to /work."""
+    with suppress(OSError):
+        os.unlink("/work/solution.py")  # noqa: PTH108
+    for folder in ("/work", "/tmp"):
+        os.chmod(folder, 0o700)  # noqa: PTH101
+        if os.listdir(folder):  # noqa: PTH208
+            os.system(f"exec </dev/null 2>/dev/null; chmod -R u+rwX {folder}; find {folder} -mindepth 1 -delete")
+        if os.listdir(folder):  # noqa: PTH208
+            raise SystemExit(f"{folder} cannot be emptied.")
+    with open("/work/solution.py", "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123
+        file.write(program)
 
 
 def _call(request: dict[str, Any], args: list[Any] | None, memory: int) -> None:

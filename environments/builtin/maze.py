@@ -226,7 +226,7 @@ class Maze(Environment):
         due = WAY_REWARD * max(-1.0, 1 - self.distances[self.now] / max(1, fewest))
         if self.now.cell == self.grid.exit:
             due += EXIT_REWARD + SHORTNESS_REWARD * fewest / self.steps_taken
-        reward = round(due - self.earned, 6)
+        reward = round(due - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         return reward
 

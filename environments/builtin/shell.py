@@ -109,6 +109,7 @@ class Shell(Environment):
         self.sandbox = Sandbox(LIMITS)
         self.steps_left, self.penalties = self.task.max_steps, 0.0
         self.progress = self._share_reached()
+        self.earned = PROGRESS * self.progress  # what is so at the start is not paid
         self.last_command = ""
 
     def teardown(self) -> None:
@@ -148,6 +149,10 @@ class Shell(Environment):
         command = params.command.strip()
         if not command:
             raise ToolError("The command is empty; write a command line for bash, such as ls -R.")
+        if "\0" in command:
+            raise ToolError(
+                "The command contains a NUL character, which bash cannot take; write \\0 for printf instead."
+            )
         if found := _FORBIDDEN_COMMAND.search(command):
             return self._step(f"{found[1]} is blocked: there is no network, and no other rights.", BLOCKED)
         before = self.archive
@@ -208,15 +213,16 @@ class Shell(Environment):
     def _step(self, text: str, penalty: float = 0.0) -> ToolOutput:
         """The answer to a step that was taken, with the reward for what it changed."""
         self.steps_left -= 1
-        cost = min(penalty, MOST_PENALTY - self.penalties)
-        self.penalties += cost
-        before, self.progress = self.progress, self._share_reached()
+        self.penalties = min(self.penalties + penalty, MOST_PENALTY)
+        self.progress = self._share_reached()
+        reward = round(PROGRESS * self.progress - self.penalties - self.earned, 6) + 0.0  # no -0.0
+        self.earned += reward
         goals, reached = len(self.task.goals), round(self.progress * len(self.task.goals))
         end = f"Steps left: {self.steps_left}." if self.steps_left else "No step is left; the episode is over."
         return ToolOutput(
             blocks=[TextBlock(text=f"{text}\n\n[Sub-goals reached: {reached} of {goals}. {end}]")],
             metadata={"goals": goals, "reached": reached, "steps_left": self.steps_left},
-            reward=PROGRESS * (self.progress - before) - cost,
+            reward=reward,
             finished=not self.steps_left,
         )
 

@@ -227,7 +227,7 @@ class Web(Environment):
         is_reached = not self.task.answer and self._is_goal_reached(facts)
         on_the_way = set(milestones if self.task.answer else milestones[:-1])
         due = 1.0 if is_reached else WAY_REWARD * len(self.reached & on_the_way) / max(1, len(on_the_way))
-        reward = round(due - self.earned, 6)
+        reward = round(due - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         return reward, is_reached
 

@@ -29,6 +29,8 @@ class Site:
         self.is_signed_in = False
         self.profile = {"city": self.stock.city, "newsletter": "no"}
         self.cancelled: set[int] = set()
+        self.has_written = False
+        """Only one message is taken, or writing under every topic would be sure to hit the right one."""
         self.done: set[str] = set()
         """What has happened, in sentences."""
 
@@ -184,7 +186,7 @@ class Site:
             [Field("topic", "Topic", "", tuple(TOPICS))],
             [Field("order", "Number of the order")],
             [Field("message", "Message")],
-            [Button("Send message", "message")],
+            [Button("Send message", "message"), "(one per visit)"],
         ]
 
     def _account(self, rest: str, query: dict[str, str]) -> tuple[str, list[Row]] | None:
@@ -287,6 +289,9 @@ class Site:
     def _send(self, rest: str, values: Mapping[str, str]) -> Done | str:
         if not values["topic"] or not values["message"]:
             return "Please choose a Topic and write a Message."
+        if self.has_written:
+            return "You have written to us already; we answer your first message."
+        self.has_written = True
         self.done.add(f"wrote about {values['topic']}, order {values['order'] or 'none'}")
         return "/thanks", "Your message is sent."
 

@@ -58,6 +58,11 @@ def test_every_run_starts_with_an_empty_directory() -> None:
     assert sandbox.run(["ls", "-A", "/work", "/tmp"]).stdout == b"/tmp:\n\n/work:\n"
 
 
+def test_an_argument_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="contains a NUL character"):
+        Sandbox().run(["echo", "a\0b"])
+
+
 def test_programs_behind_alternatives_are_found() -> None:
     assert shell("echo a b | awk '{print $2}'").stdout == b"b\n"
 

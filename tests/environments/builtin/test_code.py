@@ -235,6 +235,38 @@ def test_it_earns_nothing_when_it(code: str) -> None:
     assert submit(RIGHT).reward == 1.0
 
 
+STEAL = """
+import ctypes, os
+def double(n):
+    libc = ctypes.CDLL(None)
+    parent = libc.syscall(434, os.getppid(), 0)  # pidfd_open
+    taken = [libc.syscall(438, parent, fd, 0) for fd in range(16)]  # pidfd_getfd
+    return [parent >= 0, max(taken)]
+"""
+
+
+@needs_bubblewrap
+def test_a_call_cannot_take_descriptors_of_its_parent() -> None:
+    assert submit(STEAL, test_cases=[{"args": [1], "expected": [True, -1]}]).reward == 1.0
+
+
+LEAVE = """
+import os
+def double(n):
+    seen = [os.listdir("/work"), os.listdir("/tmp"), open("/work/solution.py").read(9)]
+    os.makedirs("/work/a/b"), os.chmod("/work/a", 0)
+    os.makedirs("/tmp/c"), open("/tmp/.d", "w").close()
+    os.unlink("/work/solution.py"), os.symlink("/tmp/.d", "/work/solution.py"), os.chmod("/work", 0)
+    return seen
+"""
+
+
+@needs_bubblewrap
+def test_calls_share_no_files() -> None:
+    case = {"args": [1], "expected": [["solution.py"], [], "\nimport o"]}
+    assert submit(LEAVE, test_cases=[case] * 3).reward == 1.0
+
+
 @needs_bubblewrap
 def test_only_what_carries_the_nonce_is_believed() -> None:
     code = (

@@ -254,3 +254,9 @@ def test_it_says_what_is_wrong_with_the_rows(rows: list[str], reason: str) -> No
 
 def test_it_needs_no_walls_at_the_border() -> None:
     assert go(maze(["S.E"]), "right", steps=2).reward == 1.0
+
+
+def test_no_reward_is_minus_zero() -> None:
+    episode = maze()
+    episode.earned = 1e-9
+    assert str(go(episode, "up").reward) == "0.0"

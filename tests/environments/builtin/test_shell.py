@@ -98,6 +98,17 @@ def test_unreadable_files_survive() -> None:
     assert told("cat a.txt data/keep.txt", episode) == "hello\nkept"
 
 
+def test_bash_says_that_it_takes_no_nul() -> None:
+    with pytest.raises(ToolError, match="contains a NUL character"):
+        bash(chore(), "echo a\0b")
+
+
+def test_rewards_are_round_and_add_up() -> None:
+    episode = chore(max_steps=20)
+    outputs = bash(episode, *["sudo ls"] * 6)
+    assert [str(output.reward) for output in outputs] == ["-0.05"] * 4 + ["0.0"] * 2
+
+
 def test_read_file_shows_a_file() -> None:
     episode = chore()
     for path in ("a.txt", "/work/a.txt", "./data/../a.txt"):

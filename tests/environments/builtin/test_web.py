@@ -394,3 +394,13 @@ def test_it_compares_answers_without_what_does_not_matter(text: str, same: str) 
 def test_it_says_what_is_wrong_with_a_task(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         web(**changes)
+
+
+async def test_only_the_first_message_counts() -> None:
+    visitor = Visitor(web(milestones=["wrote about Returns, order 7"]))
+    for topic in ("Delivery", "Returns"):
+        await visitor.open("/contact")
+        await visitor.fill(topic=topic, order="7", message="Please.")
+        await visitor.click("Send message")
+    assert "we answer your first message" in said(visitor.outputs[-1])
+    assert (visitor.returned, visitor.is_finished) == (0.0, False)
