@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import DataError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Avg, Count, DateTimeField, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -38,6 +38,21 @@ class Completed(Func):
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
         return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
+
+
+class Elapsed(Func):
+    """Seconds from one moment to another; null where either is."""
+
+    arity = 2
+    output_field = FloatField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        return self.as_sql(
+            compiler, connection, template="((julianday(%(expressions)s)) * 86400.0)", arg_joiner=") - julianday("
+        )
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="extract(epoch FROM (%(expressions)s))", arg_joiner=" - ")
 
 
 class Finite(Func):
@@ -69,18 +84,30 @@ def close_interrupted(now: float) -> int:
 
 def _ending(now: float) -> dict[str, Any]:
     """Column -> value or expression, except for sum and mean of the rewards."""
+    first_acted, last_acted = _over_steps(Min("started")), _over_steps(Max(Completed()))
     last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
     return {
         "status": "ended",
         "cause": "interrupted",
         "ended": datetime.fromtimestamp(now, UTC),
         "steps_count": Coalesce(_over_steps(Count("pk", filter=~_REFUSED)), 0),
+        "failed_count": Coalesce(_over_steps(Count("pk", filter=Q(status="failed"))), 0),
         "refused_count": Coalesce(_over_steps(Count("pk", filter=_REFUSED)), 0),
         "return_last": Subquery(last_reward),
         "return_max": _over_steps(Max("reward")),
-        "first_acted": _over_steps(Min("started")),
-        "last_acted": _over_steps(Max(Completed())),
+        "first_acted": first_acted,
+        "last_acted": last_acted,
+        "duration_seconds": Elapsed(last_acted, Coalesce(F("ready"), first_acted)),
+        "end_number": F("pk") + _numbers_passed(),
     }
+
+
+def _numbers_passed() -> int:
+    """What makes the ids of running episodes numbers of endings: each is beyond all that are taken, in order of ids."""
+    last = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
+    first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
+    passed: int = last + 1 - first
+    return passed
 
 
 def _returns(number: int) -> dict[str, float | None]:

@@ -11,10 +11,12 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from environments.models import Environment, Split, Task
+from django.db.models import F, Max, Q
+
+from environments.models import Environment, Split, SplitEntry, Task
 from environments.runtime.records import EpisodeStarted
 from environments.sync import content_hash
-from episodes.models import Run
+from episodes.models import Episode, Run
 from episodes.sql import BulkWriter
 from episodes.values import storable
 
@@ -35,6 +37,12 @@ class Ids(NamedTuple):
     run: int | None
 
 
+class _KnownTask(NamedTuple):
+    id: int
+    split: int | None
+    """The split that holds it, when the client names none."""
+
+
 class _KnownRun(NamedTuple):
     id: int
     has_model: bool
@@ -45,10 +53,19 @@ class Known:
         self.blobs: set[str] = set()
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
-        self._tasks: dict[TaskKey, int] = {}
+        self._tasks: dict[TaskKey, _KnownTask] = {}
         self._runs: dict[str, _KnownRun] = {}
+        self._last_end: int | None = None
+
+    def next_end(self) -> int:
+        """One more than any ending has. A transaction that fails leaves a gap or none, never a number twice."""
+        if self._last_end is None:
+            self._last_end = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
+        self._last_end += 1
+        return self._last_end
 
     def forget(self) -> None:
+        self._last_end = None
         for kind in (self.blobs, self._environments, self._splits, self._tasks, self._runs):
             kind.clear()
 
@@ -62,7 +79,7 @@ class Known:
         if missing:
             self._make_tasks(missing, writer)
         return [
-            Ids(key[0], self._split(key[0], row.split), self._tasks[key], self._run(row))
+            Ids(key[0], self._split(row.split, key), self._tasks[key].id, self._run(row))
             for key, row in zip(keys, episodes, strict=True)
         ]
 
@@ -72,9 +89,10 @@ class Known:
             self._environments[name] = known
         return known
 
-    def _split(self, environment: int, name: str | None) -> int | None:
+    def _split(self, name: str | None, task: TaskKey) -> int | None:
         if name is None:
-            return None
+            return self._tasks[task].split
+        environment = task[0]
         if (known := self._splits.get((environment, name))) is None:
             known = (
                 Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
@@ -105,7 +123,9 @@ class Known:
             [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
         )
         ids = _task_ids(set(hashes.values()))
-        self._tasks.update({key: ids[key[0], digest] for key, digest in hashes.items()})
+        splits = _splits_holding(ids.values())
+        found = {key: ids[key[0], digest] for key, digest in hashes.items()}
+        self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})
 
 
 def _task_key(environment: int, spec_json: str) -> TaskKey:
@@ -129,4 +149,16 @@ def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
         found.update(
             {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
         )
+    return found
+
+
+def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
+    """Task id -> the split that serves it: one that the class declares before one that people made, then in order."""
+    version, found = F("split__version"), dict[int, int]()
+    served = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version, is_hidden=False)
+    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one stays
+    todo = list(tasks)
+    for start in range(0, len(todo), LOOKUP_SIZE):
+        places = served.filter(task__in=todo[start : start + LOOKUP_SIZE], split__is_served=True)
+        found.update(places.order_by(*order).values_list("task_id", "split_id"))
     return found

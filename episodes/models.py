@@ -14,9 +14,15 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
+from episodes.derived import Activity, CurveBlock, Progress, ToolUse
+
+__all__ = ["Activity", "Blob", "CurveBlock", "Episode", "Progress", "Run", "SavedView", "Step", "ToolUse"]
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 """Options of such a foreign key; an index that a query needs is named in Meta."""
+ENDED = models.Q(status="ended")
+HAS_RUN = models.Q(run__isnull=False)
+HAS_SPLIT = models.Q(split__isnull=False)
 
 
 class Blob(models.Model):
@@ -63,9 +69,17 @@ class Episode(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     environment = models.ForeignKey(Environment, models.PROTECT, related_name="episodes", **UNCHECKED)
-    split = models.ForeignKey(Split, models.SET_NULL, null=True, blank=True, related_name="episodes", **UNCHECKED)
+    split = models.ForeignKey(
+        Split,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="episodes",
+        help_text="As the client named it; else the one that held the task when the episode began",
+        **UNCHECKED,
+    )
     task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
-    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes", db_index=False)
     session_id = models.CharField(max_length=512)
     user_agent = models.CharField(max_length=300, blank=True)
     key_label = models.CharField(max_length=200, blank=True)
@@ -85,6 +99,7 @@ class Episode(models.Model):
     detail = models.TextField(blank=True, help_text="Why it ended, in words")
     is_probe = models.BooleanField(default=False, help_text="Ended without a tool call; stays out of statistics")
     steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
+    failed_count = models.PositiveIntegerField(default=0, help_text="Of those that ran, how many failed")
     refused_count = models.PositiveIntegerField(default=0)
     return_sum = models.FloatField(default=0.0)
     return_last = models.FloatField(null=True, blank=True, help_text="Last non-null reward")
@@ -95,13 +110,44 @@ class Episode(models.Model):
     first_acted = models.DateTimeField(null=True, blank=True)
     last_acted = models.DateTimeField(null=True, blank=True)
     ended = models.DateTimeField(null=True, blank=True)
+    duration_seconds = models.FloatField(
+        null=True, blank=True, help_text="From ready to the last answer; null without calls"
+    )
+    end_number = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Rises by one with every ending of this database, in the order of their commits",
+    )
 
     class Meta:
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
             models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
             models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's, newest first
-            models.Index(fields=["run", "id"], name="episode_run"),  # a run's episodes in order
+            models.Index(fields=["run", "id"], name="episode_run", condition=HAS_RUN),  # a run's episodes in order
+            models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
+            models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
+            models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time
+            models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
+            models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),
+            models.Index(fields=["cause", "is_probe", "id"], name="episode_cause", condition=ENDED),
+            models.Index(  # those in which a call was refused or failed
+                fields=["id"],
+                name="episode_error",
+                condition=models.Q(refused_count__gt=0) | models.Q(failed_count__gt=0),
+            ),
+            # sorted by a figure, or within a range of it
+            models.Index(fields=["return_sum", "id"], name="episode_return_sum", condition=ENDED),
+            models.Index(fields=["return_last", "id"], name="episode_return_last", condition=ENDED),
+            models.Index(fields=["return_max", "id"], name="episode_return_max", condition=ENDED),
+            models.Index(fields=["return_mean", "id"], name="episode_return_mean", condition=ENDED),
+            models.Index(fields=["steps_count", "id"], name="episode_steps", condition=ENDED),
+            models.Index(fields=["duration_seconds", "id"], name="episode_duration", condition=ENDED),
+            # in the order in which they ended: what is derived from them follows it
+            models.Index(fields=["end_number"], name="episode_end", condition=ENDED),
+            models.Index(fields=["environment", "end_number"], name="episode_environment_end", condition=ENDED),
+            models.Index(fields=["split", "end_number"], name="episode_split_end", condition=ENDED & HAS_SPLIT),
+            models.Index(fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN),
             models.Index(  # those that a dead server left open
                 fields=["id"], name="episode_running", condition=models.Q(status="running")
             ),
@@ -164,3 +210,18 @@ class Step(models.Model):
     @property
     def metadata(self) -> dict[str, Any] | None:
         return json.loads(self.output_json)["metadata"] if self.output_json else None
+
+
+class SavedView(models.Model):
+    """A page with its filters, under a name, for everybody who may see pages."""
+
+    name = models.CharField(max_length=100, unique=True)
+    query = models.TextField(help_text="Of the Episodes page, as in its address")
+    author = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

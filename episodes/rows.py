@@ -26,17 +26,18 @@ BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 EPISODE_COLUMNS = (
     *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
     *("run_id", "run_step", "model", "labels", "tools_id", "created"),
-    *("status", "cause", "detail", "is_probe", "steps_count", "refused_count", "return_sum"),
+    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
 )
-RUNNING = ("running", "", "", False, 0, 0, 0.0)
+RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
 NOTE_COLUMNS = ("ready", "prompt_id", "tools_id")
 STEP_COLUMNS = (
     *("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "reward", "finished"),
     *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
 )
 END_COLUMNS = (
-    *("status", "cause", "detail", "is_probe", "steps_count", "refused_count"),
+    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "first_acted", "last_acted", "ended"),
+    *("duration_seconds", "end_number"),
 )
 
 
@@ -83,7 +84,7 @@ class Batch:
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
             count(writer, self._attempts.values())  # before its end, for it counts what is running
-            writer.update(Episode, END_COLUMNS, self._ends.values())
+            writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
 
     def remember(self) -> None:
         """After the commit: its blobs are known."""
@@ -142,8 +143,15 @@ class Batch:
         if is_attempt(row, is_probe=is_probe):
             self._attempts[row.episode] = (row.episode, *returns)
         return (
-            *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.refused),
+            *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.failed, row.refused),
             *returns,
             *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
+            *(_duration(row), self._known.next_end()),
             row.episode,
         )
+
+
+def _duration(row: EpisodeEnded) -> float | None:
+    """Seconds from ready, or else the first call, to the last answer."""
+    begun = row.first_acted if row.ready is None else row.ready
+    return None if begun is None or row.last_acted is None else max(0.0, row.last_acted - begun)

@@ -40,15 +40,15 @@ class BulkWriter:
         if rows:
             self.run((_sqlite_insert if self.is_sqlite else _postgresql_insert)(model, columns), rows)
 
-    def update(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
-        """By id, which is the last value of each row and occurs once."""
+    def update(self, model: type[models.Model], columns: Columns, rows: Collection[Values], once: Columns = ()) -> None:
+        """By id, which is the last value of each row and occurs once. A column in `once` keeps a value that it has."""
         if rows:
-            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, ""), rows)
+            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, once, ()), rows)
 
     def fill(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
         """Like `update`, but None leaves the column as it is."""
         if rows:
-            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, "COALESCE"), rows)
+            self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, (), columns), rows)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -103,8 +103,9 @@ def _sqlite_insert(model: type[models.Model], columns: Columns) -> str:
 
 
 @cache
-def _sqlite_update(model: type[models.Model], columns: Columns, wrapper: str) -> str:
-    changes = ", ".join(f'"{name}" = {wrapper}(?, "{name}")' if wrapper else f'"{name}" = ?' for name in columns)
+def _sqlite_update(model: type[models.Model], columns: Columns, once: Columns, filled: Columns) -> str:
+    news = {name: _new(name, "?", f'"{name}"', once, filled) for name in columns}
+    changes = ", ".join(f'"{name}" = {new}' for name, new in news.items())
     return f'UPDATE "{model._meta.db_table}" SET {changes} WHERE "id" = ?'
 
 
@@ -114,11 +115,18 @@ def _postgresql_insert(model: type[models.Model], columns: Columns) -> str:
 
 
 @cache
-def _postgresql_update(model: type[models.Model], columns: Columns, wrapper: str) -> str:
-    old = ', t."{}"' if wrapper else ""
-    changes = ", ".join(f'"{name}" = {wrapper}(v."{name}"{old.format(name)})' for name in columns)
+def _postgresql_update(model: type[models.Model], columns: Columns, once: Columns, filled: Columns) -> str:
+    news = {name: _new(name, f'v."{name}"', f't."{name}"', once, filled) for name in columns}
+    changes = ", ".join(f'"{name}" = {new}' for name, new in news.items())
     source = _unnest(model, (*columns, "id"))
     return f'UPDATE "{model._meta.db_table}" AS t SET {changes} FROM ({source}) AS v WHERE t."id" = v."id"'
+
+
+def _new(name: str, given: str, old: str, once: Columns, filled: Columns) -> str:
+    """What a column becomes: the value given, unless the one it has goes first or there is none."""
+    if name in once:
+        return f"COALESCE({old}, {given})"
+    return f"COALESCE({given}, {old})" if name in filled else given
 
 
 def _names(columns: Columns) -> str:

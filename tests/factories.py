@@ -55,11 +55,13 @@ def episode_ended(episode: int = 1, **changes: Any) -> EpisodeEnded:
         "detail": "",
         "ended": NOON + 9,
         "steps": 1,
+        "failed": 0,
         "refused": 0,
         "return_sum": 0.5,
         "return_last": 0.5,
         "return_max": 0.5,
         "return_mean": 0.5,
+        "ready": NOON + 0.5,
         "first_acted": NOON + 1,
         "last_acted": NOON + 2,
     }

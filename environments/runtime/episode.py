@@ -53,6 +53,7 @@ class LiveEpisode:
     """
 
     __slots__ = (
+        "_failed",
         "_first_acted",
         "_has_noted",
         "_last_acted",
@@ -103,7 +104,7 @@ class LiveEpisode:
         self.has_failed_last = False
         self._mask = Mask(request.masked)
         self._waiters: list[asyncio.Future[None]] | None = None
-        self._next_index = self._steps = self._refused = self._rewards = 0
+        self._next_index = self._steps = self._failed = self._refused = self._rewards = 0
         self._sum = 0.0
         self._maximum: float | None = None
         self._last_reward: float | None = None
@@ -201,6 +202,7 @@ class LiveEpisode:
             self._refused += 1
             return
         self._steps += 1
+        self._failed += outcome.status == "failed"
         self.has_failed_last = outcome.status == "failed" and outcome.reason not in _OURS
         reward = outcome.reward
         if reward is not None:
@@ -224,11 +226,13 @@ class LiveEpisode:
             detail=self.detail,
             ended=self.ended,
             steps=self._steps,
+            failed=self._failed,
             refused=self._refused,
             return_sum=self._sum,
             return_last=self._last_reward,
             return_max=self._maximum,
             return_mean=self._sum / self._rewards if self._rewards else None,
+            ready=self.ready,
             first_acted=self._first_acted,
             last_acted=self._last_acted,
         )

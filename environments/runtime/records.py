@@ -97,11 +97,14 @@ class EpisodeEnded:
     ended: float
     steps: int
     """Steps that ran (ok or failed)."""
+    failed: int
+    """Of those, how many failed."""
     refused: int
     return_sum: float
     return_last: float | None
     return_max: float | None
     return_mean: float | None
+    ready: float | None
     first_acted: float | None
     last_acted: float | None
 

@@ -1,0 +1,120 @@
+"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse, Progress.
+
+Nothing here is a truth of its own: `follower.py` writes it after the commit, in the order of `Episode.end_number`, and
+can write it all anew.
+
+Scopes and environments are referred to by id without a constraint, for rows here may outlive what they tell of.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class CurveBlock(models.Model):
+    """A run of consecutive endings within an environment, a split or a run; written once, when it is full.
+
+    Block `number` of level 0 holds the scope's endings from `number * 128` on, 128 of them; a block of each level above
+    holds four of the level below. What no block holds yet is read from the episodes themselves.
+    """
+
+    SCOPES: ClassVar = [("environment", "environment"), ("split", "split"), ("run", "run")]
+
+    scope = models.CharField(max_length=11, choices=SCOPES)
+    scope_id = models.BigIntegerField()
+    level = models.PositiveSmallIntegerField()
+    number = models.PositiveIntegerField(help_text="0-based within scope and level")
+    first_end = models.BigIntegerField(help_text="end_number of its first episode")
+    last_end = models.BigIntegerField(help_text="end_number of its last episode")
+    began = models.DateTimeField(help_text="When the first of its episodes ended")
+    ended = models.DateTimeField(help_text="When the last of its episodes ended")
+    episodes = models.PositiveIntegerField()
+    attempts = models.PositiveIntegerField(help_text="Without probes and failures of the machinery")
+    causes = models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")
+    steps = models.PositiveBigIntegerField(help_text="Of the attempts")
+    run_step_low = models.BigIntegerField(null=True)
+    run_step_high = models.BigIntegerField(null=True)
+    # of the attempts: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
+    return_sum = models.TextField()
+    return_last = models.TextField()
+    return_max = models.TextField()
+    return_mean = models.TextField()
+    length = models.TextField(help_text="Steps of an episode")
+
+    class Meta:
+        constraints: ClassVar = [  # a curve at one level, in order
+            models.UniqueConstraint(fields=["scope", "scope_id", "level", "number"], name="curveblock_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.scope_id}, level {self.level}, block {self.number}"
+
+
+class Activity(models.Model):
+    """Endings of one environment within one minute, hour or day."""
+
+    PERIODS: ClassVar = [(60, "minute"), (3600, "hour"), (86400, "day")]
+
+    period = models.PositiveIntegerField(choices=PERIODS, help_text="Seconds")
+    start = models.BigIntegerField(help_text="Seconds since the epoch, a multiple of the period")
+    environment_id = models.BigIntegerField()
+    episodes = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveIntegerField(default=0)
+    scored = models.PositiveIntegerField(default=0, help_text="Attempts that have a return")
+    successes = models.PositiveIntegerField(default=0, help_text="By the definition in force when they were counted")
+    return_total = models.FloatField(default=0.0, help_text="By that definition")
+    steps = models.PositiveBigIntegerField(default=0)
+    refused = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
+    finished = models.PositiveIntegerField(default=0)
+    abandoned = models.PositiveIntegerField(default=0, help_text="Without probes, as the next")
+    expired = models.PositiveIntegerField(default=0)
+    setup_failed = models.PositiveIntegerField(default=0)
+    env_error = models.PositiveIntegerField(default=0)
+    interrupted = models.PositiveIntegerField(default=0)
+    probes = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints: ClassVar = [  # a span of time in order
+            models.UniqueConstraint(fields=["period", "start", "environment_id"], name="activity_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"environment {self.environment_id}, {self.period} s from {self.start}"
+
+
+class ToolUse(models.Model):
+    """Calls of one tool of one environment in the episodes that ended on one day."""
+
+    environment_id = models.BigIntegerField()
+    tool = models.CharField(max_length=200)
+    day = models.BigIntegerField(help_text="Seconds since the epoch at which the day begins, UTC")
+    ok = models.PositiveIntegerField(default=0)
+    refused = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    rewarded = models.PositiveIntegerField(default=0, help_text="Calls with a reward other than 0")
+    duration_ms = models.FloatField(default=0.0, help_text="Of all calls that ran together")
+    durations = models.TextField(
+        default="[]",
+        help_text="JSON array: calls that ran by duration; place n is below 2**(n-3) ms, the last all others",
+    )
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["environment_id", "tool", "day"], name="tooluse_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} of environment {self.environment_id}"
+
+
+class Progress(models.Model):
+    """How far something has followed the endings."""
+
+    name = models.CharField(max_length=40, primary_key=True)
+    end_number = models.BigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.end_number}"
