@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
@@ -32,12 +31,7 @@ PAUSE_SECONDS = 0.75
 MOST_IDS = 50
 Kind = Literal["started", "noted", "steps", "ended"]
 _CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
-_KINDS: dict[type, Kind] = {
-    EpisodeStarted: "started",
-    EpisodeNoted: "noted",
-    StepTaken: "steps",
-    EpisodeEnded: "ended",
-}
+_KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
 
 log = structlog.get_logger(__name__)
 
@@ -61,23 +55,25 @@ class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
         return False
 
 
-@dataclass(frozen=True, slots=True)
 class News:
-    """What has been recorded since the last announcement."""
+    """What has been recorded since the last announcement: the episodes of each kind of event, in order."""
 
-    ids: dict[Kind, dict[int, None]] = field(default_factory=lambda: {kind: {} for kind in _KINDS.values()})
-    """Episodes, in order."""
-    counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS.values(), 0))
-    last: dict[int, int] = field(default_factory=dict)
-    """Episode -> highest index of its new steps."""
+    __slots__ = ("_ids", "_last", "_steps")
+
+    def __init__(self) -> None:
+        self._ids: dict[Kind, dict[int, int | None]] = {"started": {}, "noted": {}, "steps": {}, "ended": {}}
+        self._last = self._ids["steps"]  # the value is the highest index of the new steps
+        self._steps = 0
 
     def add(self, rows: Iterable[Row]) -> None:
+        last = self._last
         for row in rows:
-            kind = _KINDS[type(row)]
-            self.ids[kind][row.episode] = None
-            self.counts[kind] += 1
+            episode = row.episode
             if isinstance(row, StepTaken):
-                self.last[row.episode] = max(row.index, self.last.get(row.episode, 0))
+                self._steps += 1
+                last[episode] = max(row.index, last.get(episode) or 0)
+            else:
+                self._ids[_KINDS[type(row)]][episode] = None
 
     def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         """Channel, type and data of what the followers of those channels are told, in order."""
@@ -88,16 +84,16 @@ class News:
                 yield from self._of_one(channel, int(channel.partition("-")[2]))
 
     def _of_all(self) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        counts = {kind: count for kind, count in self.counts.items() if kind != "noted"}
-        for kind in counts:
-            if ids := self.ids[kind]:
-                newest = list(islice(reversed(ids), MOST_IDS))[::-1]
-                yield EPISODES, kind, {"ids": newest, "counts": counts}
+        started, ended = self._ids["started"], self._ids["ended"]
+        counts = {"started": len(started), "steps": self._steps, "ended": len(ended)}
+        for kind, ids in self._ids.items():
+            if ids and kind != "noted":
+                yield EPISODES, kind, {"ids": list(islice(reversed(ids), MOST_IDS))[::-1], "counts": counts}
 
     def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        for kind, ids in self.ids.items():
+        for kind, ids in self._ids.items():
             if episode in ids:
-                yield channel, kind, {"ids": [episode], "last": self.last.get(episode)}
+                yield channel, kind, {"ids": [episode], "last": self._last.get(episode)}
 
 
 class Live:
