@@ -1,8 +1,9 @@
-"""Small charts as inline SVG, drawn on the server: no script, no colour of their own. Used by every page's templates."""
+"""Small charts as inline SVG, drawn on the server: no script, no colour of their own. For templates of every page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from django import template
 from django.utils.html import format_html, format_html_join
@@ -61,7 +62,7 @@ def _thinned(points: list[float | None]) -> list[float | None]:
     if len(points) <= MOST_POINTS:
         return points
     edges = [len(points) * n // MOST_POINTS for n in range(MOST_POINTS + 1)]
-    return [_mean(points[start:stop]) for start, stop in zip(edges, edges[1:], strict=False)]
+    return [_mean(points[start:stop]) for start, stop in pairwise(edges)]
 
 
 def _mean(points: list[float | None]) -> float | None:
