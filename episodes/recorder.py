@@ -19,6 +19,7 @@ from django.db.models import Max
 
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from environments.workers import Workers
+from episodes.follower.thread import Follower
 from episodes.interrupted import close_interrupted
 from episodes.models import Episode, Step
 from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
@@ -27,6 +28,8 @@ from episodes.values import storable_id
 from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
 
 READERS = 2
+FOLLOWER_SECONDS = 1.0
+"""At a stop; it goes on from where it was at the next start."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +40,7 @@ class Recorder:
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = Writer(self._queue, self._settle)
+        self._follower = Follower()
 
     async def start(self) -> None:
         """Raises: django.db.Error when the database is away or not migrated."""
@@ -45,6 +49,7 @@ class Recorder:
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
         self._writer.start()
         self._upkeep = Upkeep(self._readers)
+        self._follower.start()
 
     async def recover(self) -> int:
         """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
@@ -56,6 +61,7 @@ class Recorder:
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
+        await asyncio.to_thread(self._follower.stop, FOLLOWER_SECONDS)
         self._readers.close()
         return self._not_written()
 
@@ -89,7 +95,8 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, callbacks: list[Callable[[], None]]) -> None:
-        """In the writer's thread: wake the loop once for the whole batch."""
+        """In the writer's thread: wake the follower, and the loop once for the whole batch."""
+        self._follower.wake()
         if callbacks:
             with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
                 self._loop.call_soon_threadsafe(_tell, callbacks)
