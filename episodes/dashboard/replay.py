@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -17,7 +17,7 @@ from episodes.finding import steps_with
 from episodes.models import Episode
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
-from episodes.rendering.kinds import KINDS, Kind
+from episodes.rendering.kinds import KINDS
 from episodes.running import RETURNS
 from episodes.transcript import View, line_of, transcript_of
 
@@ -176,7 +176,7 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
         return refused(request, "Unknown kind", sentence, [(request.path, "The whole step")])
     if not 0 <= chosen < len(sides.get(side, [])):
         raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
-    one: Said = said_as(sides[side][chosen], side, chosen, cast(Kind, asked) if asked else None)
+    one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
     template = "episodes/said.html" if "HX-Request" in request.headers else "episodes/replay_part.html"
     return render(request, template, context | {"one": one, "is_alone": True})
 

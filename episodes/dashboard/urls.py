@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.dashboard import raw, replay
+from episodes.dashboard.events import events
 from episodes.dashboard.overview import overview
 
 urlpatterns = [
@@ -20,4 +21,5 @@ urlpatterns = [
     path("episodes/<int:pk>/steps/<int:index>.json", raw.step, name="episode_step_json"),
     path("episodes/<int:pk>/steps/<int:index>/images/<int:number>", raw.image, name="episode_image"),
     path("episodes/<int:pk>/<str:name>.json", raw.text, name="episode_text"),
+    path("events/", events, name="events"),
 ]

@@ -9,7 +9,12 @@ from django.utils.safestring import SafeString
 from episodes.rendering.visible import visible
 
 register = template.Library()
-register.filter("visible", visible)
+
+
+@register.filter(name="visible")
+def visible_text(value: object) -> str:
+    """Any value as text in which nothing hides."""
+    return visible(str(value))
 
 
 @register.filter
