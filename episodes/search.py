@@ -1,9 +1,9 @@
 """Search: which episodes have a text in their transcript. Filled by the follower as episodes end, asked by pages.
 
-Each episode's document (`documents.py`) is a row of TranscriptText, and its words stand under the row's id: on SQLite in
-a full-text table (FTS5) that keeps no second copy of the text, on PostgreSQL in a column `words` with a GIN index. Rows
-are never changed, so what is left of a document whose row is gone is found by nobody. PostgreSQL knows of a word's first
-255 places within the first 16,383 of a document, so there a phrase may be missed in the rest of a long one.
+Each episode's document (`documents.py`) is a row of TranscriptText, and its words stand under the row's id: on SQLite
+in a full-text table (FTS5) that keeps no second copy of the text, on PostgreSQL in a column `words` with a GIN index.
+Rows are never changed, so what is left of a document whose row is gone is found by nobody. PostgreSQL knows of a word's
+first 255 places within the first 16,383 of a document, so there a phrase may be missed in the rest of a long one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def matching(text: str, most: int | None = MOST_MATCHES) -> QuerySet[TranscriptT
     is_sqlite = connection.vendor == "sqlite"
     query = " ".join(map(_fts5, terms)) if is_sqlite else " & ".join(map(_tsquery, terms))
     limit = "" if most is None else f" LIMIT {int(most)}"
-    found = RawSQL(f"({_FIND[connection.vendor]}{limit})", [query])
+    found = RawSQL(f"{_FIND[connection.vendor]}{limit}", [query])
     return rows.filter(pk__in=found).values_list("episode_id", flat=True)
 
 
