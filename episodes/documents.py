@@ -14,7 +14,7 @@ from django.db.models import F
 
 from environments.parts import read_json
 from episodes.models import Blob, Episode, Step
-from episodes.words import words_of
+from episodes.terms import words_of
 
 MOST_CHARACTERS = 256 * 1024
 """Of one document, before it is cut into words."""

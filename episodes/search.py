@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 
 from episodes.derived import TranscriptText
 from episodes.documents import Document, documents_of
-from episodes.words import Term, terms_of
+from episodes.terms import Term, terms_of
 
 MOST_MATCHES = 50_000
 """Of one search, the newest; words that stand in nearly every transcript are no filter."""

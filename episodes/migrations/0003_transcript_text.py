@@ -3,7 +3,7 @@
 from django.db import migrations, models
 
 ADD = {
-    # contentless: the text itself stands in the steps. Words are cut by us and separated by blanks (episodes/words.py),
+    # contentless: the text itself stands in the steps. Words are cut by us and separated by blanks (episodes/terms.py),
     # so they need no rules beyond that
     "sqlite": [
         "CREATE VIRTUAL TABLE episodes_transcriptwords USING fts5(words, content='', tokenize='ascii', prefix='2 3 4')"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.words import MOST_CHARACTERS, MOST_TERMS, Term, terms_of, words_of
+from episodes.terms import MOST_CHARACTERS, MOST_TERMS, Term, terms_of, words_of
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Words: how a transcript's texts, and what people search for in them, are cut into words. The same on every database.
+"""Terms: how a transcript's texts, and what people search for in them, are cut into words. The same on every database.
 
 Databases cut texts each in its own way (PostgreSQL's parser takes `a/b.txt` for one path, SQLite's for three words), so
 both get words that were cut here and differ in nothing that they find.
