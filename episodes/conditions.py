@@ -141,9 +141,11 @@ def _endings(asked: EpisodeFilter) -> list[Condition]:
     counted = [cause for cause, _ in Episode.CAUSES if cause not in FAILURES]
     causes = {"probe": counted, "attempt": counted}.get(ending, [ending])
     in_causes = Test("cause", "in", causes) if len(causes) > 1 else Test("cause", "exact", causes[0])
-    tests = [in_causes, Test("is_probe", "exact", probes)]
-    branches = [ENDED & Q(cause=cause, is_probe=probes) for cause in causes]
-    return [Condition("ending", tests, only_ended=True, branches=branches)]
+    is_probe = Test(
+        "is_probe", "in", [probes]
+    )  # Django writes an equation as NOT is_probe, which SQLite looks up nowhere
+    branches = [ENDED & Q(cause=cause) & is_probe.where for cause in causes]
+    return [Condition("ending", [in_causes, is_probe], only_ended=True, branches=branches)]
 
 
 def _ranges(asked: EpisodeFilter, named: Named) -> list[Condition]:

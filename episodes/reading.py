@@ -21,8 +21,9 @@ from episodes.cursor import Cursor, Order, Segment
 from episodes.models import Episode
 from episodes.scope import LOOKED_AT, Scope, scope_of, without_heap
 
-MOST_HEAPED = 25_000
-"""Ids that are sorted here; a heap that is larger is met often enough among all episodes."""
+FEW_HEAPED = 1_000
+MOST_HEAPED = 12_000
+"""Ids that are read to be sorted: few at once, more when the newest episodes hold too few of them."""
 
 
 class Key(NamedTuple):
@@ -60,19 +61,29 @@ class _Beyond(Func):
 def read(conditions: Mapping[str, Condition], order: Order, cursor: Cursor | None, size: int) -> Found:
     """Up to `size` keys beyond the cursor."""
     scope = scope_of(conditions, order)
-    if scope.is_heap and not order.is_figure and not scope.beside:
-        ids = list(Episode.objects.filter(scope.walks[0]).order_by().values_list("pk", flat=True)[: MOST_HEAPED + 1])
-        if len(ids) <= MOST_HEAPED:
-            return Found(list(_sorted(ids, order, cursor, size)))
-        scope = without_heap(conditions)
     if order.is_figure:
         return _by_figure(scope, order, cursor, size)
+    if scope.is_heap and not scope.beside:
+        return _from_heap(scope, conditions, order, cursor, size)
     return _by_time(scope, order, cursor, size)
 
 
 def axis_of(conditions: Mapping[str, Condition], order: Order) -> Order:
     """The order with the column by which its scope is read."""
     return order if order.is_figure else replace(order, column=scope_of(conditions, order).axis)
+
+
+def _from_heap(
+    scope: Scope, conditions: Mapping[str, Condition], order: Order, cursor: Cursor | None, size: int
+) -> Found:
+    """A small heap is sorted. What a large one holds is met soon among the newest episodes, unless all of it is old."""
+    heap = Episode.objects.filter(scope.walks[0]).order_by().values_list("pk", flat=True)
+    if len(ids := list(heap[: FEW_HEAPED + 1])) <= FEW_HEAPED:
+        return Found(list(_sorted(ids, order, cursor, size)))
+    found = _by_time(without_heap(conditions), order, cursor, size)
+    if found.edge is None or len(ids := list(heap[: MOST_HEAPED + 1])) > MOST_HEAPED:
+        return found
+    return Found(list(_sorted(ids, order, cursor, size)))
 
 
 def _sorted(ids: Iterable[int], order: Order, cursor: Cursor | None, size: int) -> Iterator[Key]:
