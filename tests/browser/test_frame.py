@@ -18,7 +18,7 @@ CLIENT = """
 from ors.client import ORS
 client = ORS("{url}")
 with client.environment("guess").session(split="test", index=0) as session:
-    session.call_tool("guess", {{"number": 1}})
+    session.call_tool("guess", {{"number": 1200}})
 """
 
 
