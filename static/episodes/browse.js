@@ -52,6 +52,13 @@ function changed({ target }) {
   if ("auto" in target.dataset) form.requestSubmit();
 }
 
+// On a phone the fields would fill the screen.
+function foldFilters() {
+  const button = form.querySelector("[data-show-filters]");
+  form.classList.add("foldable");
+  button.addEventListener("click", () => button.setAttribute("aria-expanded", String(form.classList.toggle("open"))));
+}
+
 // A page that the browser brings back has its fields as they were left: disabled.
 function restored() {
   for (const field of form.elements) field.disabled = false;
@@ -203,6 +210,7 @@ function swapped({ detail }) {
   showPicked();
 }
 
+foldFilters();
 showColumns();
 offerColumns();
 showPicked();
