@@ -35,7 +35,7 @@ class LeaderboardRow:
     mean: float | None
     """Of the returns of all attempts that have one; None without any."""
     error: float | None
-    """Standard error of the mean, clustered by task, for attempts at one task are alike; None of fewer than two tasks."""
+    """Standard error of the mean, clustered by task, as attempts at one task are alike; None below two tasks."""
     successes: int
     success: float
     """Successes by attempts, 0 to 1."""

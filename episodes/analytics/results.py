@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
@@ -47,7 +47,7 @@ class Result:
     cells: list[Cell] = field(default_factory=list)
 
     def sum(self, name: str) -> float:
-        return sum(getattr(cell, name) for cell in self.cells)
+        return float(sum(getattr(cell, name) for cell in self.cells))
 
     @property
     def attempts(self) -> int:
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean as a ratio of sums over tasks, each task one observation; None of fewer than two."""
+        """Standard error of the mean, a ratio of sums in which each task is one observation; None below two tasks."""
         mean, scored = self.mean, self.sum("scored")
         if mean is None or self.tasks < 2 or max(cell.largest for cell in self.cells) > LARGEST_SQUARED:
             return None
@@ -82,10 +82,8 @@ def counted(environment: Environment, split: Split | None, by: Literal["model", 
     tasks: QuerySet[Any] = of_environment if split is None else served(split)
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
     scored = F("scored") * Value(1.0, FloatField())
-    rows = TaskStatistics.objects.filter(by=by, task__in=tasks.values("task")).values_list(
-        "key", "attempts", "successes"
-    )
-    rows = rows.annotate(
+    chosen = TaskStatistics.objects.filter(by=by, task__in=tasks.values("task")).order_by()
+    rows = chosen.values_list("key", "attempts", "successes").annotate(
         a=Count("pk"),
         b=Sum("scored"),
         c=Sum("return_total"),
@@ -96,8 +94,9 @@ def counted(environment: Environment, split: Split | None, by: Literal["model", 
         h=Min("return_total"),
     )
     found: dict[str, Result] = defaultdict(Result)
-    for key, *values, high, low in rows.order_by():
-        found[key].cells.append(Cell(*values, max(abs(high), abs(low))))
+    for row in rows:
+        key, *values, high, low = cast(tuple[Any, ...], row)
+        found[key].cells.append(Cell._make([*values, max(abs(high), abs(low))]))
     return found
 
 
