@@ -40,7 +40,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     if definition is None:
         return _unknown_definition(request)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
-    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else "", SHOWN_CHARACTERS), "prompt")
+    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
         **facts(episode, definition),
         "transcript": transcript,
