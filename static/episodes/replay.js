@@ -125,7 +125,10 @@ const KEYS = {
   p: () => find(-1, isRewarded),
   e: () => find(1, isError),
   E: () => find(-1, isError),
-  g: () => go(0),
+  g: () => {
+    setFollowing(false);
+    windows.home();
+  },
   G: () => go(steps.total - 1),
   "/": () => finder.focus(),
   f: () => {
@@ -221,6 +224,10 @@ windows.addEventListener("scrolled", () => setFollowing(false));
 steps.addEventListener("change", changed);
 steps.addEventListener("gone", gone, { once: true });
 
+// where it stands above the transcript, it shows what it holds and no more
+if (matchMedia("(max-width: 1150px)").matches) {
+  for (const section of page.querySelectorAll(".replay-side > details")) section.open = false;
+}
 page.classList.add("has-windows");
 restoreFolds();
 if (steps.status === "running" && asked() === null) setFollowing(true);

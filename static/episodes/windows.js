@@ -52,6 +52,14 @@ export class Windows extends EventTarget {
     this.#align();
   }
 
+  // The top of the page, where the prompt stands before the first step.
+  async home() {
+    await this.go(0);
+    this.#goal = null;
+    window.scrollTo({ top: 0, behavior: "instant" });
+    this.#select(0);
+  }
+
   // There are `total` steps now; fetches the rest of the last window when it is on the page.
   async grow(total) {
     const before = this.#total;
