@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
@@ -16,6 +17,7 @@ from environments.wire import check_depth
 TEXT = "_text"
 """What is added to a key whose value is the text as a string."""
 _MANY_LEVELS = 200
+_SHORT = 16 * 1024
 _BLANKS = " \t\r\n"
 _BLANK = frozenset(_BLANKS)
 
@@ -31,7 +33,8 @@ def embedded(key: str, text: str) -> str:
     """`, "key": value`, or nothing for an empty text."""
     if not text:
         return ""
-    return f', "{key}": {text}' if is_embeddable(text) else f', "{key}{TEXT}": {json.dumps(text)}'
+    is_value = _is_embeddable(text) if len(text) < _SHORT else is_embeddable(text)
+    return f', "{key}": {text}' if is_value else f', "{key}{TEXT}": {json.dumps(text)}'
 
 
 def is_embeddable(text: str) -> bool:
@@ -39,12 +42,16 @@ def is_embeddable(text: str) -> bool:
     if "\n" in text or "\r" in text or text[:1] in _BLANKS or text[-1:] in _BLANKS:
         return False
     try:
-        value = _decoder.decode(text)
-        if text.count("[") + text.count("{") > _MANY_LEVELS:
+        value, end = _decoder.raw_decode(text)
+        if len(text) > _MANY_LEVELS and text.count("[") + text.count("{") > _MANY_LEVELS:
             check_depth(value)
     except (ValueError, RecursionError):
         return False
-    return True
+    return end == len(text)
+
+
+_is_embeddable = lru_cache(256)(is_embeddable)
+"""Tools, prompts and many answers come again and again."""
 
 
 Shape = dict[str, Any] | list[Any] | None
