@@ -1,0 +1,211 @@
+"""Shapes: the JSON of what the API tells, as DRF serializers, from which the OpenAPI document is made too.
+
+Times are ISO 8601 in UTC; durations in seconds or milliseconds, as the names say. What has a name goes by it: an
+environment, a split, a run. What has none goes by its number: an episode, a task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers as s
+from rest_framework.reverse import reverse
+
+from episodes.api.exact import Exact
+
+UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def moment(**options: Any) -> s.DateTimeField:
+    return s.DateTimeField(format=UTC_FORMAT, **options)
+
+
+@extend_schema_field({"description": "Any JSON value, exactly as it was recorded"})
+class ExactField(s.Field[Any, Any, Any, Any]):
+    """Of an attribute with JSON text; empty text is null."""
+
+    def to_representation(self, value: str) -> Exact:
+        return Exact(value)
+
+
+@extend_schema_field({"type": "string", "format": "uri"})
+class LinkField(s.Field[Any, Any, Any, Any]):
+    """Where something stands: the address `name` with `key`, an attribute (or path of such) of the row."""
+
+    def __init__(self, name: str, key: str = "pk", argument: str = "pk", **options: Any) -> None:
+        super().__init__(source="*", read_only=True, **options)
+        self.name, self.key, self.argument = name, key, argument
+
+    def to_representation(self, value: Any) -> str:
+        for part in self.key.split("."):
+            value = getattr(value, part)
+        return str(reverse(self.name, kwargs={self.argument: value}, request=self.context.get("request")))
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+class SplitShape(s.Serializer[Any]):
+    name = s.CharField()
+    type = s.ChoiceField(["train", "validation", "test"])
+    tasks = s.IntegerField(source="size", help_text="How many stand in it")
+    is_served = s.BooleanField(help_text="Whether agents can list it")
+    is_curated = s.BooleanField(help_text="Made by people; no class declares it")
+    frozen = moment(allow_null=True, help_text="Since when it cannot change")
+
+
+class EnvironmentShape(s.Serializer[Any]):
+    name = s.CharField()
+    url = LinkField("api-environment", "name", "name")
+    html_url = LinkField("environment", "name", "name")
+    description = s.CharField()
+    is_hosted = s.BooleanField(help_text="Whether this server offers it now")
+    is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
+    unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty: it can")
+    is_procedural = s.BooleanField(help_text="Tasks are asked of the class, not listed")
+    default_return = s.ChoiceField(["sum", "last", "max", "mean"], help_text="Definition of return in force")
+    reward_low = s.FloatField()
+    reward_high = s.FloatField()
+    success_threshold = s.FloatField(help_text="An attempt whose return is above it is a success")
+    splits = SplitShape(many=True)
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+class TaskFigures(s.Serializer[Any]):
+    """Over all attempts at a task: without probes and failures of the machinery."""
+
+    attempts = s.IntegerField()
+    scored = s.IntegerField(help_text="Attempts that have a return")
+    successes = s.IntegerField()
+    rate = s.FloatField(help_text="successes by attempts")
+    rate_low = s.FloatField(help_text="Wilson's 95 % interval")
+    rate_high = s.FloatField()
+    return_mean = s.FloatField(allow_null=True)
+    return_low = s.FloatField(allow_null=True)
+    return_high = s.FloatField(allow_null=True)
+
+
+class TaskShape(s.Serializer[Any]):
+    id = s.IntegerField()
+    url = LinkField("api-task")
+    html_url = LinkField("task")
+    environment = s.CharField(source="environment.name")
+    hash = s.CharField(source="content_hash", help_text="sha256 of the spec with sorted keys: the task's identity")
+    spec = ExactField()
+    state = s.ChoiceField(["active", "quarantined"])
+    reason = s.CharField(help_text="Why it is quarantined")
+    source = s.ChoiceField(["code", "import", "edit", "played"], help_text="Where it came from first")
+    created = moment()
+    statistics = TaskFigures(source="figures", allow_null=True, help_text="null: no attempt, or a key asks")
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+class RunShape(s.Serializer[Any]):
+    id = s.IntegerField()
+    url = LinkField("api-run")
+    html_url = LinkField("run")
+    name = s.CharField()
+    model = s.CharField(help_text="First model named by one of its episodes; may be empty")
+    created = moment()
+
+
+# --- episodes --------------------------------------------------------------------------------------------------------
+
+
+class ReturnsShape(s.Serializer[Any]):
+    """All four definitions. Zero and nulls while the episode runs."""
+
+    sum = s.FloatField(source="return_sum")
+    last = s.FloatField(source="return_last", allow_null=True)
+    max = s.FloatField(source="return_max", allow_null=True)
+    mean = s.FloatField(source="return_mean", allow_null=True)
+
+
+class EpisodeTaskShape(s.Serializer[Any]):
+    id = s.IntegerField()
+    url = LinkField("api-task")
+    hash = s.CharField(source="content_hash")
+
+
+class EpisodeShape(s.Serializer[Any]):
+    id = s.IntegerField()
+    url = LinkField("api-episode")
+    html_url = LinkField("episode")
+    environment = s.CharField(source="environment.name")
+    split = s.CharField(source="split.name", default=None, allow_null=True)
+    task = EpisodeTaskShape()
+    run = s.CharField(source="run.name", default=None, allow_null=True)
+    step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
+    model = s.CharField()
+    player = s.ChoiceField(["agent", "human", "script"])
+    status = s.ChoiceField(["running", "ended"])
+    cause = s.ChoiceField(
+        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"],
+        help_text="Why it ended; empty while it runs",
+    )
+    is_probe = s.BooleanField(help_text="Ended without a tool call; stays out of statistics")
+    returns = ReturnsShape(source="*")
+    steps = s.IntegerField(source="steps_count", help_text="That ran; 0 while the episode runs, as the next two")
+    failed = s.IntegerField(source="failed_count", help_text="Of those")
+    refused = s.IntegerField(source="refused_count", help_text="Calls beside those that ran")
+    created = moment()
+    ended = moment(allow_null=True)
+    duration_seconds = s.FloatField(allow_null=True, help_text="From ready to the last answer")
+    end_number = s.IntegerField(allow_null=True, help_text="Rises by one with every ending on this server")
+
+
+class EpisodeDetailShape(EpisodeShape):
+    steps_url = LinkField("api-steps")
+    events_url = LinkField("api-events")
+    session_id = s.CharField()
+    user_agent = s.CharField()
+    labels = s.DictField(source="labels_object", help_text="Further orsweb_ values of the client")
+    detail = s.CharField(help_text="Why it ended, in words")
+    ready = moment(allow_null=True)
+    first_acted = moment(allow_null=True)
+    last_acted = moment(allow_null=True)
+    spec = ExactField(source="task.spec", help_text="The task's")
+    prompt = ExactField(source="prompt.text", default="", help_text="As the agent got it; null: it never asked")
+    tools = ExactField(source="tools.text", default="", help_text="As the agent got them")
+
+
+class StepShape(s.Serializer[Any]):
+    index = s.IntegerField(help_text="0-based, in order of completion")
+    tool = s.CharField()
+    status = s.ChoiceField(["ok", "refused", "failed"])
+    reason = s.CharField(help_text="Of a refusal or failure; else empty")
+    error = s.CharField(help_text="As the agent was told; else empty")
+    reward = s.FloatField(allow_null=True)
+    finished = s.BooleanField()
+    task_id = s.CharField(help_text="Id of the call, under which its client can ask again")
+    started = moment()
+    duration_ms = s.FloatField()
+    waited_ms = s.FloatField(help_text="Queued behind other calls of the session")
+    input = ExactField(source="input_json")
+    output = ExactField(source="output_json", help_text="The ToolOutput; null unless ok")
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+class ErrorShape(s.Serializer[Any]):
+    detail = s.CharField(help_text="What is wrong, and what would be right")
+    field = s.CharField(required=False, help_text="Parameter that was refused")
+    value = s.CharField(required=False)
+    allowed = s.CharField(required=False)
+
+
+def page_of_shape(shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]) -> Any:
+    """A page of them: `results`, and where the pages beside it are, null at the ends."""
+    members: dict[str, Any] = {
+        "next": s.URLField(allow_null=True),
+        "previous": s.URLField(allow_null=True),
+        **further,
+        "results": shape(many=True),
+    }
+    return type(name, (s.Serializer,), members)
