@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
+from episodes.dashboard.events import events
 from episodes.dashboard.overview import overview
 
 urlpatterns = [
     path("", overview, name="overview"),
+    path("events/", events, name="events"),
 ]
