@@ -82,10 +82,14 @@ def handle(error: Exception, context: Any) -> Response | None:
     if isinstance(error, OperationalError | InterfaceError):
         return Response({"detail": "The database is away; try again."}, 503, headers={"Retry-After": "2"})
     if isinstance(error, exceptions.MethodNotAllowed):
-        return Response({"detail": f"{error.detail} The API only reads: GET and HEAD."}, 405, headers={"Allow": "GET, HEAD"})
+        return Response(
+            {"detail": f"{error.detail} The API only reads: GET and HEAD."}, 405, headers={"Allow": "GET, HEAD"}
+        )
     if isinstance(error, exceptions.APIException):
         auth = getattr(error, "auth_header", None)
-        return Response({"detail": str(error.detail)}, error.status_code, headers={"WWW-Authenticate": auth} if auth else None)
+        return Response(
+            {"detail": str(error.detail)}, error.status_code, headers={"WWW-Authenticate": auth} if auth else None
+        )
     return None
 
 
@@ -99,7 +103,9 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 # --- numbers of the address ------------------------------------------------------------------------------------------
 
 
-def whole(request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0) -> int | None:
+def whole(
+    request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0
+) -> int | None:
     """Raises: BadParameter."""
     text = request.GET.get(name, "").strip()
     if not text:

@@ -46,7 +46,9 @@ class ReaderAuthentication(BaseAuthentication):
         if labels and key:
             label = labels.get(conf.hash_key(key))
             if label is None:
-                raise AuthenticationFailed("X-API-Key is not one of this server's keys; keys are set by ORSWEB_API_KEYS.")
+                raise AuthenticationFailed(
+                    "X-API-Key is not one of this server's keys; keys are set by ORSWEB_API_KEYS."
+                )
             return None, Reader(label)
         user = getattr(request._request, "user", None)
         if user is None or not user.is_authenticated:
