@@ -11,7 +11,6 @@ from typing import Any
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
-from drf_spectacular.openapi import AutoSchema
 from rest_framework import exceptions
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
@@ -21,14 +20,7 @@ from rest_framework.views import APIView
 from environments.errors import OrsError
 from episodes.api.exact import ExactRenderer, exact_json
 from episodes.api.readers import IsReader, Reader, ReaderAuthentication, reader_of
-
-
-class BadParameter(Exception):
-    """A parameter of the address that cannot be understood. `allowed`: a sentence, or the legal values."""
-
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field}={str(value)[:200]}: {allowed}")
-        self.field, self.value, self.allowed = field, str(value)[:200], allowed
+from episodes.words import BadFilter
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -42,12 +34,11 @@ class AlwaysJson(BaseContentNegotiation):
 
 
 class ApiView(APIView):
-    authentication_classes = (ReaderAuthentication,)
-    permission_classes = (IsReader,)
+    authentication_classes: Any = (ReaderAuthentication,)
+    permission_classes: Any = (IsReader,)
     renderer_classes = (ExactRenderer,)
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head"]
-    schema = AutoSchema()
     parameters: Collection[str] = ()
     """Of the address, those that the view knows; another is refused."""
 
@@ -56,7 +47,7 @@ class ApiView(APIView):
         for name, value in request.GET.items():
             if self.parameters is not ANY and name not in self.parameters:
                 known = f"there are {', '.join(self.parameters)}" if self.parameters else "there are none here"
-                raise BadParameter(name, value, f"no parameter has that name; {known}.")
+                raise BadFilter(name, value, f"no parameter has that name; {known}")
 
     @property
     def reader(self) -> Reader:
@@ -72,8 +63,8 @@ ANY: Collection[str] = frozenset({"*"})
 
 def handle(error: Exception, context: Any) -> Response | None:
     """The answer to `error`; None: it is a fault of ours."""
-    if isinstance(error, BadParameter) or hasattr(error, "allowed"):  # as filters' BadFilter
-        told = {"field": error.field, "value": str(error.value), "allowed": error.allowed}  # type: ignore[attr-defined]
+    if isinstance(error, BadFilter):
+        told = {"field": error.field, "value": error.value, "allowed": error.allowed}
         return Response({"detail": str(error), **told}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
@@ -106,18 +97,18 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 def whole(
     request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0
 ) -> int | None:
-    """Raises: BadParameter."""
+    """Raises: BadFilter."""
     text = request.GET.get(name, "").strip()
     if not text:
         return default
     if not (text.isdecimal() and text.isascii() and len(text) < 20 and least <= int(text) <= most):
-        raise BadParameter(name, text, f"give a whole number from {least} to {most:,}.".replace(",", " "))
+        raise BadFilter(name, text, f"it has to be a whole number from {least} to {most}")
     return int(text)
 
 
 def one_of(request: Request, name: str, allowed: Collection[str], default: str = "") -> str:
-    """Raises: BadParameter."""
+    """Raises: BadFilter."""
     value = request.GET.get(name, "").strip() or default
     if value and value not in allowed:
-        raise BadParameter(name, value, f"give one of {', '.join(allowed)}.")
+        raise BadFilter(name, value, f"allowed are {', '.join(allowed)}")
     return value

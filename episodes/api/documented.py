@@ -12,7 +12,7 @@ from episodes.api.paging import MOST, PAGE
 from episodes.api.shapes import ErrorShape
 from episodes.filters import DEFINITIONS, ENDINGS, PARAMETERS, PLAYERS
 
-V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _TEXTS = {
     "environment": "Name of an environment",
@@ -63,15 +63,13 @@ def parameter(name: str, text: str = "", *, enum: Collection[str] = (), kind: An
 
 def documented(
     operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, is_one: bool = False
-) -> Callable[[V], V]:
-    """Of a `get`. `is_one`: it tells of one thing, which may not be there; else a list, whose parameters may be wrong."""
+) -> Callable[[F], F]:
+    """Decorates a `get`. `is_one`: it tells of one thing, which may not be there."""
     told = [parameter(one) if isinstance(one, str) else one for one in parameters]
     errors: dict[int, Any] = {401: ErrorShape}
     if told:
         errors[400] = ErrorShape
     if is_one:
         errors[404] = ErrorShape
-    wrap: Callable[[V], V] = extend_schema(
-        operation_id=operation, tags=[tag], parameters=told, responses={200: shape, **errors}
-    )
-    return wrap
+    success = shape if isinstance(shape, dict) else {200: shape}
+    return extend_schema(operation_id=operation, tags=[tag], parameters=told, responses={**success, **errors})

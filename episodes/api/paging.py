@@ -13,7 +13,7 @@ MOST = 500
 
 
 def limit_of(request: Request) -> int:
-    """Raises: BadParameter."""
+    """Raises: BadFilter."""
     return whole(request, "limit", PAGE, least=1, most=MOST) or PAGE
 
 

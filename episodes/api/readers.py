@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
@@ -57,6 +58,21 @@ class ReaderAuthentication(BaseAuthentication):
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"
+
+
+class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself
+    """What the OpenAPI document says of it: either of two ways."""
+
+    target_class = ReaderAuthentication
+    name: Any = ["key", "session"]
+
+    def get_security_definition(self, auto_schema: Any) -> Any:
+        key = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "One of ORSWEB_API_KEYS"}
+        cookie = {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "Of a login on the pages"}
+        return [key, cookie]
+
+    def get_security_requirement(self, auto_schema: Any) -> Any:
+        return [{"key": []}, {"session": []}]
 
 
 class IsReader(BasePermission):

@@ -1,16 +1,17 @@
 """Shapes: the JSON of what the API tells, as DRF serializers, from which the OpenAPI document is made too.
 
 Times are ISO 8601 in UTC; durations in seconds or milliseconds, as the names say. What has a name goes by it: an
-environment, a split, a run. What has none goes by its number: an episode, a task.
+environment, a split, a run. What has none goes by its number: an episode, a task. Addresses stand here in full, for
+other programs keep them.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
-from rest_framework.reverse import reverse
 
 from episodes.api.exact import Exact
 
@@ -23,7 +24,12 @@ def moment(**options: Any) -> s.DateTimeField:
 
 @extend_schema_field({"description": "Any JSON value, exactly as it was recorded"})
 class ExactField(s.Field[Any, Any, Any, Any]):
-    """Of an attribute with JSON text; empty text is null."""
+    """Of an attribute with JSON text; null when it is empty or there is none."""
+
+    def get_attribute(self, instance: Any) -> str:
+        for name in self.source_attrs:
+            instance = instance and getattr(instance, name)
+        return instance or ""
 
     def to_representation(self, value: str) -> Exact:
         return Exact(value)
@@ -31,16 +37,16 @@ class ExactField(s.Field[Any, Any, Any, Any]):
 
 @extend_schema_field({"type": "string", "format": "uri"})
 class LinkField(s.Field[Any, Any, Any, Any]):
-    """Where something stands: the address `name` with `key`, an attribute (or path of such) of the row."""
+    """Where something stands: `path` with `key`, an attribute of the row, in place of {}."""
 
-    def __init__(self, name: str, key: str = "pk", argument: str = "pk", **options: Any) -> None:
-        super().__init__(source="*", read_only=True, **options)
-        self.name, self.key, self.argument = name, key, argument
+    def __init__(self, path: str, key: str = "pk") -> None:
+        super().__init__(source="*", read_only=True)
+        self.path, self.key = path, key
 
     def to_representation(self, value: Any) -> str:
-        for part in self.key.split("."):
-            value = getattr(value, part)
-        return str(reverse(self.name, kwargs={self.argument: value}, request=self.context.get("request")))
+        path = self.path.format(quote(str(getattr(value, self.key)), safe=""))
+        request = self.context.get("request")
+        return str(request.build_absolute_uri(path)) if request else path
 
 
 # --- environments ----------------------------------------------------------------------------------------------------
@@ -57,8 +63,8 @@ class SplitShape(s.Serializer[Any]):
 
 class EnvironmentShape(s.Serializer[Any]):
     name = s.CharField()
-    url = LinkField("api-environment", "name", "name")
-    html_url = LinkField("environment", "name", "name")
+    url = LinkField("/api/environments/{}", "name")
+    html_url = LinkField("/environments/{}/", "name")
     description = s.CharField()
     is_hosted = s.BooleanField(help_text="Whether this server offers it now")
     is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
@@ -90,14 +96,14 @@ class TaskFigures(s.Serializer[Any]):
 
 class TaskShape(s.Serializer[Any]):
     id = s.IntegerField()
-    url = LinkField("api-task")
-    html_url = LinkField("task")
+    url = LinkField("/api/tasks/{}")
+    html_url = LinkField("/tasks/{}/")
     environment = s.CharField(source="environment.name")
     hash = s.CharField(source="content_hash", help_text="sha256 of the spec with sorted keys: the task's identity")
     spec = ExactField()
     state = s.ChoiceField(["active", "quarantined"])
     reason = s.CharField(help_text="Why it is quarantined")
-    source = s.ChoiceField(["code", "import", "edit", "played"], help_text="Where it came from first")
+    origin = s.ChoiceField(["code", "import", "edit", "played"], source="source", help_text="Where it came from first")
     created = moment()
     statistics = TaskFigures(source="figures", allow_null=True, help_text="null: no attempt, or a key asks")
 
@@ -107,8 +113,8 @@ class TaskShape(s.Serializer[Any]):
 
 class RunShape(s.Serializer[Any]):
     id = s.IntegerField()
-    url = LinkField("api-run")
-    html_url = LinkField("run")
+    url = LinkField("/api/runs/{}")
+    html_url = LinkField("/runs/{}/")
     name = s.CharField()
     model = s.CharField(help_text="First model named by one of its episodes; may be empty")
     created = moment()
@@ -128,18 +134,18 @@ class ReturnsShape(s.Serializer[Any]):
 
 class EpisodeTaskShape(s.Serializer[Any]):
     id = s.IntegerField()
-    url = LinkField("api-task")
+    url = LinkField("/api/tasks/{}")
     hash = s.CharField(source="content_hash")
 
 
 class EpisodeShape(s.Serializer[Any]):
     id = s.IntegerField()
-    url = LinkField("api-episode")
-    html_url = LinkField("episode")
+    url = LinkField("/api/episodes/{}")
+    html_url = LinkField("/episodes/{}/")
     environment = s.CharField(source="environment.name")
-    split = s.CharField(source="split.name", default=None, allow_null=True)
+    split = s.CharField(source="split.name", allow_null=True)
     task = EpisodeTaskShape()
-    run = s.CharField(source="run.name", default=None, allow_null=True)
+    run = s.CharField(source="run.name", allow_null=True)
     step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
     model = s.CharField()
     player = s.ChoiceField(["agent", "human", "script"])
@@ -160,8 +166,8 @@ class EpisodeShape(s.Serializer[Any]):
 
 
 class EpisodeDetailShape(EpisodeShape):
-    steps_url = LinkField("api-steps")
-    events_url = LinkField("api-events")
+    steps_url = LinkField("/api/episodes/{}/steps")
+    events_url = LinkField("/api/episodes/{}/events")
     session_id = s.CharField()
     user_agent = s.CharField()
     labels = s.DictField(source="labels_object", help_text="Further orsweb_ values of the client")
@@ -170,8 +176,8 @@ class EpisodeDetailShape(EpisodeShape):
     first_acted = moment(allow_null=True)
     last_acted = moment(allow_null=True)
     spec = ExactField(source="task.spec", help_text="The task's")
-    prompt = ExactField(source="prompt.text", default="", help_text="As the agent got it; null: it never asked")
-    tools = ExactField(source="tools.text", default="", help_text="As the agent got them")
+    prompt = ExactField(source="prompt.text", help_text="As the agent got it; null: it never asked")
+    tools = ExactField(source="tools.text", help_text="As the agent got them")
 
 
 class StepShape(s.Serializer[Any]):

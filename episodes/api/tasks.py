@@ -13,13 +13,12 @@ from rest_framework.response import Response
 from environments.buckets import interval
 from environments.curation.places import places
 from environments.models import Environment, Split, Task, TaskStatistics
-from episodes.api.base import ApiView, BadParameter, whole
+from episodes.api.base import ApiView, whole
 from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of
 from episodes.api.paging import limit_of, page
 from episodes.api.shapes import TaskShape, page_of_shape
-
-LARGE_SPECS_BYTES = 16 * 1024 * 1024
+from episodes.words import BadFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +79,16 @@ class TaskView(ApiView):
 
 
 def _split_of(request: Request) -> Split | None:
-    """Raises: BadParameter, Http404."""
+    """Raises: BadFilter, Http404."""
     name, environment = request.GET.get("split", ""), request.GET.get("environment", "")
     if not name:
         return None
     if not environment:
-        raise BadParameter("split", name, "splits belong to an environment; name it too, as environment=.")
+        raise BadFilter("split", name, "splits belong to an environment; name it too, as environment=")
     splits = list(environment_of(environment).splits.all())
     if found := next((split for split in splits if split.name == name), None):
         return found
-    raise BadParameter("split", name, f"{environment} has {', '.join(one.name for one in splits) or 'no splits'}.")
+    raise BadFilter("split", name, f"{environment} has {', '.join(one.name for one in splits) or 'no splits'}")
 
 
 def _newest(environment: Environment | None, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
