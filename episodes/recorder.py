@@ -99,7 +99,7 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """In the writer's thread: wake the follower, and the loop once for the whole batch; then tell who looks on."""
+        """In the writer's thread: wake the follower, the loop once for the whole batch, and tell those who look on."""
         self._follower.wake()
         if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more

@@ -9,7 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from episodes.api.paging import MOST, PAGE
-from episodes.api.shapes import ErrorShape
+from episodes.api.shapes import ErrorSerializer
 from episodes.filters import DEFINITIONS, ENDINGS, PARAMETERS, PLAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,10 +66,10 @@ def documented(
 ) -> Callable[[F], F]:
     """Decorates a `get`. `is_one`: it tells of one thing, which may not be there."""
     told = [parameter(one) if isinstance(one, str) else one for one in parameters]
-    errors: dict[int, Any] = {401: ErrorShape}
+    errors: dict[int, Any] = {401: ErrorSerializer}
     if told:
-        errors[400] = ErrorShape
+        errors[400] = ErrorSerializer
     if is_one:
-        errors[404] = ErrorShape
+        errors[404] = ErrorSerializer
     success = shape if isinstance(shape, dict) else {200: shape}
     return extend_schema(operation_id=operation, tags=[tag], parameters=told, responses={**success, **errors})

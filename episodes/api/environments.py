@@ -12,24 +12,24 @@ from rest_framework.response import Response
 from environments.models import Environment
 from episodes.api.base import ApiView
 from episodes.api.documented import documented
-from episodes.api.shapes import EnvironmentShape
+from episodes.api.shapes import EnvironmentSerializer
 
 
 class EnvironmentsView(ApiView):
     """All environments, in the order of hosting."""
 
-    @documented("environments", "environments", EnvironmentShape(many=True))
+    @documented("environments", "environments", EnvironmentSerializer(many=True))
     def get(self, request: Request) -> Response:
-        shape: Any = EnvironmentShape(_environments(), many=True, context={"request": request})
+        shape: Any = EnvironmentSerializer(_environments(), many=True, context={"request": request})
         return Response(shape.data)
 
 
 class EnvironmentView(ApiView):
     """One environment."""
 
-    @documented("environment", "environments", EnvironmentShape, is_one=True)
+    @documented("environment", "environments", EnvironmentSerializer, is_one=True)
     def get(self, request: Request, name: str) -> Response:
-        return Response(EnvironmentShape(environment_of(name), context={"request": request}).data)
+        return Response(EnvironmentSerializer(environment_of(name), context={"request": request}).data)
 
 
 def _environments() -> QuerySet[Environment]:

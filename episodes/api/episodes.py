@@ -14,7 +14,7 @@ from episodes.api.base import ANY, ApiView
 from episodes.api.documented import FILTERS, documented
 from episodes.api.paging import limit_of, page
 from episodes.api.readers import Reader
-from episodes.api.shapes import EpisodeDetailShape, EpisodeShape, page_of_shape
+from episodes.api.shapes import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
 from episodes.browse import page_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
@@ -31,13 +31,13 @@ class EpisodesView(ApiView):
     @documented(
         "episodes",
         "episodes",
-        page_of_shape(EpisodeShape, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
+        page_serializer(EpisodeSerializer, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
         *(*FILTERS, "sort", "limit", "after"),
     )
     def get(self, request: Request) -> Response:
         asked = asked_of(request, self.reader, "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
-        rows: Any = EpisodeShape([row.episode for row in found.rows], many=True, context={"request": request})
+        rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
         told = {"is_bounded": found.is_bounded, "note": found.unknown}
         return Response(page(request, rows.data, found.next, found.previous, **told))
 
@@ -45,10 +45,10 @@ class EpisodesView(ApiView):
 class EpisodeView(ApiView):
     """One episode with its task, prompt and tools; its steps stand at `steps_url`."""
 
-    @documented("episode", "episodes", EpisodeDetailShape, is_one=True)
+    @documented("episode", "episodes", EpisodeDetailSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
         episode = episode_of(pk, self.reader, "environment", "split", "task", "run", "prompt", "tools")
-        return Response(EpisodeDetailShape(episode, context={"request": request}).data)
+        return Response(EpisodeDetailSerializer(episode, context={"request": request}).data)
 
 
 def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:

@@ -32,7 +32,7 @@ from episodes.api.base import ApiView
 from episodes.api.documented import documented
 from episodes.api.episodes import episode_of
 from episodes.api.exact import exact_json
-from episodes.api.shapes import EpisodeDetailShape, StepShape
+from episodes.api.shapes import EpisodeDetailSerializer, StepSerializer
 from episodes.api.steps import steps_after
 from episodes.live import channel_of
 from episodes.models import Episode
@@ -97,7 +97,7 @@ def _read(episode: int, last: int, root: str) -> tuple[str, int, bool]:
     """Events after step `last`, the index of the last step among them, and whether there will be no more."""
     row = Episode.objects.filter(pk=episode).values_list("status", flat=True).first()
     steps, has_more = steps_after(episode, last, STEPS_AT_ONCE)  # after the status: an ended episode has them all
-    events = [sse_encode_event("step", exact_json(StepShape(step).data), step.index) for step in steps]
+    events = [sse_encode_event("step", exact_json(StepSerializer(step).data), step.index) for step in steps]
     last = steps[-1].index if steps else last
     if has_more or row == "running":
         return "".join(events), last, False
@@ -109,7 +109,7 @@ def _read(episode: int, last: int, root: str) -> tuple[str, int, bool]:
 def _told(episode: int, root: str) -> Any:
     related = ("environment", "split", "task", "run", "prompt", "tools")
     row = Episode.objects.select_related(*related).get(pk=episode)
-    return EpisodeDetailShape(row, context={"request": _Root(root)}).data
+    return EpisodeDetailSerializer(row, context={"request": _Root(root)}).data
 
 
 class _Root:

@@ -13,7 +13,7 @@ from episodes.api.base import ApiView, whole
 from episodes.api.documented import documented, parameter
 from episodes.api.paging import limit_of, page
 from episodes.api.readers import Reader
-from episodes.api.shapes import RunShape, page_of_shape
+from episodes.api.shapes import RunSerializer, page_serializer
 from episodes.models import Episode, Run
 
 
@@ -25,7 +25,7 @@ class RunsView(ApiView):
     @documented(
         "runs",
         "runs",
-        page_of_shape(RunShape, "RunPage"),
+        page_serializer(RunSerializer, "RunPage"),
         parameter("name", "Of one run, exactly"),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
@@ -36,19 +36,19 @@ class RunsView(ApiView):
         rows = rows if after is None else rows.filter(pk__lt=after)
         rows = rows.filter(name=name.replace("\0", "")) if name else rows
         found = list(rows[: limit + 1])
-        shape: Any = RunShape(found[:limit], many=True, context={"request": request})
+        shape: Any = RunSerializer(found[:limit], many=True, context={"request": request})
         return Response(page(request, shape.data, found[limit - 1].pk if len(found) > limit else None))
 
 
 class RunView(ApiView):
     """One run."""
 
-    @documented("run", "runs", RunShape, is_one=True)
+    @documented("run", "runs", RunSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
         run = _runs_of(self.reader).filter(pk=pk).first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        return Response(RunShape(run, context={"request": request}).data)
+        return Response(RunSerializer(run, context={"request": request}).data)
 
 
 def _runs_of(reader: Reader) -> QuerySet[Run]:

@@ -52,7 +52,7 @@ class LinkField(s.Field[Any, Any, Any, Any]):
 # --- environments ----------------------------------------------------------------------------------------------------
 
 
-class SplitShape(s.Serializer[Any]):
+class SplitSerializer(s.Serializer[Any]):
     name = s.CharField()
     type = s.ChoiceField(["train", "validation", "test"])
     tasks = s.IntegerField(source="size", help_text="How many stand in it")
@@ -61,7 +61,7 @@ class SplitShape(s.Serializer[Any]):
     frozen = moment(allow_null=True, help_text="Since when it cannot change")
 
 
-class EnvironmentShape(s.Serializer[Any]):
+class EnvironmentSerializer(s.Serializer[Any]):
     name = s.CharField()
     url = LinkField("/api/environments/{}", "name")
     html_url = LinkField("/environments/{}/", "name")
@@ -74,7 +74,7 @@ class EnvironmentShape(s.Serializer[Any]):
     reward_low = s.FloatField()
     reward_high = s.FloatField()
     success_threshold = s.FloatField(help_text="An attempt whose return is above it is a success")
-    splits = SplitShape(many=True)
+    splits = SplitSerializer(many=True)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class TaskFigures(s.Serializer[Any]):
     return_high = s.FloatField(allow_null=True)
 
 
-class TaskShape(s.Serializer[Any]):
+class TaskSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/tasks/{}")
     html_url = LinkField("/tasks/{}/")
@@ -111,7 +111,7 @@ class TaskShape(s.Serializer[Any]):
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-class RunShape(s.Serializer[Any]):
+class RunSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/runs/{}")
     html_url = LinkField("/runs/{}/")
@@ -123,7 +123,7 @@ class RunShape(s.Serializer[Any]):
 # --- episodes --------------------------------------------------------------------------------------------------------
 
 
-class ReturnsShape(s.Serializer[Any]):
+class ReturnsSerializer(s.Serializer[Any]):
     """All four definitions. Zero and nulls while the episode runs."""
 
     sum = s.FloatField(source="return_sum")
@@ -132,19 +132,19 @@ class ReturnsShape(s.Serializer[Any]):
     mean = s.FloatField(source="return_mean", allow_null=True)
 
 
-class EpisodeTaskShape(s.Serializer[Any]):
+class EpisodeTaskSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/tasks/{}")
     hash = s.CharField(source="content_hash")
 
 
-class EpisodeShape(s.Serializer[Any]):
+class EpisodeSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/episodes/{}")
     html_url = LinkField("/episodes/{}/")
     environment = s.CharField(source="environment.name")
     split = s.CharField(source="split.name", allow_null=True)
-    task = EpisodeTaskShape()
+    task = EpisodeTaskSerializer()
     run = s.CharField(source="run.name", allow_null=True)
     step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
     model = s.CharField()
@@ -155,7 +155,7 @@ class EpisodeShape(s.Serializer[Any]):
         help_text="Why it ended; empty while it runs",
     )
     is_probe = s.BooleanField(help_text="Ended without a tool call; stays out of statistics")
-    returns = ReturnsShape(source="*")
+    returns = ReturnsSerializer(source="*")
     steps = s.IntegerField(source="steps_count", help_text="That ran; 0 while the episode runs, as the next two")
     failed = s.IntegerField(source="failed_count", help_text="Of those")
     refused = s.IntegerField(source="refused_count", help_text="Calls beside those that ran")
@@ -165,7 +165,7 @@ class EpisodeShape(s.Serializer[Any]):
     end_number = s.IntegerField(allow_null=True, help_text="Rises by one with every ending on this server")
 
 
-class EpisodeDetailShape(EpisodeShape):
+class EpisodeDetailSerializer(EpisodeSerializer):
     steps_url = LinkField("/api/episodes/{}/steps")
     events_url = LinkField("/api/episodes/{}/events")
     session_id = s.CharField()
@@ -180,7 +180,7 @@ class EpisodeDetailShape(EpisodeShape):
     tools = ExactField(source="tools.text", help_text="As the agent got them")
 
 
-class StepShape(s.Serializer[Any]):
+class StepSerializer(s.Serializer[Any]):
     index = s.IntegerField(help_text="0-based, in order of completion")
     tool = s.CharField()
     status = s.ChoiceField(["ok", "refused", "failed"])
@@ -199,14 +199,14 @@ class StepShape(s.Serializer[Any]):
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-class ErrorShape(s.Serializer[Any]):
+class ErrorSerializer(s.Serializer[Any]):
     detail = s.CharField(help_text="What is wrong, and what would be right")
     field = s.CharField(required=False, help_text="Parameter that was refused")
     value = s.CharField(required=False)
     allowed = s.CharField(required=False)
 
 
-def page_of_shape(shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]) -> Any:
+def page_serializer(shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]) -> Any:
     """A page of them: `results`, and where the pages beside it are, null at the ends."""
     members: dict[str, Any] = {
         "next": s.URLField(allow_null=True),

@@ -13,7 +13,7 @@ from episodes.api.base import ApiView, whole
 from episodes.api.documented import documented, parameter
 from episodes.api.episodes import episode_of
 from episodes.api.paging import limit_of, page
-from episodes.api.shapes import StepShape, page_of_shape
+from episodes.api.shapes import StepSerializer, page_serializer
 from episodes.models import Blob, Step
 
 MOST_BLOB_BYTES = 16 * 1024 * 1024
@@ -28,7 +28,7 @@ class StepsView(ApiView):
     @documented(
         "steps",
         "episodes",
-        page_of_shape(StepShape, "StepPage"),
+        page_serializer(StepSerializer, "StepPage"),
         *("limit",),
         parameter("after", "Index of a step", kind=int),
         is_one=True,
@@ -37,20 +37,20 @@ class StepsView(ApiView):
         limit, after = limit_of(request), whole(request, "after", -1)
         episode_of(pk, self.reader)
         steps, has_more = steps_after(pk, -1 if after is None else after, limit)
-        shape: Any = StepShape(steps, many=True)
+        shape: Any = StepSerializer(steps, many=True)
         return Response(page(request, shape.data, steps[-1].index if has_more else None))
 
 
 class StepView(ApiView):
     """One step."""
 
-    @documented("step", "episodes", StepShape, is_one=True)
+    @documented("step", "episodes", StepSerializer, is_one=True)
     def get(self, request: Request, pk: int, index: int) -> Response:
         episode_of(pk, self.reader)
         steps, _ = steps_after(pk, index - 1, 1)
         if not steps or steps[0].index != index:
             raise Http404(f"Episode {pk} has no step {index}.")
-        return Response(StepShape(steps[0]).data)
+        return Response(StepSerializer(steps[0]).data)
 
 
 def steps_after(episode: int, index: int, limit: int) -> tuple[Sequence[Step], bool]:

@@ -17,7 +17,7 @@ from episodes.api.base import ApiView, whole
 from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of
 from episodes.api.paging import limit_of, page
-from episodes.api.shapes import TaskShape, page_of_shape
+from episodes.api.shapes import TaskSerializer, page_serializer
 from episodes.words import BadFilter
 
 
@@ -51,7 +51,7 @@ class TasksView(ApiView):
     @documented(
         "tasks",
         "tasks",
-        page_of_shape(TaskShape, "TaskPage"),
+        page_serializer(TaskSerializer, "TaskPage"),
         *("environment", "split", "limit"),
         parameter("after", "Cursor of a page; take it from `next`"),
     )
@@ -63,19 +63,19 @@ class TasksView(ApiView):
             found, cursor = _of_split(split, after, limit)
         else:
             found, cursor = _newest(environment_of(name) if name else None, after, limit)
-        shape: Any = TaskShape(_with_figures(found, self), many=True, context={"request": request})
+        shape: Any = TaskSerializer(_with_figures(found, self), many=True, context={"request": request})
         return Response(page(request, shape.data, cursor))
 
 
 class TaskView(ApiView):
     """One task."""
 
-    @documented("task", "tasks", TaskShape, is_one=True)
+    @documented("task", "tasks", TaskSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
         found = list(Task.objects.filter(pk=pk).select_related("environment"))
         if not found:
             raise Http404(f"There is no task {pk}.")
-        return Response(TaskShape(_with_figures(found, self)[0], context={"request": request}).data)
+        return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
 
 
 def _split_of(request: Request) -> Split | None:
