@@ -21,6 +21,7 @@ from environments.errors import OrsError
 from episodes.api.exact import ExactRenderer, exact_json
 from episodes.api.readers import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.words import BadFilter
+from episodes.words import real as parse_real
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -52,6 +53,10 @@ class ApiView(APIView):
     @property
     def reader(self) -> Reader:
         return reader_of(self.request)
+
+    def note(self, sentences: str) -> str:
+        """About names that nothing has. A key hears none: they would tell it of names that others gave."""
+        return sentences if self.reader.key_label is None else ""
 
     def get_exception_handler(self) -> Callable[[Exception, Any], Response | None]:
         return handle
@@ -112,3 +117,9 @@ def one_of(request: Request, name: str, allowed: Collection[str], default: str =
     if value and value not in allowed:
         raise BadFilter(name, value, f"allowed are {', '.join(allowed)}")
     return value
+
+
+def real(request: Request, name: str) -> float | None:
+    """Raises: BadFilter."""
+    text = request.GET.get(name, "").strip()
+    return parse_real(name, text) if text else None

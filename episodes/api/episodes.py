@@ -38,7 +38,7 @@ class EpisodesView(ApiView):
         asked = asked_of(request, self.reader, "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
-        told = {"is_bounded": found.is_bounded, "note": found.unknown}
+        told = {"is_bounded": found.is_bounded, "note": self.note(found.unknown)}
         return Response(page(request, rows.data, found.next, found.previous, **told))
 
 

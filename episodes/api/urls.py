@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path, re_path
 
 from episodes.api.base import unknown
+from episodes.api.curves import CurvesView
 from episodes.api.document import DocumentView, reference
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
@@ -27,5 +28,6 @@ urlpatterns = [
     path("episodes/<int:pk>/steps", StepsView.as_view(), name="api-steps"),
     path("episodes/<int:pk>/steps/<int:index>", StepView.as_view(), name="api-step"),
     path("episodes/<int:pk>/events", EventsView.as_view(), name="api-events"),
+    path("curves", CurvesView.as_view(), name="api-curves"),
     re_path("^(?P<rest>.+)$", unknown),
 ]
