@@ -160,6 +160,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",  # its assets, and request.htmx
     "rest_framework",
+    "drf_spectacular",
     "django_eventstream",
     "channels",
     "django_svelte_jsoneditor",  # its assets
@@ -196,7 +197,15 @@ TEMPLATES = [
         },
     }
 ]
-REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None, "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "orsweb",
+    "DESCRIPTION": "What was played on this server: environments, tasks, runs, episodes and their steps. Read-only.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX_INSERT": "/api",
+    "POSTPROCESSING_HOOKS": [],  # values stand where they are meant
+}
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
