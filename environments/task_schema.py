@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -111,8 +111,8 @@ def _message(error: jsonschema.ValidationError, schema: str) -> str:
     """As jsonschema says it, but what was expected where it only says that nothing fits."""
     if error.validator not in ("anyOf", "oneOf") or not error.context:
         return error.message
-    root = json.loads(schema)
-    kinds = [_choice(one, root) for one in error.validator_value if isinstance(one, dict)]
+    root, choices = json.loads(schema), cast(list[Any], error.validator_value)
+    kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
     return f"{shorten(repr(error.instance), _VALUE_SHOWN)} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
 
 
