@@ -115,7 +115,7 @@ function showPreview() {
   if (!row) return;
   preview.hidden = false;
   preview.scrollTop = 0;
-  htmx.ajax("GET", row.dataset.preview, { target: preview, swap: "innerHTML" });
+  htmx.ajax("GET", `${row.dataset.href}preview/?${browse.dataset.query}`, { target: preview, swap: "innerHTML" });
 }
 
 function closePreview() {

@@ -155,6 +155,13 @@ def test_a_figure_of_several_conditions_sorts_the_newest(short_sight: None) -> N
     assert (ids(page), page.is_bounded) == (made[2:], True)
 
 
+@pytest.mark.parametrize("query", [{"model": "m"}, {"ends_from": "0"}, {"error": "no"}, {"ending": "attempt"}])
+def test_a_figure_of_one_other_condition_sorts_the_newest(short_sight: None, query: dict[str, str]) -> None:
+    made = [make_episode(model="m", return_sum=-number, end_number=number).pk for number in range(7)]
+    page = page_of(asked(**query), "-return")
+    assert (set(ids(page)) <= set(made[1:]), len(page.rows) >= 5, page.is_bounded) == (True, True, True)
+
+
 def test_one_condition_alone_is_never_bounded(short_sight: None) -> None:
     for number in range(7):
         make_episode(model="m", return_sum=float(number))
