@@ -131,6 +131,13 @@ def test_a_point_leads_to_its_episodes() -> None:
         assert (point.episodes, point.n) == (len(behind), len(attempts(behind)))
 
 
+def test_the_newest_have_no_points_smaller_than_others() -> None:
+    play(900, cause="finished")
+    catch_up()
+    found = from_blocks(OF["environment"](), SUM)
+    assert [point.episodes for point in found.points[:-1]] == [512] * (len(found.points) - 1)
+
+
 def test_by_step_each_has_a_point() -> None:
     play(300)
     found = curve(OF["run"](), SUM, "step")
@@ -179,7 +186,8 @@ def test_a_zoom_into_blocks_holds_the_range(
     shown = Range(*(None if share is None else begin + share * (end - begin) for share in (low, high)))
     found = curve(scope, SUM, axis, shown=shown)
     expected = [point for point in whole.points if shown.holds(point.x, point.x_to)]
-    assert [point.first_end for point in found.points] == [point.first_end for point in expected]
+    assert sum(point.episodes for point in found.points) == sum(point.episodes for point in expected)
+    assert [point.first_end for point in found.points[:1]] == [point.first_end for point in expected[:1]]
 
 
 def test_several_runs_are_drawn_at_once(blocks_alone: None) -> None:
