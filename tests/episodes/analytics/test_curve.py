@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from django.db import connection
 from environments.models import Environment, Split, SplitEntry, Task
 from episodes.analytics import cover as covers
 from episodes.analytics import scope as scopes
-from episodes.analytics.cover import cover, stretches
+from episodes.analytics.cover import cover
 from episodes.analytics.curve import Curve, curve, curves, drawn
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.rows import Axis
@@ -62,11 +63,11 @@ def exact(found: Curve) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("of", OF.values(), ids=OF)
-@pytest.mark.parametrize("axis", AXES)
-def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope], axis: Axis) -> None:
-    play(900)
+def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope]) -> None:
+    play(600)
     catch_up()
-    assert exact(from_blocks(of(), SUM, axis)) == exact(curve(of(), SUM, axis))
+    expected = [exact(curve(of(), SUM, axis)) for axis in AXES]
+    assert [exact(from_blocks(of(), SUM, axis)) for axis in AXES] == expected
 
 
 @pytest.mark.parametrize("definition", [Definition("last", 0.0), Definition("max", THRESHOLD), Definition("mean", 0.1)])
@@ -83,7 +84,7 @@ def test_the_definition_can_be_switched(definition: Definition) -> None:
 
 
 def test_percentiles_from_blocks_are_close() -> None:
-    play(900)
+    play(600)
     catch_up()
     total = from_blocks(OF["environment"](), Definition("max")).total
     expected = sorted(
@@ -104,15 +105,15 @@ def test_probes_and_failures_are_counted_apart() -> None:
     assert found.total and found.total.n + sum(found.excluded.values()) == len(endings)
 
 
-@pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("points", [1, 7, 500])
-def test_points_are_in_order_and_hold_everything(axis: Axis, points: int) -> None:
+def test_points_are_in_order_and_hold_everything() -> None:
     play(300)
-    found = curve(OF["environment"](), SUM, axis, points=points)
-    assert 1 <= len(found.points) <= points
-    assert sum(point.episodes for point in found.points) == len(played(environment__name="echo"))
-    ends = [end for point in found.points for end in (point.x, point.x_to)]
-    assert ends == sorted(ends)
+    expected = len(played(environment__name="echo"))
+    for axis, points in product(AXES, (1, 7, 500)):
+        found = curve(OF["environment"](), SUM, axis, points=points)
+        assert 1 <= len(found.points) <= points
+        assert sum(point.episodes for point in found.points) == expected
+        ends = [end for point in found.points for end in (point.x, point.x_to)]
+        assert ends == sorted(ends)
 
 
 def test_points_by_episode_follow_each_other_without_a_gap() -> None:
@@ -152,7 +153,7 @@ def test_few_episodes_have_a_point_each() -> None:
 
 
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (None, 0.5), (0.6, None), (0.1, 0.95), (2.0, None)])
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (0.6, None), (2.0, None)])
 def test_a_zoom_shows_its_range(axis: Axis, low: float | None, high: float | None) -> None:
     play(300)
     whole = curve(OF["environment"](), SUM, axis)
@@ -174,11 +175,11 @@ def places(axis: Axis) -> list[float]:
 
 
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (None, 0.5), (0.6, None), (2.0, None)])
+@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (None, 0.5), (0.6, None)])
 def test_a_zoom_into_blocks_holds_the_range(
     blocks_alone: None, axis: Axis, low: float | None, high: float | None
 ) -> None:
-    play(900)
+    play(600)
     catch_up()
     scope = OF["environment"]()
     whole = curve(scope, SUM, axis)
@@ -191,7 +192,7 @@ def test_a_zoom_into_blocks_holds_the_range(
 
 
 def test_several_runs_are_drawn_at_once(blocks_alone: None) -> None:
-    play(900)
+    play(600)
     catch_up()
     runs = [scope_of(run) for run in Run.objects.order_by("name")]
     assert [exact(found) for found in curves(runs, SUM)] == [exact(curve(run, SUM)) for run in runs]
@@ -201,7 +202,7 @@ def test_several_runs_are_drawn_at_once(blocks_alone: None) -> None:
 def test_the_number_of_queries_does_not_grow(
     blocks_alone: None, names: list[str], django_assert_num_queries: Any
 ) -> None:
-    play(900)
+    play(600)
     catch_up()
     runs = [scope_of(run) for run in Run.objects.filter(name__in=names)]
     with django_assert_num_queries(6):
@@ -279,15 +280,6 @@ def test_definitions_come_from_the_environment_unless_given() -> None:
     assert definition_of(environment, "last") == Definition("last", 2.0)
     assert definition_of(environment, threshold=0.0) == Definition("max", 0.0)
     assert definition_of(None) == Definition("sum", 0.9)
-
-
-@pytest.mark.parametrize("first", [0, 1, 63, 4000])
-@pytest.mark.parametrize("size", [1, 5, 124, 125, 500, 7813])
-def test_stretches_hold_each_block_once(first: int, size: int) -> None:
-    found = stretches(first, first + size)
-    held = [n for level, low, beyond in found for n in range(low * 4**level, beyond * 4**level)]
-    assert held == list(range(first, first + size))
-    assert sum(beyond - low for _, low, beyond in found) <= 530
 
 
 if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
