@@ -23,6 +23,7 @@ from tests.factories import episode_ended, episode_started
 pytestmark = pytest.mark.django_db(transaction=True)
 Told = dict[str, tuple[Any, ...]]
 """To n, mean, error, successes, tasks, pass@k."""
+about: Any = pytest.approx
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +62,7 @@ def _told(tasks: list[list[float | None]], threshold: float) -> tuple[Any, ...]:
     error = sqrt(squares * len(tasks) / (len(tasks) - 1)) / scored
     successes = [sum(value > threshold for value in task) for task in scores]
     cells = [(len(task), count, 1) for task, count in zip(tasks, successes, strict=True)]
-    passes = [replace(one, rate=pytest.approx(one.rate)) for one in pass_rates(cells)]
+    passes = [replace(one, rate=about(one.rate)) for one in pass_rates(cells)]
     return sum(map(len, tasks)), mean, error, sum(successes), len(tasks), passes
 
 
