@@ -67,16 +67,17 @@ def activity(span: Span, environment: Environment | None = None, now: float | No
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
-    rows = Activity.objects.filter(period=seconds, start__lte=last)
+    rows = Activity.objects.filter(period=seconds)
     if environment is not None:
         rows = rows.filter(environment_id=environment.pk)
     if count:
-        rows = rows.filter(start__gt=last - count * seconds)
+        rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     sums = {name: Sum(name) for name in (*_COUNTS, "return_total")}
     found: dict[int, Mapping[str, Any]] = {
         row["start"]: row for row in rows.order_by("start").values("start").annotate(**sums)
     }
     first = last - (count - 1) * seconds if count else min(found, default=last)
+    last = last if count else max(found, default=last)
     return [_point(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
 
 

@@ -147,6 +147,14 @@ def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
     return _Units(blocks, rows)
 
 
+def _most_points(units: _Units) -> int:
+    """So many that each has some episodes, the newest, which no large block holds yet, no fewer than others."""
+    if not units.blocks:
+        return max(FEW_POINTS, len(units.rows) // EPISODES_A_POINT)
+    sizes = [tally.episodes for _, _, tally in units.blocks]
+    return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
+
+
 _Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
 
 
@@ -155,10 +163,9 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
     if not (units.blocks or units.rows):
         return []
     begin, end = units.ends
+    points = min(points, _most_points(units))
     if axis == "step":
         points = min(points, int(end - begin) + 1)
-    elif not units.blocks:
-        points = min(points, max(FEW_POINTS, len(units.rows) // EPISODES_A_POINT))
     span = end - begin if axis == "time" else end - begin + 1
     width = span / points or 1.0
     if axis != "time":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from environments.models import Environment
@@ -57,13 +57,13 @@ def strip(now: float | None = None) -> Strip:
 
 
 def environment_figures(
-    environments: Sequence[Environment], return_: Return | None = None, threshold: float | None = None
+    environments: Iterable[Environment], return_: Return | None = None, threshold: float | None = None
 ) -> list[EnvironmentFigures]:
     """Of each, by its own definition unless another is given; six queries for each kind of return among them."""
-    definitions = [definition_of(one, return_, threshold) for one in environments]
+    asked = [(one, definition_of(one, return_, threshold)) for one in environments]
     found: dict[int, EnvironmentFigures] = {}
-    for kind in sorted({one.return_ for one in definitions}):
-        chosen = [pair for pair in zip(environments, definitions, strict=True) if pair[1].return_ == kind]
+    for kind in sorted({definition.return_ for _, definition in asked}):
+        chosen = [pair for pair in asked if pair[1].return_ == kind]
         scopes = [scope_of(environment) for environment, _ in chosen]
         covers = cover(scopes, Definition(kind), least_blocks=SPARKLINE_POINTS, most_rows=LEAST_RAW)
         for (environment, definition), scope, one in zip(chosen, scopes, covers, strict=True):
@@ -71,4 +71,4 @@ def environment_figures(
             found[environment.pk] = EnvironmentFigures(
                 environment, definition, curve.total, curve.excluded, curve.points, curve.is_bounded
             )
-    return [found[environment.pk] for environment in environments]
+    return [found[environment.pk] for environment, _ in asked]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
@@ -95,7 +95,7 @@ def counted(environment: Environment, split: Split | None, by: Literal["model", 
     )
     found: dict[str, Result] = defaultdict(Result)
     for row in rows:
-        key, *values, high, low = cast(tuple[Any, ...], row)
+        key, *values, high, low = row
         found[key].cells.append(Cell._make([*values, max(abs(high), abs(low))]))
     return found
 

@@ -18,7 +18,7 @@ from episodes.analytics.cover import (
 )
 from episodes.analytics.definition import Definition
 from episodes.analytics.rows import Axis, read_rows
-from episodes.analytics.scope import Scope
+from episodes.analytics.scope import MOST_ENDINGS, Scope
 from episodes.derived import CurveBlock
 from episodes.endings import Epoch
 from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
@@ -44,12 +44,12 @@ def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Co
     first, beyond = _of_places(head, shown) if axis == "episode" else _of_values(scope, head, axis, shown)
     if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
-        rows = read_rows([episodes], definition, axis, 2 * RAW_ENDINGS)[0]
-        return Cover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == 2 * RAW_ENDINGS)
+        rows = read_rows([episodes], definition, axis, MOST_ENDINGS)[0]
+        return Cover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MOST_ENDINGS)
     blocks = read_blocks([scope], [stretches(first, beyond)], definition, axis)[0]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
-    rows = read_rows([tail], definition, axis, RAW_ENDINGS)[0]
-    return Cover(blocks, rows, head.endings, is_bounded=len(rows) == RAW_ENDINGS)
+    rows = read_rows([tail], definition, axis, MOST_ENDINGS)[0]
+    return Cover(blocks, rows, head.endings, is_bounded=len(rows) == MOST_ENDINGS)
 
 
 def _of_places(head: Head, shown: Range) -> tuple[int, int]:

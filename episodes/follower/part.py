@@ -42,8 +42,8 @@ class Part(Protocol):
 NO_LIMIT = 2**62
 
 
-def delete_some(model: type[models.Model], most: int = MOST_DELETED) -> bool:
+def delete_some(model: type[models.Model]) -> bool:
     """Whether there may be more rows."""
-    ids = list(model._default_manager.order_by("pk").values_list("pk", flat=True)[:most])
+    ids = list(model._default_manager.order_by("pk").values_list("pk", flat=True)[:MOST_DELETED])
     model._default_manager.filter(pk__in=ids).delete()
-    return len(ids) == most
+    return len(ids) == MOST_DELETED

@@ -1,0 +1,65 @@
+"""Histograms hold every attempt of a scope, value by value while there are few."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.models import Environment
+from episodes.analytics.definition import Definition
+from episodes.analytics.histogram import MOST_BINS, Bin, Histogram, histogram
+from episodes.analytics.scope import scope_of
+from episodes.follower.catch_up import catch_up
+from tests.episodes.playing import attempts, play, played
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests follow by themselves."""
+    monkeypatch.setattr("episodes.follower.thread.make_parts", list)
+
+
+def of_echo(definition: Definition) -> Histogram:
+    return histogram(scope_of(Environment.objects.get(name="echo")), definition)
+
+
+def test_few_values_have_a_bin_each() -> None:
+    play(100)
+    values = [one.return_last for one in attempts(played(environment__name="echo"))]
+    found = of_echo(Definition("last"))
+    assert found.is_exact
+    assert found.bins == [Bin(value, value, values.count(value)) for value in (0.0, 1.0)]
+
+
+def test_many_fall_into_bins_of_one_width() -> None:
+    play(300)
+    values = [one.return_max or 0.0 for one in attempts(played(environment__name="echo"))]
+    found = of_echo(Definition("max"))
+    assert not found.is_exact
+    assert (len(found.bins), sum(one.n for one in found.bins)) == (MOST_BINS, len(values))
+    assert (found.bins[0].low, found.bins[-1].high) == (min(values), max(values))
+    assert all(one.high == other.low for one, other in zip(found.bins, found.bins[1:], strict=False))
+
+
+def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    play(300)
+    expected = of_echo(Definition("max"))
+    catch_up()
+    monkeypatch.setattr("episodes.analytics.cover.RAW_ENDINGS", 0)
+    monkeypatch.setattr("episodes.analytics.cover.LEAST_RAW", 0)
+    found = of_echo(Definition("max"))
+    assert (sum(one.n for one in found.bins), found.causes) == (sum(one.n for one in expected.bins), expected.causes)
+
+
+def test_outliers_do_not_stretch_it() -> None:
+    play(300, cause="finished")
+    play(1, first=301, cause="finished", return_max=1e290, seed=1)
+    found = of_echo(Definition("max"))
+    assert sum(one.n > 0 for one in found.bins) > 20
+
+
+def test_nothing_played_has_no_bins() -> None:
+    environment = Environment.objects.create(name="echo", class_path="x")
+    found = histogram(scope_of(environment), Definition())
+    assert (found.bins, found.most, found.total, found.causes) == ([], 0, None, {})

@@ -1,0 +1,147 @@
+"""Leaderboards tell what plain Python counts from the episodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import pytest
+
+from environments.models import Environment, Split, SplitEntry, Task
+from environments.runtime.records import RunInfo
+from episodes.analytics.definition import Definition, definition_of
+from episodes.analytics.leaderboard import Leaderboard, leaderboard
+from episodes.analytics.passes import pass_rates
+from episodes.analytics.results import By
+from episodes.models import Episode
+from tests.episodes.playing import play
+from tests.episodes.recording import record
+from tests.factories import episode_ended, episode_started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+Told = dict[str, tuple[Any, ...]]
+"""To n, mean, error, successes, tasks, pass@k."""
+about: Any = pytest.approx
+
+
+@pytest.fixture(autouse=True)
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("episodes.follower.thread.make_parts", list)
+    monkeypatch.setattr("episodes.upkeep.stale", list)
+
+
+def echo() -> Environment:
+    return Environment.objects.get(name="echo")
+
+
+def told(found: Leaderboard) -> Told:
+    return {
+        row.key: (row.n, pytest.approx(row.mean), pytest.approx(row.error), row.successes, row.tasks, row.passes)
+        for row in found.rows
+    }
+
+
+def counted(by: str, definition: Definition, **conditions: Any) -> Told:
+    """Of `echo`, one task of a name after the other."""
+    tasks: dict[str, dict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+    chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(**{by: None})
+    for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired")).values_list(
+        by, "task", definition.column
+    ):
+        tasks[key][task].append(value)
+    return {key: _told(list(one.values()), definition.threshold) for key, one in tasks.items() if key}
+
+
+def _told(tasks: list[list[float | None]], threshold: float) -> tuple[Any, ...]:
+    scores = [[value for value in task if value is not None] for task in tasks]
+    scored = sum(map(len, scores))
+    mean = sum(map(sum, scores)) / scored
+    squares = sum((sum(task) - mean * len(task)) ** 2 for task in scores)
+    error = sqrt(squares * len(tasks) / (len(tasks) - 1)) / scored
+    successes = [sum(value > threshold for value in task) for task in scores]
+    cells = [(len(task), count, 1) for task, count in zip(tasks, successes, strict=True)]
+    passes = [replace(one, rate=about(one.rate)) for one in pass_rates(cells)]
+    return sum(map(len, tasks)), mean, error, sum(successes), len(tasks), passes
+
+
+@pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
+def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -> None:
+    play(400)
+    found = leaderboard(echo(), by=by)
+    humans = counted("player", definition_of(echo()))["human"]
+    assert told(found) == {**counted(column, definition_of(echo())), "human": humans}
+    means = [row.mean for row in found.rows]
+    assert means == sorted(means, key=lambda mean: -(mean or 0))
+    assert not found.is_bounded
+
+
+def test_players_are_ranked() -> None:
+    play(400)
+    assert told(leaderboard(echo(), by="player")) == counted("player", definition_of(echo()))
+
+
+@pytest.mark.parametrize("by", ["model", "player"])
+def test_by_another_definition_episodes_are_read(by: By) -> None:
+    play(400)
+    definition = Definition("max", 0.7)
+    found = told(leaderboard(echo(), by=by, definition=definition))
+    assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
+
+
+def test_a_split_counts_the_tasks_that_stand_in_it() -> None:
+    play(300)
+    split = Split.objects.get(environment=echo())
+    tasks = list(Task.objects.filter(environment=echo())[:4])
+    for place, task in enumerate([*tasks, tasks[0]]):
+        SplitEntry.objects.create(split=split, position=place, task=task, is_hidden=task == tasks[3])
+    found = leaderboard(echo(), split)
+    expected = counted("model", definition_of(echo()), task__in=tasks[:3])
+    assert {key: row for key, row in told(found).items() if key != "human"} == expected
+    assert found.tasks == 3
+    assert [row.coverage for row in found.rows] == [row.tasks / 3 for row in found.rows]
+
+
+def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
+    play(100)
+    for number in range(100):
+        Task.objects.create(environment=echo(), content_hash=str(number), spec="{}")
+    found = leaderboard(echo())
+    assert found.tasks == Task.objects.filter(environment=echo()).count()
+    assert all(row.coverage == row.tasks / found.tasks for row in found.rows)
+
+
+def test_of_a_procedural_environment_nobody_knows_the_coverage() -> None:
+    play(100)
+    Environment.objects.update(is_procedural=True)
+    assert {row.coverage for row in leaderboard(echo()).rows} == {None}
+
+
+def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("episodes.analytics.scope.MOST_ENDINGS", 20)
+    play(100)
+    found = leaderboard(echo(), by="player")
+    assert found.is_bounded and "newest" in found.note
+    assert sum(row.n for row in found.rows) <= 20
+
+
+def test_huge_returns_have_a_mean_but_no_error() -> None:
+    starts = [episode_started(n, spec_json=str(n), run=RunInfo("", None, "m")) for n in (1, 2)]
+    record((*starts, *(episode_ended(n, return_sum=1e300 * (-1) ** n) for n in (1, 2))))
+    (row,) = leaderboard(echo()).rows
+    assert (row.n, row.mean, row.error) == (2, 0.0, None)
+
+
+def test_it_costs_five_queries_at_most(django_assert_max_num_queries: Any) -> None:
+    play(100)
+    environment, split = echo(), Split.objects.get(environment=echo())
+    with django_assert_max_num_queries(5):
+        leaderboard(environment, split, definition=Definition("max"))
+    with django_assert_max_num_queries(3):
+        leaderboard(environment)
+
+
+def test_nothing_played_has_no_rows() -> None:
+    found = leaderboard(Environment.objects.create(name="echo", class_path="x"))
+    assert (found.rows, found.tasks) == ([], 0)
