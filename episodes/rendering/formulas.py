@@ -23,7 +23,7 @@ MOST = 60
 _FORMULA = re.compile(
     r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
     # a dollar is a sum of money where a blank or a word is on its wrong side
-    r"|(?<![\w$\\])\$(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
+    r"|(?<![\w$\\])\$(?!\d[\d.,]*\s[^$\\^_=]*\$)(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
     re.DOTALL,
 )
 _ELEMENTS = frozenset(
