@@ -61,7 +61,7 @@ class Test:
 class Condition:
     name: str
     """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
-    that people made; `running` of that ending."""
+    that people made; `key` of the API's; `running` of that ending."""
     tests: Sequence[Test]
     """All have to hold."""
     of_index: Q = ALL
@@ -116,6 +116,8 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
         found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
     if asked.text is not None:
         found.append(Condition("text", [Test("id", "in", matching(asked.text))]))
+    if asked.key is not None:
+        found.append(Condition("key", [Test("key_label", "exact", asked.key)]))
     if asked.error is not None:
         found.append(_error(has_one=asked.error))
     return found
