@@ -1,4 +1,4 @@
-"""The replay in a browser: keys, following a live episode, search, windows of steps, hostile texts, light and dark."""
+"""The replay in a browser: keys, following, search, windows of steps, hostile texts, dark; and the comparison."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from playwright.sync_api import ConsoleMessage, Locator, Page, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.server import LiveServer
 
@@ -184,3 +185,34 @@ def brightness(element: Locator, name: str = "background-color") -> float:
     """Mean of red, green and blue as they are drawn, 0 to 255."""
     colour = element.evaluate("(element, name) => getComputedStyle(element).getPropertyValue(name)", name)
     return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3]) / 3
+
+
+def test_it_can_be_read_by_those_who_do_not_see_it(browser: Browser, live: LiveServer, played: str) -> None:
+    context = browser.new_context(base_url=live.url, bypass_csp=True)  # axe is put into the page as a script
+    page = context.new_page()
+    page.goto(played)
+    expect(page.locator(".rail-row").first).to_be_visible()
+    found = Axe().run(page).response["violations"]
+    context.close()
+    assert not [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+
+
+# --- two episodes beside each other ----------------------------------------------------------------------------------
+
+
+def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live: LiveServer) -> None:
+    addresses = []
+    for said in (["one", "two", "three"], ["one", "deux"]):
+        with playing(live) as agent:
+            for text in said:
+                agent.call("echo", text)
+        addresses.append(latest(live).strip("/").rpartition("/")[2])
+    page.goto(f"/compare/?episodes={','.join(addresses)}")
+    expect(page.locator(".compare-row")).to_have_count(3)
+    page.keyboard.press("n")
+    expect(page.locator(".compare-row.current")).to_have_attribute("data-verdict", "call")
+    page.keyboard.press("j")
+    expect(page.locator(".compare-row.current")).to_have_attribute("data-verdict", "left")
+    page.keyboard.press("v")
+    expect(page.locator(".compare-row.current")).to_have_id("row-1")
+    expect(page.locator("#divergence")).to_be_in_viewport()
