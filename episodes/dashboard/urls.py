@@ -6,6 +6,7 @@ from django.urls import path
 
 from episodes.dashboard import raw, replay
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
+from episodes.dashboard.compare import compare
 from episodes.dashboard.events import events
 from episodes.dashboard.overview import overview
 
@@ -26,5 +27,6 @@ urlpatterns = [
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<int:pk>/delete/", delete_view, name="delete_view"),
     path("episodes/<int:pk>/preview/", episode_preview, name="episode_preview"),
+    path("compare/", compare, name="compare"),
     path("events/", events, name="events"),
 ]
