@@ -3,7 +3,7 @@
 An episode that is there already (the same session and beginning) is skipped, so an import that was cut short is
 repeated; one whose id another has gets a new id, beyond all ids of the database and the files. Episodes come in
 batches, each of them one short transaction; endings are numbered in the order of the file. Statistics of tasks are due
-with the first batch, and counted at the end.
+with the first batch, and counted at the end; what follows endings then follows these.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from django.db.models import Max
 from environments.models import Environment
 from environments.transfer.lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
+from episodes.follower.catch_up import catch_up
 from episodes.known import Known
 from episodes.models import Episode
 from episodes.recount import rebuild
@@ -111,6 +112,7 @@ class Import:
             self._write(batch)
         for environment in Environment.objects.filter(pk__in=self._environments):
             rebuild(environment)
+        catch_up()
         return self.report
 
     # --- reading ------------------------------------------------------------------------------------------------------

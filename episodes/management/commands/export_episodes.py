@@ -6,19 +6,18 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import parse_qsl
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments.errors import OrsError
 from episodes.filters import PARAMETERS, EpisodeFilter
-from episodes.models import Episode
+from episodes.named import Named
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported
-from episodes.transfer.thresholds import at_least, successes
+from episodes.transfer.thresholds import narrowed
 
 HELP = """
 Export episodes: jsonl (all that was recorded; import_episodes takes it back), csv (a row an episode), parquet (a row a
@@ -32,7 +31,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--format", choices=FORMATS, help="by default, the ending of the output's name, or jsonl")
         parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- is the standard output, the default")
-        parser.add_argument("--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"')
+        parser.add_argument(
+            "--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"'
+        )
         parser.add_argument("--min-return", type=float, metavar="NUMBER", help="only those with this return or more")
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
         parser.add_argument("--margin", type=float, default=0.0, help="of pairs: how much better the best has to be")
@@ -43,10 +44,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
             asked = EpisodeFilter.parse(_query(options))
-            episodes = _narrowed(asked, options["min_return"], success_only=options["success_only"])
+            least, only_successes = options["min_return"], options["success_only"]
+            episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
-                raise CommandError("No episode matches, so there is nothing to export; loosen the filter.")
+                unknown = Named.of(asked).unknown
+                raise CommandError(unknown or "No episode matches, so there is nothing to export; loosen the filter.")
             with _progress(total) as progress:
                 definition, margin = asked.definition, options["margin"]
                 _write(exported(episodes, format, definition=definition, margin=margin, progress=progress), output)
@@ -62,16 +65,9 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
     return {**dict(query), **{name: value for name, value in given.items() if value is not None}}
 
 
-def _narrowed(asked: EpisodeFilter, min_return: float | None, *, success_only: bool) -> QuerySet[Episode]:
-    episodes = asked.episodes()
-    if min_return is not None:
-        episodes = at_least(episodes, min_return, asked.definition)
-    return successes(episodes, asked.definition) if success_only else episodes
-
-
 def _format_of(output: str) -> Format:
     """By the ending of the file's name. Raises: CommandError."""
-    by_length = sorted(get_args(Format), key=lambda format: -len(ENDINGS[format]))  # pairs.jsonl before jsonl
+    by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))  # pairs.jsonl before jsonl
     if found := next((format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None):
         return found
     if output == "-":

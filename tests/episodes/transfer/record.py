@@ -57,7 +57,9 @@ def make_rich_episodes() -> None:
     }
     split = make_split(task)
     rich = make_episode(id=7, task=task, split=split, **facts, **texts, **blobs, **counts, **returns, **times)
-    make_step(rich, HOSTILE, reward=-0.1, duration_ms=1 / 3, waited_ms=0.7, input_blob=make_blob(f'"{"y" * 9000}"'))
+    make_step(
+        rich, HOSTILE[:2000], reward=-0.1, duration_ms=1 / 3, waited_ms=0.7, input_blob=make_blob(f'"{"y" * 9000}"')
+    )
     Step.objects.update(input="")
     make_step(rich, status="failed", output="", error=HOSTILE, reason="raised", input="not JSON")
     make_step(rich, status="refused", output="", error="no such tool", reason="not_found", tool="nø")
