@@ -8,6 +8,7 @@ from episodes.dashboard import raw, replay
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
 from episodes.dashboard.events import events
+from episodes.dashboard.export import episode_export
 from episodes.dashboard.overview import overview
 
 urlpatterns = [
@@ -24,6 +25,7 @@ urlpatterns = [
     path("episodes/<int:pk>/steps/<int:index>/images/<int:number>", raw.image, name="episode_image"),
     path("episodes/<int:pk>/<str:name>.json", raw.text, name="episode_text"),
     path("episodes/", episodes, name="episodes"),
+    path("episodes/export", episode_export, name="episode_export"),
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<int:pk>/delete/", delete_view, name="delete_view"),
     path("episodes/<int:pk>/preview/", episode_preview, name="episode_preview"),
