@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Q, Sum
 
 from episodes.derived import Activity
 from episodes.statistics import FAILURES
 
 CAUSES = ("finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe")
 """In the order in which pages show them; probes are their own."""
+WORTH_A_LOOK = 10
+"""Episodes within a span."""
 _COLUMNS = ("episodes", "attempts", "successes", "steps", *CAUSES[:-1], "probes")
 
 
@@ -106,15 +108,14 @@ def lately(span: Span, now: float) -> Lately:
     return Lately(span, buckets, [(cause, count) for cause, count in counts if count])
 
 
-def fitting_span() -> Span:
-    """The shortest in which something ended; the day's where nothing ever did. One query."""
-    periods = Activity.objects.values("period").annotate(last=Max("start"))
-    last = {row["period"]: row["last"] for row in periods}
-    now = datetime.now(UTC).timestamp()
+def fitting_span(now: float) -> Span:
+    """The shortest in which enough ended to be worth a look; else the day. One query."""
+    asked = Q()
     for span in SPANS:
-        if last.get(span.period, 0) > now - span.period * span.buckets:
-            return span
-    return SPANS[1]
+        asked |= Q(period=span.period, start__gt=now - span.period * span.buckets)
+    ended = dict(Activity.objects.filter(asked).values_list("period").annotate(Sum("episodes")))
+    fitting = [span for span in SPANS if ended.get(span.period, 0) >= WORTH_A_LOOK]
+    return next(iter(fitting), SPANS[1])
 
 
 def _bucket(start: int, period: int, sums: dict[str, int]) -> Bucket:

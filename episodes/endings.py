@@ -5,11 +5,12 @@ No model instance and no time of Python's is made: a thousand of them cost some 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, Case, CharField, F, FloatField, Func, Max, QuerySet, Value, When
+from django.db.models import Case, CharField, F, FloatField, Func, Max, QuerySet, Value, When
 from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.models import Episode, Progress
@@ -18,7 +19,8 @@ from episodes.statistics import FAILURES
 LARGEST_RETURN = 1e290
 """Of either sign; returns beyond count as this, so that no sum of them overflows."""
 
-_NO_ATTEMPTS = frozenset({*FAILURES, "probe"})
+NO_ATTEMPTS = frozenset({*FAILURES, "probe"})
+"""Kinds of endings that say nothing of the task."""
 
 
 class Ending(NamedTuple):
@@ -46,7 +48,7 @@ class Ending(NamedTuple):
 
     @property
     def is_attempt(self) -> bool:
-        return self.kind not in _NO_ATTEMPTS
+        return self.kind not in NO_ATTEMPTS
 
 
 class Epoch(Func):
@@ -75,23 +77,18 @@ _COLUMNS: tuple[Any, ...] = (
 def endings_of(episodes: QuerySet[Episode], most: int | None = None) -> list[Ending]:
     """Of those that have ended, the first `most` in order of their endings. One query."""
     rows = episodes.filter(status="ended").order_by("end_number").values_list(*_COLUMNS)
-    return [Ending._make(row) for row in rows[:most]]
+    return [Ending._make(row) for row in rows_of(rows[:most])]
 
 
-def endings_within(parts: Sequence[QuerySet[Episode]]) -> list[list[Ending]]:
-    """Of each part, like `endings_of`; one query for all of them."""
-    if not parts:
+def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
+    """Of a query of values, as the driver gives them: a third of the time that Django takes."""
+    try:
+        sql, values = rows.query.sql_with_params()
+    except EmptyResultSet:
         return []
-    found: list[list[Ending]] = [[] for _ in parts]
-    chosen = [part.filter(status="ended").order_by() for part in parts]
-    marked = [
-        part.annotate(place=Value(place, BigIntegerField())).values_list("place", *_COLUMNS)
-        for place, part in enumerate(chosen)
-    ]
-    rows = marked[0].union(*marked[1:], all=True) if len(marked) > 1 else marked[0]
-    for place, *row in rows:
-        found[place].append(Ending._make(row))
-    return [sorted(part) for part in found]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())
 
 
 def last_end() -> int:

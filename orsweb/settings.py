@@ -95,6 +95,9 @@ ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minim
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = (
+    ORSWEB_MAX_BODY_BYTES  # `uploads` refuses more, in words; Django's is a bare 400 at 2.5 MB
+)
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recorder.Recorder"
 

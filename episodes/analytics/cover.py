@@ -5,24 +5,36 @@ Whatever the number of scopes it takes five queries at most, and one more for ea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
 
+from episodes.analytics.definition import Definition
+from episodes.analytics.rows import Axis, read_rows
 from episodes.analytics.scope import MOST_ENDINGS, Scope, floor_of
+from episodes.analytics.tally import Row, Tally
 from episodes.derived import CurveBlock, Progress
-from episodes.endings import Ending, endings_within, last_end
-from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE, BlocksPart, block_columns
+from episodes.endings import Epoch, last_end, rows_of
+from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE, BlocksPart
 from episodes.models import Episode
-from episodes.summary import Summary, read_block
 
-RAW_ENDINGS = 12_000
+RAW_ENDINGS = 10_000
 """Of one scope, up to which its episodes are read one by one."""
 LEAST_BLOCKS = 125
 
+LEAST_RAW = 1280
+"""The same of each of many scopes: ten blocks."""
+
+_TALLY = ("first_end", "last_end", "episodes", "attempts", "causes")
+_ENDS: dict[Axis, tuple[Any, Any]] = {
+    "episode": (Value(0), Value(0)),  # known from its number
+    "time": (Epoch("began"), Epoch("ended")),
+    "step": ("run_step_low", "run_step_high"),
+}
 _HEAD = (
     "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
     " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
@@ -33,17 +45,21 @@ _HEAD = (
 class Block:
     first: int
     """0-based place of its first ending within the scope."""
-    summary: Summary
+    low: float | None
+    """Where it begins on the axis; None: no training step is known of its endings."""
+    high: float | None
+    """Where it ends; by episode the place after its last."""
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """In order: blocks first, then single endings."""
+    """In order: blocks first, then rows of single endings."""
 
     blocks: Sequence[Block]
-    endings: Sequence[Ending]
+    rows: Sequence[Row]
     first: int
-    """Place of the first single ending within the scope."""
+    """Place of the first row within the scope."""
     is_bounded: bool
     """Whether older endings are missing: not looked at, or not yet in any block."""
 
@@ -76,29 +92,36 @@ class _Rest:
 
 
 def cover(
-    scopes: Sequence[Scope], names: Sequence[str], *, least_blocks: int = LEAST_BLOCKS, most_raw: int = RAW_ENDINGS
+    scopes: Sequence[Scope],
+    definition: Definition,
+    axis: Axis = "episode",
+    *,
+    least_blocks: int = LEAST_BLOCKS,
+    most_rows: int | None = None,
 ) -> list[Cover]:
-    """Of each scope, all of it. `names`: sketches that are wanted.
+    """Of each scope, all of it.
 
-    A scope with more than `most_raw` endings comes in blocks, of the highest level that has `least_blocks` of them.
+    A scope with more than `most_rows` endings (None: RAW_ENDINGS, fewer of many scopes) comes in blocks, of the highest
+    level that has `least_blocks` of them.
     """
+    most = max(LEAST_RAW, RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
     followed = followed_to()
     heads = heads_of(scopes) if followed else [Head()] * len(scopes)
-    in_blocks = [head.endings > most_raw for head in heads]
+    in_blocks = [head.endings > most for head in heads]
     wanted = [
         stretches(0, head.blocks, least_blocks) if whole else [] for head, whole in zip(heads, in_blocks, strict=True)
     ]
-    blocks = read_blocks(scopes, wanted, names)
+    blocks = read_blocks(scopes, wanted, definition, axis)
     bound = max(followed, last_end() - MOST_ENDINGS)
     rests = [
         _rest(scope, head.last_end if whole else 0, followed, bound)
         for scope, head, whole in zip(scopes, heads, in_blocks, strict=True)
     ]
-    found = iter(endings_within([part for rest in rests for part in rest.episodes]))
+    found = iter(read_rows([part for rest in rests for part in rest.episodes], definition, axis))
     return [
         Cover(
             blocks=blocks[place],
-            endings=[ending for _ in rest.episodes for ending in next(found)],
+            rows=[row for _ in rest.episodes for row in next(found)],
             first=heads[place].endings if in_blocks[place] else 0,
             is_bounded=rest.is_bounded,
         )
@@ -148,22 +171,27 @@ def stretches(first: int, beyond: int, least_blocks: int = LEAST_BLOCKS) -> list
 
 
 def read_blocks(
-    scopes: Sequence[Scope], wanted: Sequence[Sequence[Stretch]], names: Sequence[str]
+    scopes: Sequence[Scope], wanted: Sequence[Sequence[Stretch]], definition: Definition, axis: Axis
 ) -> list[list[Block]]:
-    """Of each scope its stretches. One query, or none."""
+    """Of each scope its stretches, in order. One query, or none."""
     chosen = Q(pk__in=())
     for scope, parts in zip(scopes, wanted, strict=True):
         for level, first, beyond in parts:
             chosen |= Q(scope=scope.kind, scope_id=scope.id, level=level, number__gte=first, number__lt=beyond)
     found: dict[tuple[str, int], list[Block]] = {(scope.kind, scope.id): [] for scope in scopes}
-    if any(wanted):
-        rows = CurveBlock.objects.filter(chosen).values_list(
-            "scope", "scope_id", "level", "number", *block_columns(names)
-        )
-        for kind, key, level, number, *row in rows:
-            first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
-            found[kind, key].append(Block(first, read_block(row, names)))
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *_TALLY, definition.column, "length")
+    for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)):
+        found[kind, key].append(_block(row, axis))
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
+
+
+def _block(row: Sequence[Any], axis: Axis) -> Block:
+    level, number, low, high, first_end, last_end, episodes, attempts, causes, returns, lengths = row
+    first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+    if axis == "episode":
+        low, high = first, first + episodes
+    texts = json.loads(causes), json.loads(returns), json.loads(lengths)
+    return Block(first, low, high, Tally(first_end, last_end, episodes, attempts, *texts))
 
 
 def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:

@@ -1,6 +1,6 @@
 """Curves: return, success and length over episodes, time or training steps, as at most 500 points.
 
-A scope of up to some 12,000 endings is read one by one; of a larger one blocks are put together, so a curve over a
+A scope of up to 10,000 endings is read one by one; of a larger one blocks are put together, so a curve over a
 million episodes costs what one over 60,000 does. Read by pages and the API.
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from episodes.analytics.cover import Block, Cover, cover
+from episodes.analytics.cover import Cover, cover
 from episodes.analytics.definition import Definition
 from episodes.analytics.figures import Figures, figures_of
+from episodes.analytics.rows import Axis
 from episodes.analytics.scope import MOST_ENDINGS, Scope
-from episodes.analytics.zoom import Axis, Range, zoomed
-from episodes.endings import Ending
-from episodes.statistics import FAILURES
-from episodes.summary import Summary, summary_of, together
+from episodes.analytics.tally import Row, Tally, tally_of, together
+from episodes.analytics.zoom import Range, zoomed
+from episodes.endings import NO_ATTEMPTS
 
 MOST_POINTS = 500
 MOST_SCOPES = 40
@@ -27,7 +27,6 @@ MOST_SCOPES = 40
 EPISODES_A_POINT = 8
 """Where there are enough of them for FEW_POINTS, so that a point's band and rate say something."""
 FEW_POINTS = 24
-NO_ATTEMPTS = (*FAILURES, "probe")
 _FIGURES = tuple(field.name for field in fields(Figures))
 
 
@@ -63,15 +62,6 @@ class Curve:
     """What a page says beside it; empty: nothing."""
 
 
-class _Unit(NamedTuple):
-    """What is put into one point or another: a block, or endings that stand alone."""
-
-    low: float
-    high: float
-    block: Summary | None = None
-    ending: Ending | None = None
-
-
 def curve(
     scope: Scope,
     definition: Definition,
@@ -83,7 +73,7 @@ def curve(
     """`shown`: of the axis, so that a zoom is as fine as can be; by time in seconds since the epoch."""
     if shown is None:
         return curves([scope], definition, axis, points=points)[0]
-    found = zoomed(scope, [definition.column, "length"], axis, shown)
+    found = zoomed(scope, definition, axis, shown)
     return _curve(scope, definition, axis, _Asked(points, shown), found)
 
 
@@ -91,9 +81,13 @@ def curves(
     scopes: Sequence[Scope], definition: Definition, axis: Axis = "episode", *, points: int = MOST_POINTS
 ) -> list[Curve]:
     """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one."""
-    found = cover(scopes[:MOST_SCOPES], [definition.column, "length"])
-    asked = _Asked(points, Range())
-    return [_curve(scope, definition, axis, asked, one) for scope, one in zip(scopes, found, strict=False)]
+    found = cover(scopes[:MOST_SCOPES], definition, axis)
+    return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
+
+
+def drawn(scope: Scope, found: Cover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
+    """Of what was read of the scope for the definition's return and the axis; the threshold may be another."""
+    return _curve(scope, definition, axis, _Asked(points, Range()), found)
 
 
 class _Asked(NamedTuple):
@@ -101,17 +95,24 @@ class _Asked(NamedTuple):
     shown: Range
 
 
+class _Group(NamedTuple):
+    """What becomes a point."""
+
+    low: float
+    high: float
+    tally: Tally
+
+
 def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: Cover) -> Curve:
-    units = [unit for unit in _units(found, axis) if asked.shown.holds(unit.low, unit.high)]
-    groups = [_summary(group, definition) for group in _groups(units, axis, asked.points)]
-    summaries = [summary for _, _, summary in groups]
-    total = together(summaries) if summaries else None
+    units = _units(found, axis, asked.shown)
+    groups = [_group(part, axis) for part in _parts(units, axis, asked.points)]
+    total = together([group.tally for group in groups]) if groups else None
     causes = Counter(total.causes if total else {})
     return Curve(
         scope=scope,
         definition=definition,
         axis=axis,
-        points=[_point(*group, definition) for group in groups],
+        points=[_point(group, definition) for group in groups],
         total=figures_of(total, definition) if total else None,
         excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
         is_bounded=found.is_bounded,
@@ -119,67 +120,77 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
     )
 
 
-def _units(found: Cover, axis: Axis) -> list[_Unit]:
-    """In order of the axis. By step without those that belong to none."""
+class _Units(NamedTuple):
+    """What is shared out to points, with where each begins and ends."""
+
+    blocks: list[tuple[float, float, Tally]]
+    rows: list[tuple[float, Row]]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of one unit or more."""
+        begins = [low for low, _, _ in self.blocks] + [place for place, _ in self.rows]
+        return min(begins), max([high for _, high, _ in self.blocks] + [place for place, _ in self.rows])
+
+
+def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
+    """Those within `shown`; by step without those that belong to none."""
+    blocks = [(one.low, one.high, one.tally) for one in found.blocks if one.low is not None and one.high is not None]
+    rows: list[tuple[float, Row]]
     if axis == "episode":
-        blocks = [_Unit(one.first, one.first + one.summary.episodes, block=one.summary) for one in found.blocks]
-        return blocks + [
-            _Unit(place, place + 1, ending=ending) for place, ending in enumerate(found.endings, found.first)
-        ]
-    if axis == "time":
-        units = [_Unit(one.summary.began, one.summary.ended, block=one.summary) for one in found.blocks]
-        units += [_Unit(ending.ended, ending.ended, ending=ending) for ending in found.endings]
+        rows = list(enumerate(found.rows, found.first))
     else:
-        units = [_by_step(one) for one in found.blocks if one.summary.run_step_low is not None]
-        units += [
-            _Unit(ending.run_step, ending.run_step, ending=ending)
-            for ending in found.endings
-            if ending.run_step is not None
-        ]
-    return sorted(units, key=lambda unit: unit.low + unit.high)
+        rows = [(row[4], row) for row in found.rows if row[4] is not None]
+    if shown != Range():
+        blocks = [block for block in blocks if shown.holds(block[0], block[1])]
+        rows = [row for row in rows if shown.holds(row[0], row[0])]
+    return _Units(blocks, rows)
 
 
-def _by_step(block: Block) -> _Unit:
-    return _Unit(block.summary.run_step_low or 0, block.summary.run_step_high or 0, block=block.summary)
+_Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
 
 
-def _groups(units: Sequence[_Unit], axis: Axis, points: int) -> list[list[_Unit]]:
-    """Of neighbours; `points` at most, each of one or more."""
-    if not units:
+def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
+    """Neighbours together, in order: `points` parts at most, none of them empty."""
+    if not (units.blocks or units.rows):
         return []
-    places = [(unit.low + unit.high) / 2 for unit in units]
-    begin, end = min(unit.low for unit in units), max(unit.high for unit in units)
-    episodes = sum(unit.block.episodes if unit.block else 1 for unit in units)
+    begin, end = units.ends
     if axis == "step":
         points = min(points, int(end - begin) + 1)
-    elif episodes == len(units):
-        points = min(points, max(FEW_POINTS, episodes // EPISODES_A_POINT))
-    width = (end - begin + (axis == "step")) / max(1, points) or 1.0
+    elif not units.blocks:
+        points = min(points, max(FEW_POINTS, len(units.rows) // EPISODES_A_POINT))
+    span = end - begin if axis == "time" else end - begin + 1
+    width = span / points or 1.0
     if axis != "time":
         width = math.ceil(width)
-    found: dict[int, list[_Unit]] = {}
-    for unit, place in zip(units, places, strict=True):
-        found.setdefault(min(points - 1, int((place - begin) / width)), []).append(unit)
-    return list(found.values())
+    found: dict[int, _Part] = {}
+    for block in units.blocks:
+        found.setdefault(min(points - 1, int(((block[0] + block[1]) / 2 - begin) / width)), ([], []))[0].append(block)
+    for row in units.rows:
+        found.setdefault(min(points - 1, int((row[0] - begin) / width)), ([], []))[1].append(row)
+    return [found[place] for place in sorted(found)]
 
 
-def _summary(units: Sequence[_Unit], definition: Definition) -> tuple[float, float, Summary]:
-    """With where it begins and ends."""
-    parts = [unit.block for unit in units if unit.block]
-    if endings := [unit.ending for unit in units if unit.ending]:
-        parts.append(summary_of(endings, (definition.column, "length")))
-    return min(unit.low for unit in units), max(unit.high for unit in units), together(parts)
+def _group(part: _Part, axis: Axis) -> _Group:
+    blocks, rows = part
+    tallies = [tally for _, _, tally in blocks]
+    if rows:
+        tallies.append(tally_of([row for _, row in rows]))
+    reach = 1 if axis == "episode" else 0  # of a single ending
+    low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
+    high = max([high for _, high, _ in blocks] + [place + reach for place, _ in rows])
+    return _Group(low, high, together(tallies))
 
 
-def _point(low: float, high: float, summary: Summary, definition: Definition) -> CurvePoint:
-    figures = figures_of(summary, definition)
+def _point(group: _Group, definition: Definition) -> CurvePoint:
+    figures, tally = figures_of(group.tally, definition), group.tally
     return CurvePoint(
         **{name: getattr(figures, name) for name in _FIGURES},
-        x=low,
-        x_to=high,
-        first_end=summary.first_end,
-        last_end=summary.last_end,
-        causes=summary.causes,
+        x=group.low,
+        x_to=group.high,
+        first_end=tally.first_end,
+        last_end=tally.last_end,
+        causes=tally.causes,
     )
 
 

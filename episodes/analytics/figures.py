@@ -1,4 +1,4 @@
-"""Figures: the numbers of a summary of endings under a definition, each with what it rests on."""
+"""Figures: the numbers of a tally of endings under a definition, each with what it rests on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from environments.buckets import interval
 from episodes.analytics.definition import Definition
+from episodes.analytics.tally import Tally
 from episodes.sketches import above, count_of, error_of, mean_of, quantile
-from episodes.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +38,21 @@ class Figures:
     length_p90: float | None
 
 
-def figures_of(summary: Summary, definition: Definition) -> Figures:
-    """`summary` has the sketches of the definition's return and of the length."""
-    returns, lengths = summary.sketches[definition.column], summary.sketches["length"]
+def figures_of(tally: Tally, definition: Definition) -> Figures:
+    """`tally` is of the definition's return."""
+    returns, lengths = tally.returns, tally.lengths
     successes = above(returns, definition.threshold)
-    low, high = interval(successes, summary.attempts)
+    low, high = interval(successes, tally.attempts)
     return Figures(
-        episodes=summary.episodes,
-        n=summary.attempts,
+        episodes=tally.episodes,
+        n=tally.attempts,
         scored=count_of(returns),
         mean=mean_of(returns),
         error=error_of(returns),
         p10=quantile(returns, 0.1),
         p90=quantile(returns, 0.9),
         successes=successes,
-        success=successes / summary.attempts if summary.attempts else None,
+        success=successes / tally.attempts if tally.attempts else None,
         success_low=low,
         success_high=high,
         length_mean=mean_of(lengths),

@@ -51,7 +51,7 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
 
 
 def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
-    """Of any condition, among the newest MOST_ENDINGS of `within`, which an index gives by id; None: of all episodes."""
+    """Of any condition, among the newest MOST_ENDINGS of `within` (None: of all), which an index gives by id."""
     return Scope("filter", 0, label, episodes, within)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from episodes.analytics.cover import (
     RAW_ENDINGS,
@@ -17,13 +16,13 @@ from episodes.analytics.cover import (
     read_blocks,
     stretches,
 )
+from episodes.analytics.definition import Definition
+from episodes.analytics.rows import Axis, read_rows
 from episodes.analytics.scope import Scope
 from episodes.derived import CurveBlock
-from episodes.endings import Epoch, endings_of
+from episodes.endings import Epoch
 from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 from episodes.models import Episode
-
-Axis = Literal["episode", "time", "step"]
 
 
 class Range(NamedTuple):
@@ -37,18 +36,20 @@ class Range(NamedTuple):
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 
-def zoomed(scope: Scope, names: Sequence[str], axis: Axis, shown: Range) -> Cover:
+def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Cover:
     """What holds `shown`, and on both sides not much more. Six queries at most."""
     head = heads_of([scope])[0] if followed_to() else Head()
     if head.endings <= RAW_ENDINGS:
-        return cover([scope], names)[0]
+        return cover([scope], definition, axis)[0]
     first, beyond = _of_places(head, shown) if axis == "episode" else _of_values(scope, head, axis, shown)
     if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
-        return _raw(scope, first, beyond if beyond < head.blocks else None)
-    blocks = read_blocks([scope], [stretches(first, beyond)], names)[0]
+        episodes = _between(scope, first, beyond if beyond < head.blocks else None)
+        rows = read_rows([episodes], definition, axis, 2 * RAW_ENDINGS)[0]
+        return Cover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == 2 * RAW_ENDINGS)
+    blocks = read_blocks([scope], [stretches(first, beyond)], definition, axis)[0]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
-    endings = endings_of(tail, RAW_ENDINGS)
-    return Cover(blocks, endings, head.endings, is_bounded=len(endings) == RAW_ENDINGS)
+    rows = read_rows([tail], definition, axis, RAW_ENDINGS)[0]
+    return Cover(blocks, rows, head.endings, is_bounded=len(rows) == RAW_ENDINGS)
 
 
 def _of_places(head: Head, shown: Range) -> tuple[int, int]:
@@ -76,12 +77,9 @@ def _of_values(scope: Scope, head: Head, axis: Axis, shown: Range) -> tuple[int,
     return min((first for first, _ in held), default=last), last
 
 
-def _raw(scope: Scope, first: int, beyond: int | None) -> Cover:
-    """Single endings from block `first` of level 0 on, up to `beyond`; None: all that follow."""
+def _between(scope: Scope, first: int, beyond: int | None) -> QuerySet[Episode]:
+    """The episodes from block `first` of level 0 on, up to `beyond`; None: all that follow."""
     blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0)
     ends = dict(blocks.filter(number__in=(first - 1, (beyond or 0) - 1)).values_list("number", "last_end"))
     episodes = scope.episodes.filter(end_number__gt=ends.get(first - 1, 0))
-    if beyond is not None:
-        episodes = episodes.filter(end_number__lte=ends.get(beyond - 1, 0))
-    endings = endings_of(episodes, 2 * RAW_ENDINGS)
-    return Cover([], endings, first * BLOCK_ENDINGS, is_bounded=len(endings) == 2 * RAW_ENDINGS)
+    return episodes if beyond is None else episodes.filter(end_number__lte=ends.get(beyond - 1, 0))

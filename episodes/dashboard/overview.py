@@ -30,7 +30,7 @@ PARTS = ("now", "environments")
 @require_safe
 @never_cache
 def overview(request: HttpRequest) -> HttpResponse:
-    """`?span=` 1h, 24h or 30d; without it, the shortest in which something ended."""
+    """`?span=` 1h, 24h or 30d; without it, the one that shows something."""
     span, part = _span(request.GET.get("span")), request.GET.get("part")
     if span is None:
         return _refused(request, "span", [span.name for span in SPANS])
@@ -45,7 +45,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def _span(name: str | None) -> Span | None:
     """None: there is none of that name."""
-    return fitting_span() if name is None else next((span for span in SPANS if span.name == name), None)
+    return fitting_span(time.time()) if name is None else next((span for span in SPANS if span.name == name), None)
 
 
 def _refused(request: HttpRequest, field: str, legal: Any) -> HttpResponse:
