@@ -10,6 +10,7 @@ from episodes.api.document import DocumentView, reference
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
+from episodes.api.leaderboards import LeaderboardView
 from episodes.api.runs import RunsView, RunView
 from episodes.api.steps import StepsView, StepView
 from episodes.api.tasks import TasksView, TaskView
@@ -19,6 +20,7 @@ urlpatterns = [
     path("schema", DocumentView.as_view(), name="api-schema"),
     path("environments", EnvironmentsView.as_view(), name="api-environments"),
     path("environments/<str:name>", EnvironmentView.as_view(), name="api-environment"),
+    path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
     path("tasks", TasksView.as_view(), name="api-tasks"),
     path("tasks/<int:pk>", TaskView.as_view(), name="api-task"),
     path("runs", RunsView.as_view(), name="api-runs"),

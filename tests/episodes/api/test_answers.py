@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.episodes.api.asking import get
+from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db
 
@@ -55,9 +56,13 @@ def test_a_number_beyond_64_bits_is_no_error(path: str) -> None:
         ("curves?points=501", "points"),
         ("curves?from=nan", "from"),
         ("curves?threshold=high", "threshold"),
+        ("environments/math/leaderboard?by=colour", "by"),
+        ("environments/math/leaderboard?split=dev", "split"),
+        ("environments/math/leaderboard?return=median", "return"),
     ],
 )
 def test_a_parameter_that_is_wrong_is_named_with_its_value_and_what_is_allowed(path: str, field: str) -> None:
+    make_environment("math")
     answer = get(path, 400)
     assert answer["field"] == field
     assert answer["value"] in answer["detail"] and answer["allowed"] in answer["detail"]

@@ -34,8 +34,8 @@ def test_the_document_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["environments", "environments/{name}", "tasks", "tasks/{id}", "runs", "runs/{id}", "episodes",
-             "episodes/{id}", "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves"],
+    "path", ["environments", "environments/{name}", "environments/{name}/leaderboard", "tasks", "tasks/{id}", "runs",
+             "runs/{id}", "episodes", "episodes/{id}", "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves"],
 )  # fmt: skip
 def test_answers_are_as_the_document_says(path: str) -> None:
     task = make_task()

@@ -110,3 +110,10 @@ def test_a_task_has_figures_for_people_alone(person: Client) -> None:
     TaskStatistics.objects.create(task=task, environment=task.environment, by="all", **counted)
     assert get(f"tasks/{task.pk}", client=person)["statistics"]["attempts"] == 3
     assert get(f"tasks/{task.pk}", **LAB)["statistics"] is None
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_leaderboard_is_for_people(person: Client) -> None:
+    make_task()
+    assert "log in" in get("environments/math/leaderboard", 403, **LAB)["detail"]
+    assert get("environments/math/leaderboard", client=person)["rows"] == []
