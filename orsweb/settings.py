@@ -208,6 +208,8 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX_INSERT": "/api",
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SORT_OPERATIONS": False,
+    "SORT_OPERATION_PARAMETERS": False,
     "POSTPROCESSING_HOOKS": ["episodes.api.document.without_marks"],  # and none that would give enums names
 }
 LANGUAGE_CODE = "en-us"
