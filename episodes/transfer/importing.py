@@ -203,9 +203,8 @@ def _highest_id(path: Path) -> int:
         with path.open("rb") as file:
             start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
             if start[:1] not in (b"{", b""):
-                raise Unreadable(
-                    f"{path.name} has no lines of JSON; export_episodes --format jsonl writes what comes back."
-                )
+                wanted = "export_episodes --format jsonl writes what can be imported"
+                raise Unreadable(f"{path.name} does not begin with a line of JSON; {wanted}.")
             file.seek(0)
             for line in Lines(file, MOST_LINE_BYTES):
                 if line and (found := _ID.search(line, 0, _START_BYTES)):
