@@ -28,7 +28,7 @@ class Address:
     text: Pieces
     parameters: Sequence[Named]
     media: str
-    """Type of its answer."""
+    """Types of its answer."""
     members: Sequence[Named]
     """Of the answer, those within others after them."""
 
@@ -59,14 +59,15 @@ def reference_of(document: Mapping[str, Any]) -> list[Subject]:
 
 
 def _address(path: str, told: Mapping[str, Any], shapes: Mapping[str, Any]) -> Address:
-    [(media, content)] = told["responses"]["200"]["content"].items()
+    contents = told["responses"]["200"]["content"]
     parameters = [
         Named(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
         for one in told.get("parameters", ())
         if one["in"] != "path"
     ]
-    members = list(_members(content["schema"], shapes))
-    return Address(told["operationId"], path, _pieces(told.get("description", "")), parameters, media, members)
+    members = [one for content in contents.values() for one in _members(content["schema"], shapes)]
+    text = _pieces(told.get("description", ""))
+    return Address(told["operationId"], path, text, parameters, ", ".join(contents), members)
 
 
 def _pieces(text: str) -> Pieces:

@@ -10,6 +10,7 @@ from episodes.api.document import DocumentView, reference
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
+from episodes.api.export import ExportView
 from episodes.api.leaderboards import LeaderboardView
 from episodes.api.runs import RunsView, RunView
 from episodes.api.steps import StepsView, StepView
@@ -19,6 +20,7 @@ urlpatterns = [
     path("", reference, name="api"),
     path("schema", DocumentView.as_view(), name="api-schema"),
     path("episodes", EpisodesView.as_view(), name="api-episodes"),
+    path("episodes/export", ExportView.as_view(), name="api-export"),
     path("episodes/<int:pk>", EpisodeView.as_view(), name="api-episode"),
     path("episodes/<int:pk>/steps", StepsView.as_view(), name="api-steps"),
     path("episodes/<int:pk>/steps/<int:index>", StepView.as_view(), name="api-step"),

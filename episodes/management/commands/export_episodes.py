@@ -32,7 +32,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--format", choices=FORMATS, help="by default, the ending of the output's name, or jsonl")
         parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- is the standard output, the default")
-        parser.add_argument("--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"')
+        parser.add_argument(
+            "--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"'
+        )
         parser.add_argument("--min-return", type=float, metavar="NUMBER", help="only those with this return or more")
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
         parser.add_argument("--margin", type=float, default=0.0, help="of pairs: how much better the best has to be")
