@@ -7,12 +7,18 @@ from django.urls import path
 from episodes.dashboard import raw, replay
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
+from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
 from episodes.dashboard.overview import overview
+from episodes.dashboard.task import group, task
 
 urlpatterns = [
     path("", overview, name="overview"),
+    path("environments/", environments, name="environments"),
+    path("environments/<str:name>/", environment, name="environment"),
+    path("tasks/<int:pk>/", task, name="task"),
+    path("tasks/<int:pk>/group/", group, name="group"),
     path("episodes/<int:pk>/", replay.replay, name="episode"),
     path("episodes/<int:pk>/headline/", replay.headline, name="episode_headline"),
     path("episodes/<int:pk>/prompt/", replay.prompt, name="episode_prompt"),
