@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import cast
@@ -19,7 +19,9 @@ from django.db.models import Max
 
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from environments.workers import Workers
+from episodes.follower.thread import Follower
 from episodes.interrupted import close_interrupted
+from episodes.live import Live
 from episodes.models import Episode, Step
 from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.upkeep import Upkeep
@@ -27,6 +29,8 @@ from episodes.values import storable_id
 from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
 
 READERS = 2
+FOLLOWER_SECONDS = 1.0
+"""At a stop; it goes on from where it was at the next start."""
 
 log = structlog.get_logger(__name__)
 
@@ -37,14 +41,18 @@ class Recorder:
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = Writer(self._queue, self._settle)
+        self._live = Live()
+        self._follower = Follower()
 
     async def start(self) -> None:
         """Raises: django.db.Error when the database is away or not migrated."""
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+        self._live.start()
         self._writer.start()
         self._upkeep = Upkeep(self._readers)
+        self._follower.start()
 
     async def recover(self) -> int:
         """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
@@ -56,6 +64,8 @@ class Recorder:
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
+        self._live.stop()
+        await asyncio.to_thread(self._follower.stop, FOLLOWER_SECONDS)
         self._readers.close()
         return self._not_written()
 
@@ -88,11 +98,13 @@ class Recorder:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _settle(self, callbacks: list[Callable[[], None]]) -> None:
-        """In the writer's thread: wake the loop once for the whole batch."""
-        if callbacks:
+    def _settle(self, calls: Sequence[Call]) -> None:
+        """In the writer's thread: wake the follower, the loop once for the whole batch, and tell those who look on."""
+        self._follower.wake()
+        if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
                 self._loop.call_soon_threadsafe(_tell, callbacks)
+        self._live.tell(rows for rows, _ in calls)
 
     def _not_written(self) -> int:
         """Rows that the writer left when it was given up."""

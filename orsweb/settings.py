@@ -161,7 +161,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "servestatic.runserver_nostatic",
     "django.contrib.staticfiles",
+    "django_htmx",  # its assets, and request.htmx
     "rest_framework",
+    "drf_spectacular",
     "django_eventstream",
     "channels",
     "django_svelte_jsoneditor",  # its assets
@@ -170,6 +172,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.middleware.common.CommonMiddleware",  # refuses foreign Hosts, for static files too
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -179,6 +182,7 @@ MIDDLEWARE = [
     "orsweb.access.PagesNeedLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
@@ -196,12 +200,38 @@ TEMPLATES = [
         },
     }
 ]
-REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None, "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "orsweb",
+    "DESCRIPTION": "What was played on this server: environments, tasks, runs, episodes and their steps. Read-only.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX_INSERT": "/api",
+    "POSTPROCESSING_HOOKS": [],  # values stand where they are meant
+}
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
 LOGIN_URL = "admin:login"
+
+CSRF_FAILURE_VIEW = "orsweb.faults.csrf_failure"
+# What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": ["/admin/"],
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:", "blob:"],
+        "connect-src": ["'self'"],
+        "font-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.live.Channels"
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
@@ -237,7 +267,7 @@ UNFOLD = {
     ],
     "SIDEBAR": {
         "navigation": [
-            {"items": [_page("Start", "home", "home") | {"active": lambda request: False}]},
+            {"items": [_page("Overview", "home", "overview") | {"active": lambda request: False}]},
             {
                 "title": "What was played",
                 "items": [

@@ -1,0 +1,126 @@
+// Live: follows the channel that <body data-live="…"> names, with one EventSource a page, closed while it is hidden.
+//
+// `orsweb:open` on document says that the stream is open: what happened since the page was made is told by no event.
+// Each event is told to the page as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" says that
+// events may have been missed. Elements with data-refetch="URL" are fetched again and replaced (the answer is the element
+// anew), at most once a second or every data-refetch-pause="5" seconds; data-refetch-on="started ended" names the types
+// that concern it, else all do.
+const TYPES = ["started", "noted", "steps", "ended"];
+const PAUSE_SECONDS = 1;
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 30_000;
+const WORDS = { live: "live", waiting: "reconnecting", paused: "paused" };
+
+const channel = document.body.dataset.live;
+const sign = document.querySelector("[data-live-state]");
+let source = null;
+let retry = 0;
+let retryMs = FIRST_RETRY_MS;
+let missed = true; // what happened between the page's making and its stream
+
+function show(state) {
+  if (!sign) return;
+  sign.hidden = false;
+  sign.dataset.liveState = state;
+  if (sign.textContent !== WORDS[state]) sign.textContent = WORDS[state];
+}
+
+function tell(type, detail) {
+  document.dispatchEvent(new CustomEvent("orsweb:live", { detail: { ids: [], counts: {}, ...detail, type } }));
+}
+
+// --- the stream ------------------------------------------------------------------------------------------------------
+
+function open() {
+  clearTimeout(retry);
+  if (source || document.hidden) return;
+  source = new EventSource(`/events/?channel=${encodeURIComponent(channel)}`);
+  source.addEventListener("stream-open", opened);
+  source.addEventListener("error", lost);
+  for (const type of TYPES) source.addEventListener(type, (event) => tell(type, JSON.parse(event.data)));
+}
+
+function opened() {
+  retryMs = FIRST_RETRY_MS;
+  show("live");
+  document.dispatchEvent(new CustomEvent("orsweb:open"));
+  if (missed) tell("catch-up", {});
+  missed = false;
+}
+
+function close() {
+  clearTimeout(retry);
+  source?.close();
+  source = null;
+  missed = true;
+}
+
+// The browser's own reconnecting hammers a server that is starting again, and gives up on an answer that is no stream.
+function lost() {
+  close();
+  if (document.hidden) return;
+  show("waiting");
+  retry = setTimeout(open, retryMs * (0.75 + Math.random() / 2));
+  retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
+}
+
+function seen() {
+  if (!document.hidden) return open();
+  close();
+  show("paused");
+}
+
+// --- what is fetched again -------------------------------------------------------------------------------------------
+
+const due = new Map(); // address -> timer
+const fetched = new Map(); // address -> when
+
+const elementOf = (address) => document.querySelector(`[data-refetch="${CSS.escape(address)}"]`);
+
+function refetch(element) {
+  const address = element.dataset.refetch;
+  if (due.has(address)) return;
+  const pauseMs = 1000 * (element.dataset.refetchPause ?? PAUSE_SECONDS);
+  const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + pauseMs - performance.now());
+  due.set(address, setTimeout(() => fetchNow(address), wait));
+}
+
+async function fetchNow(address) {
+  const element = elementOf(address);
+  try {
+    if (element && !isInUse(element)) await replace(element, address);
+  } finally {
+    fetched.set(address, performance.now());
+    due.delete(address);
+  }
+}
+
+// Rows that were not there before get the class `fresh`; what had the focus has it again.
+async function replace(element, address) {
+  const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
+  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  await htmx.ajax("GET", address, { target: element, swap: "outerHTML" });
+  const anew = elementOf(address);
+  if (!anew) return;
+  for (const row of anew.querySelectorAll("[data-id]")) row.classList.toggle("fresh", !known.has(row.dataset.id));
+  if (focused) anew.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}
+
+// Replacing it would take away what somebody is typing into or choosing from.
+function isInUse(element) {
+  return Boolean(element.querySelector("details.menu[open], :is(input, textarea, select):focus"));
+}
+
+document.addEventListener("orsweb:live", ({ detail }) => {
+  for (const element of document.querySelectorAll("[data-refetch]")) {
+    const types = element.dataset.refetchOn;
+    if (!types || detail.type === "catch-up" || types.split(" ").includes(detail.type)) refetch(element);
+  }
+});
+
+if (channel) {
+  document.addEventListener("visibilitychange", seen);
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && open());
+  seen();
+}
