@@ -1,11 +1,11 @@
 """What recording alone costs: CPU per episode of the recorder, without HTTP and without an environment.
 
-    python -m benchmarks.record_cost [--episodes 4000] [--agents 32]
+    python -m benchmarks.record_cost [--episodes 4000] [--agents 32] [--followers 0]
 
 Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for each step's commit, as sessions do. The same
-load on a record that keeps nothing is subtracted. Runs on SQLite in a temporary directory, or on the server that
-DATABASE_URL names, in a database that is made for it and dropped; the CPU of that server's processes is shown when it
-runs on this machine.
+load on a record that keeps nothing is subtracted. Followers are open pages that are told of it. Runs on SQLite in a
+temporary directory, or on the server that DATABASE_URL names, in a database that is made for it and dropped; the CPU of
+that server's processes is shown when it runs on this machine.
 """
 
 from __future__ import annotations
@@ -113,10 +113,25 @@ def backend_seconds() -> float | None:
         return None
 
 
-async def measure(episodes: int, agents: int) -> tuple[Cost, Cost]:
+async def follow() -> None:
+    """As an open page's stream does: take what is told, until cancelled."""
+    from django_eventstream.views import Listener, get_listener_manager
+
+    listener = Listener()
+    listener.channels = {"episodes"}
+    listener.assign_loop()
+    get_listener_manager().add_listener(listener)
+    while True:
+        await listener.aevent.wait()
+        listener.aevent.clear()
+        listener.channel_items = {}
+
+
+async def measure(episodes: int, agents: int, followers: int) -> tuple[Cost, Cost]:
     """Cost of the load alone and with the recorder."""
     from episodes.recorder import Recorder
 
+    following = [asyncio.create_task(follow()) for _ in range(followers)]
     alone = await play(Forgetful(), episodes, agents)
     recorder = Recorder()
     await recorder.start()
@@ -126,6 +141,8 @@ async def measure(episodes: int, agents: int) -> tuple[Cost, Cost]:
     after = await asyncio.to_thread(backend_seconds)
     if before is not None and after is not None:
         recorded.server_seconds = after - before
+    for task in following:
+        task.cancel()
     if await recorder.stop(10.0) or recorder.rejected:
         raise SystemExit("Some rows were not written.")
     return alone, recorded
@@ -144,6 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--episodes", type=int, default=4000)
     parser.add_argument("--agents", type=int, default=32)
+    parser.add_argument("--followers", type=int, default=0, help="open pages that follow what is recorded")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["ORSWEB_DATA_DIR"] = directory
@@ -162,7 +180,7 @@ def main() -> None:
         databases = setup_databases(verbosity=0, interactive=False)
         Split.objects.create(environment=Environment.objects.create(name="echo"), name="train", type="train")
         try:
-            show(connection.vendor, *asyncio.run(measure(options.episodes, options.agents)))
+            show(connection.vendor, *asyncio.run(measure(options.episodes, options.agents, options.followers)))
         finally:
             teardown_databases(databases, verbosity=0)
 

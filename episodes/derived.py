@@ -1,4 +1,5 @@
-"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse, Progress.
+"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse,
+TranscriptText, Progress.
 
 Nothing here is a truth of its own: `follower.py` writes it after the commit, in the order of `Episode.end_number`, and
 can write it all anew.
@@ -108,6 +109,19 @@ class ToolUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} of environment {self.environment_id}"
+
+
+class TranscriptText(models.Model):
+    """An ended episode whose transcript can be searched. Its words stand under this row's id (`search.py`).
+
+    Never changed, and ids are given once: what a new reading of the same episode finds stands under another.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    episode_id = models.BigIntegerField(unique=True)
+
+    def __str__(self) -> str:
+        return f"text of episode {self.episode_id}"
 
 
 class Progress(models.Model):

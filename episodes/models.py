@@ -14,9 +14,20 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
-from episodes.derived import Activity, CurveBlock, Progress, ToolUse
+from episodes.derived import Activity, CurveBlock, Progress, ToolUse, TranscriptText
 
-__all__ = ["Activity", "Blob", "CurveBlock", "Episode", "Progress", "Run", "SavedView", "Step", "ToolUse"]
+__all__ = [
+    "Activity",
+    "Blob",
+    "CurveBlock",
+    "Episode",
+    "Progress",
+    "Run",
+    "SavedView",
+    "Step",
+    "ToolUse",
+    "TranscriptText",
+]
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 """Options of such a foreign key; an index that a query needs is named in Meta."""

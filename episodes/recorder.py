@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import cast
@@ -20,6 +20,7 @@ from django.db.models import Max
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from environments.workers import Workers
 from episodes.interrupted import close_interrupted
+from episodes.live import Live
 from episodes.models import Episode, Step
 from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.upkeep import Upkeep
@@ -37,12 +38,14 @@ class Recorder:
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = Writer(self._queue, self._settle)
+        self._live = Live()
 
     async def start(self) -> None:
         """Raises: django.db.Error when the database is away or not migrated."""
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+        self._live.start()
         self._writer.start()
         self._upkeep = Upkeep(self._readers)
 
@@ -56,6 +59,7 @@ class Recorder:
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
+        self._live.stop()
         self._readers.close()
         return self._not_written()
 
@@ -88,11 +92,12 @@ class Recorder:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _settle(self, callbacks: list[Callable[[], None]]) -> None:
-        """In the writer's thread: wake the loop once for the whole batch."""
-        if callbacks:
+    def _settle(self, calls: Sequence[Call]) -> None:
+        """In the writer's thread: wake the loop once for the whole batch, then tell those who look on."""
+        if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
                 self._loop.call_soon_threadsafe(_tell, callbacks)
+        self._live.tell(rows for rows, _ in calls)
 
     def _not_written(self) -> int:
         """Rows that the writer left when it was given up."""

@@ -59,8 +59,8 @@ def _characters(call: Call | None) -> int:
 class Writer(threading.Thread):
     """Ends when None is taken from the queue, or when it is `given_up` while the database is away."""
 
-    def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[list[Callable[[], None]]], None]) -> None:
-        """`settle` is called after each batch with what its calls want told, in order."""
+    def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]) -> None:
+        """`settle` is called after each batch with its calls, in order."""
         super().__init__(name="recorder", daemon=True)
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
@@ -79,7 +79,7 @@ class Writer(threading.Thread):
             self.in_hand = [call for call in calls if call is not None]
             self._write(self.in_hand)
             if not self.given_up.is_set():
-                self._settle([committed for _, committed in self.in_hand if committed])
+                self._settle(self.in_hand)
                 self.in_hand = ()
         with contextlib.suppress(DatabaseError, InterfaceError):
             connection.close()

@@ -7,7 +7,7 @@ Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, whic
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import Any
 
 from channels.routing import ProtocolTypeRouter, URLRouter
@@ -40,7 +40,19 @@ bounded: Any = BoundedUploads(
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
 protocol = ProtocolHandler()
-served_pages = {str(getattr(route, "pattern", "")).partition("/")[0] for route in urlpatterns} & PAGES | {"static"}
+
+
+def first_segments(routes: Iterable[Any]) -> Iterator[str]:
+    """Of their paths; an include at the root has those of its own routes."""
+    for route in routes:
+        pattern = str(route.pattern)
+        if pattern or not hasattr(route, "url_patterns"):
+            yield pattern.partition("/")[0]
+        else:
+            yield from first_segments(route.url_patterns)
+
+
+served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
 """Names in `reserved.PAGES` that have a page; under the others there is nothing, which the protocol says in JSON."""
 
 

@@ -46,6 +46,7 @@ def configure(options: dict[str, Any]) -> None:
             "root": {"handlers": ["stderr"], "level": options["level"]},
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},
+                "django_eventstream": {"level": "WARNING"},  # a line for every page that is opened
                 "django.server": {"handlers": ["stderr"], "propagate": False},
             },
         }

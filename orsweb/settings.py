@@ -158,6 +158,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "servestatic.runserver_nostatic",
     "django.contrib.staticfiles",
+    "django_htmx",  # its assets, and request.htmx
     "rest_framework",
     "django_eventstream",
     "channels",
@@ -167,6 +168,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.middleware.common.CommonMiddleware",  # refuses foreign Hosts, for static files too
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -176,6 +178,7 @@ MIDDLEWARE = [
     "orsweb.access.PagesNeedLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
@@ -199,6 +202,24 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
 LOGIN_URL = "admin:login"
+
+CSRF_FAILURE_VIEW = "orsweb.faults.csrf_failure"
+# What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": ["/admin/"],
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'"],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:", "blob:"],
+        "connect-src": ["'self'"],
+        "font-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'self'"],
+        "frame-ancestors": ["'none'"],
+    },
+}
+EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.live.Channels"
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
@@ -234,7 +255,7 @@ UNFOLD = {
     ],
     "SIDEBAR": {
         "navigation": [
-            {"items": [_page("Start", "home", "home") | {"active": lambda request: False}]},
+            {"items": [_page("Overview", "home", "overview") | {"active": lambda request: False}]},
             {
                 "title": "What was played",
                 "items": [

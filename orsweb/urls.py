@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
 
 from orsweb import accounts
-from orsweb.views import home
 
 accounts.register(admin.site)
 
 urlpatterns = [
-    path("", home, name="home"),
+    path("", include("episodes.dashboard.urls")),
     path("admin/", admin.site.urls),
 ]
+handler400 = "orsweb.faults.bad_request"
+handler403 = "orsweb.faults.forbidden"
+handler404 = "orsweb.faults.not_found"
+handler500 = "orsweb.faults.server_error"

@@ -18,6 +18,7 @@ from django.utils.safestring import SafeString
 from environments import jobs
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.job import job_url
+from environments.curation.indexes import served_indexes
 from environments.curation.plan import Action, Outcome, Progress, silent
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import OrsError
@@ -102,7 +103,11 @@ def differences(split: Split) -> dict[str, Any]:
     """How the split differs from what its class lists: places whose task was edited or added, and what was removed."""
     other = visible(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
     shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: DIFFERENCES_SHOWN + 1])
-    rows = [(entry, summary(entry.head[:READ_CHARACTERS])) for entry in shown[:DIFFERENCES_SHOWN]]
+    indexes = served_indexes(split, [entry.position for entry in shown[:DIFFERENCES_SHOWN]])
+    rows = [
+        (entry, indexes.get(entry.position), summary(entry.head[:READ_CHARACTERS]))
+        for entry in shown[:DIFFERENCES_SHOWN]
+    ]
     return {"rows": rows, "is_more": len(shown) > DIFFERENCES_SHOWN, "removed": split.removals.count()}
 
 

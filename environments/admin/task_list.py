@@ -16,6 +16,7 @@ from django.db.models.functions import Left
 
 from environments import conf
 from environments.buckets import Bucket, bucket_of
+from environments.curation.indexes import served_indexes
 from environments.curation.selection import Batch, Selection
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics, TaskTag
 from environments.summary import READ_CHARACTERS, summary, summary_field
@@ -43,8 +44,8 @@ class Row:
     bucket: Bucket
     statistics: TaskStatistics | None
     """Over all attempts; None: no attempt."""
-    position: int | None = None
-    """In the split that is listed."""
+    index: int | None = None
+    """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
 
@@ -74,7 +75,7 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> Page:
     is_first = not before and not cursors.get("after")
     is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
     return Page(
-        rows=_rows(batch),
+        rows=_rows(batch, selection.split),
         previous="" if is_first else query(selection, before=batch.first),
         next="" if batch.is_last else query(selection, after=batch.last),
         looked_at=batch.seen,
@@ -87,26 +88,32 @@ def query(selection: Selection, **cursor: str) -> str:
     return urlencode(selection.values() | cursor)
 
 
-def _rows(batch: Batch) -> list[Row]:
-    """Four queries, however many rows."""
+def _rows(batch: Batch, listed: int | None) -> list[Row]:
+    """Four queries, however many rows; of a split some more."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
     tags, places = _tags(batch.ids), _places(batch.ids)
-    positions = batch.positions or (None,) * len(batch.ids)
+    indexes = _indexes(batch, listed)
     rows = [
-        _row(tasks[pk], overall.get(pk), position)
-        for pk, position in zip(batch.ids, positions, strict=True)
-        if pk in tasks
+        _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
     ]
     for row in rows:
         row.tags, row.places = tags[row.task.pk], places[row.task.pk]
     return rows
 
 
-def _row(task: Task, overall: TaskStatistics | None, position: int | None) -> Row:
+def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
+    split = Split.objects.filter(pk=listed or 0).first()
+    if split is None or not batch.positions:
+        return (None,) * len(batch.ids)
+    found = served_indexes(split, batch.positions)
+    return [found.get(position) for position in batch.positions]
+
+
+def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> Row:
     line = summary(task.head, summary_field(task.environment.task_schema))  # type: ignore[attr-defined]  # annotated
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
-    return Row(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, position)
+    return Row(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
 
 
 def _tasks(ids: Iterable[int]) -> Iterable[Task]:

@@ -31,6 +31,8 @@ class Candidates:
     """The field with the task's id."""
     is_rising: bool = False
     """From low keys to high ones; else the other way."""
+    is_all: bool = False
+    """The rows are all tasks there are, or all of an environment, by id: some in sequence are found by their ends."""
 
     def next(self, after: Key | None, count: int, *, backward: bool) -> list[Candidate]:
         """Up to `count` beyond the key, in the direction asked; from the very end without one."""
@@ -42,7 +44,14 @@ class Candidates:
 
     def within(self, tasks: list[int]) -> Candidates:
         """Those of some tasks only."""
-        return replace(self, rows=self.rows.filter(**{f"{self.task}__in": tasks}))
+        return replace(self, rows=self.rows.filter(**{f"{self.task}__in": tasks}), is_all=False)
+
+    def these(self, chunk: list[Candidate]) -> Q:
+        """Condition on Task for what `next` gave; together with the selection's own, it holds for no other."""
+        if self.is_all and chunk:  # four times as fast as 2,000 ids
+            ends = (chunk[0].task, chunk[-1].task)
+            return Q(pk__gte=min(ends), pk__lte=max(ends))
+        return Q(pk__in=[candidate.task for candidate in chunk])
 
     def few(self, most: int) -> list[int] | None:
         """Their tasks, if there are `most` at most."""
@@ -50,11 +59,56 @@ class Candidates:
         return found if len(found) <= most else None
 
 
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Candidates one after the other, which have no task in common. A key begins with the number of the part."""
+
+    parts: tuple[Candidates, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return ("part", *self.parts[0].keys) if self.parts else ("part",)
+
+    def next(self, after: Key | None, count: int, *, backward: bool) -> list[Candidate]:
+        """As of one."""
+        found: list[Candidate] = []
+        for number, start in self._from(after, backward=backward):
+            rows = self.parts[number].next(start, count - len(found), backward=backward)
+            found += [replace(row, key=(number, *row.key)) for row in rows]
+            if len(found) == count:
+                break
+        return found
+
+    def within(self, tasks: list[int]) -> Chain:
+        return Chain(tuple(part.within(tasks) for part in self.parts))
+
+    def these(self, chunk: list[Candidate]) -> Q:
+        return Q(pk__in=[candidate.task for candidate in chunk])
+
+    def few(self, most: int) -> list[int] | None:
+        found: list[int] = []
+        for part in self.parts:
+            more = part.few(most - len(found))
+            if more is None:
+                return None
+            found += more
+        return found
+
+    def _from(self, after: Key | None, *, backward: bool) -> list[tuple[int, Key | None]]:
+        """The parts still to be walked, in this direction, each with where to begin."""
+        numbers = range(len(self.parts))[:: -1 if backward else 1]
+        if after is None:
+            return [(number, None) for number in numbers]
+        first, start = after[0], after[1:]
+        left = [number for number in numbers if (number <= first if backward else number >= first)]
+        return [(number, start if number == first else None) for number in left]
+
+
 def write_cursor(key: Key | None) -> str:
     return "" if key is None else ",".join(map(repr, key))
 
 
-def read_cursor(text: str, candidates: Candidates) -> Key | None:
+def read_cursor(text: str, candidates: Candidates | Chain) -> Key | None:
     """The key; None when it is not one of these candidates'."""
     try:
         key = tuple(json.loads(part) for part in text.split(","))

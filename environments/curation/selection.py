@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 
-from environments import conf
 from environments.buckets import BUCKETS
-from environments.curation.candidates import Candidate, Candidates, Key, read_cursor, write_cursor
+from environments.curation.candidates import Candidate, Candidates, Chain, Key, read_cursor, write_cursor
 from environments.curation.conditions import contains, is_from, is_in_bucket, is_tagged, stands_in
 from environments.curation.places import places
-from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.curation.rates import by_rate
+from environments.models import Environment, SplitEntry, Task, TaskTag
 
-CHUNKS = (200, 800, 2000)
+CHUNKS = (200, 800, 2000, 5000)
 """Candidates asked about together: few at first, for mostly they are found at once."""
 QUICK_SECONDS = 0.01
 """Of a look whose time is limited, only a chunk that took less is followed by a larger one."""
@@ -57,8 +57,7 @@ class Count:
 class Selection:
     """Tasks that satisfy all that is given; with `ids` these alone, in the environment if one is given.
 
-    Newest first; of a split in its order; hopeless and saturated ones by falling success rate,
-    then newest first.
+    Newest first; of a split in its order; of a bucket as `rates.by_rate` has them.
     """
 
     environment: int | None = None
@@ -143,7 +142,7 @@ class Selection:
     def _entries(self, tasks: list[int] | None = None) -> QuerySet[SplitEntry]:
         return places(self.split or 0, self.environment, tasks)
 
-    def _candidates(self) -> Candidates:
+    def _candidates(self) -> Candidates | Chain:
         """The first of the ways to the tasks gives the order; those with few tasks narrow it."""
         if self.ids:
             return Candidates(Task.objects.filter(pk__in=self.ids), ("pk",), "pk")
@@ -152,15 +151,14 @@ class Selection:
         if not narrow:
             return first
         tasks = min(narrow, key=len)
-        return replace(first, rows=self._entries(tasks)) if self._is_by_position else first.within(tasks)
+        return _by_position(self._entries(tasks)) if self._is_by_position else first.within(tasks)
 
-    def _ways(self) -> Iterator[Candidates]:
+    def _ways(self) -> Iterator[Candidates | Chain]:
         """Indexes that lead to tasks of this selection, and to some more."""
         if self.split is not None:
-            yield Candidates(self._entries(), ("position",), "task_id", is_rising=True)
-        # learnable lies between the other two: by rate, all that is saturated would be walked through before it
-        if self.bucket in ("hopeless", "saturated") and self.environment is not None:
-            yield Candidates(self._rates(), ("rate", "task_id"), "task_id")
+            yield _by_position(self._entries())
+        if self.bucket in ("hopeless", "learnable", "saturated"):
+            yield by_rate(self.bucket, self._environments())
         if self.tag and "\0" not in self.tag:
             yield Candidates(TaskTag.objects.filter(name=self.tag), ("task_id",), "task_id")
         if self.state == "quarantined":
@@ -173,25 +171,22 @@ class Selection:
 
     def _all(self) -> Candidates:
         tasks = Task.objects.all() if self.environment is None else Task.objects.filter(environment=self.environment)
-        return Candidates(tasks, ("pk",), "pk")
+        return Candidates(tasks, ("pk",), "pk", is_all=True)
 
     def _of_environments(self) -> QuerySet[Task]:
         """Naming every environment, for an index that begins with them."""
-        if self.environment is not None:
-            return Task.objects.filter(environment=self.environment)
-        return Task.objects.filter(environment__in=list(Environment.objects.values_list("pk", flat=True)))
+        return Task.objects.filter(environment__in=self._environments())
 
-    def _rates(self) -> QuerySet[TaskStatistics]:
-        rows = TaskStatistics.objects.filter(environment=self.environment, by="all")
-        if self.bucket == "hopeless":
-            return rows.filter(rate__lte=conf.thresholds().hopeless)
-        return rows.filter(rate__gte=conf.thresholds().saturated)
+    def _environments(self) -> list[int]:
+        """In the order of hosting."""
+        every = Environment.objects.values_list("pk", flat=True)
+        return list(every) if self.environment is None else [self.environment]
 
 
 class _Look:
     """One walk along the candidates, and what it found."""
 
-    def __init__(self, candidates: Candidates, condition: Q, start: Key | None, backward: bool) -> None:
+    def __init__(self, candidates: Candidates | Chain, condition: Q, start: Key | None, backward: bool) -> None:
         self._candidates, self._condition, self._backward = candidates, condition, backward
         self._start: Key | None = start
         self._at: Key | None = start
@@ -212,7 +207,7 @@ class _Look:
                 size = next(sizes, size)
 
     def _take(self, chunk: list[Candidate], size: int, limit: int) -> None:
-        tasks = Task.objects.filter(self._condition, pk__in=[candidate.task for candidate in chunk])
+        tasks = Task.objects.filter(self._condition, self._candidates.these(chunk))
         wanted = set(tasks.values_list("pk", flat=True))
         for candidate in chunk:
             if len(self._found) == limit:
@@ -235,6 +230,10 @@ class _Look:
             is_last=self._is_last,
             seen=self._seen,
         )
+
+
+def _by_position(entries: QuerySet[SplitEntry]) -> Candidates:
+    return Candidates(entries, ("position",), "task_id", is_rising=True)
 
 
 def _once(ids: Iterator[int]) -> Iterator[int]:

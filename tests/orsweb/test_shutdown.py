@@ -102,3 +102,13 @@ def test_it_ends_although_a_thread_of_an_author_hangs(tmp_path: Path) -> None:
         httpx.post(f"{server.url}/create", json={"task_spec": {}}, headers=SID).raise_for_status()
         httpx.get(f"{server.url}/stuck/prompt", headers=SID).raise_for_status()
         assert server.stop() == 0
+
+
+def test_an_open_page_does_not_hold_it_up() -> None:
+    with LiveServer("tests.envs:Slow") as server:  # with half a minute to stop in
+        with httpx.stream("GET", f"{server.url}/events/?channel=episodes", timeout=60) as page:
+            next(page.iter_lines())
+            asked = time.monotonic()
+            assert server.stop() == 0
+        assert time.monotonic() - asked < 10
+        assert "Traceback" not in server.log

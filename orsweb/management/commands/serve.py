@@ -13,15 +13,14 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 
 from environments import wiring
 from environments.errors import Unhostable
-from orsweb import exposure, lock, server
+from orsweb import exposure, lock, migrating, server
 from orsweb.lock import DatabaseInUse
+from orsweb.migrating import NotMigrated
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
@@ -66,18 +65,13 @@ class Command(BaseCommand):
             self._run(listeners)
         except server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
-        except (DatabaseInUse, DatabaseError) as error:
+        except (DatabaseInUse, NotMigrated, DatabaseError) as error:
             _explain(error)
 
     def _migrate(self) -> None:
-        """Bring the embedded database up to date; another one is migrated by its operator, who may want a backup."""
-        executor = MigrationExecutor(connection)
-        if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
-            return
-        if connection.vendor != "sqlite":
-            _fail("The database lacks migrations; run `manage.py migrate` first.")
-        with lock.acquire():
-            call_command("migrate", verbosity=0)
+        if migrating.is_behind():
+            with lock.acquire():
+                migrating.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
         from orsweb.asgi import application  # builds the handlers, which read the settings made above
@@ -130,7 +124,7 @@ def _database_name() -> str:
 
 def _explain(error: BaseException) -> NoReturn:
     """End with the error's sentence where the error is the operator's; a traceback where it is ours."""
-    if isinstance(error, Unhostable | DatabaseInUse | ImproperlyConfigured):
+    if isinstance(error, Unhostable | DatabaseInUse | NotMigrated | ImproperlyConfigured):
         _fail(str(error))
     if isinstance(error, DatabaseError):
         _fail(f"The database cannot be used: {' '.join(str(error).split()).rstrip('.?')}.")

@@ -12,7 +12,7 @@ from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
-from environments.models import Task, TaskStatistics, TaskTag
+from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.stored import NOW, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -87,6 +87,16 @@ def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
     assert listed(client, f"?split={split.pk}") == ["c", "a"]
     page = client.get(f"{TASKS}?split={split.pk}").content.decode()
     assert "2 served, in the order agents get them" in page
+
+
+def test_it_numbers_a_split_s_tasks_as_clients_do(client: Client) -> None:
+    tasks = [question(text) for text in ("a", "b", "c")]
+    split = make_split(*tasks)
+    SplitEntry.objects.filter(split=split, task=tasks[1]).update(is_hidden=True)
+    Split.objects.filter(pk=split.pk).update(size=2)
+    page = client.get(f"{TASKS}?split={split.pk}").content.decode()
+    assert re.findall(r'number place">(?:<[^>]*>)?([^<]*)<', page) == ["0", "\N{EN DASH}", "1"]
+    assert "#1<" in client.get(f"{TASKS}{tasks[2].pk}/change/").content.decode()
 
 
 def test_it_filters_by_every_chip_at_once(client: Client) -> None:

@@ -125,6 +125,36 @@ def test_it_lists_a_bucket_by_falling_rate_and_then_newest_first(settings: Setti
     assert chosen(wanted) == [tasks[n] for n in (4, 2, 0, 1, 3)]
 
 
+def test_what_can_be_learned_from_comes_at_once_however_much_is_saturated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "CHUNKS", (4,))
+    tasks = make_tasks(40)
+    for task in tasks:
+        attempted(task, 8, 0.5 if task in tasks[:6] else 1.0)
+    for wanted in (Selection(bucket="learnable"), Selection(make_environment().pk, bucket="learnable")):
+        assert wanted.batch(limit=4, seconds=0).ids == tuple(tasks[5:1:-1])
+
+
+def test_it_lists_the_learnable_by_rate_and_then_those_with_too_few_attempts() -> None:
+    other = make_tasks(1, environment=make_environment("guess", position=1))
+    tasks = make_tasks(6)
+    for task, attempts, rate in zip(
+        [*tasks, *other], [1, 8, 8, 2, 8, 8, 8], [0.0, 0.5, 0.7, 1.0, 1.0, 0.5, 0.9], strict=True
+    ):
+        attempted(task, attempts, rate)
+    found = [tasks[2], tasks[5], tasks[1], *other, tasks[0], tasks[3]]
+    assert chosen(Selection(bucket="learnable")) == found
+
+
+def test_it_goes_back_from_one_stretch_of_rates_to_the_one_before() -> None:
+    tasks = make_tasks(5)
+    for task, rate in zip(tasks, [0.5, 0.5, 0.5, 0.0, 0.0], strict=True):
+        attempted(task, 4 if rate else 1, rate)
+    wanted = Selection(bucket="learnable")
+    second = wanted.batch(wanted.batch(limit=3).last, limit=2)
+    assert second.ids == (tasks[4], tasks[3])
+    assert wanted.batch(second.first, limit=3, backward=True).ids == (tasks[2], tasks[1], tasks[0])
+
+
 @pytest.mark.parametrize("search", ["Größe", "\\u00f6\\u00DF", "A GR", '"name": "A', "100%_\\\\", "\udc00", "\0"])
 def test_it_searches_the_spec_as_written_and_as_escaped(search: str) -> None:
     escaped = make_task({"name": "A größe \udc00 \0 100%_\\"})

@@ -1,15 +1,13 @@
-"""The first page."""
+"""The first page: what happens now, what is hosted, how to connect."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries, Settings
+from pytest_django import DjangoAssertNumQueries
 
-from environments import wiring
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -64,32 +62,3 @@ def test_its_queries_do_not_grow(client: Client, django_assert_num_queries: Djan
         make_episode(environment=make_environment(name))
     with django_assert_num_queries(4):  # operator, environments, splits, episodes
         client.get("/")
-
-
-@pytest.mark.parametrize("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])
-def test_pages_ask_no_other_host_for_anything(client: Client, path: str) -> None:
-    page = client.get(path, follow=True).content.decode()
-    loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"([^\"]*)\"", page)
-    assert loaded and all(url.startswith("/static/") or url.startswith("/admin/") for url in loaded)
-
-
-@pytest.mark.parametrize(
-    "name", ["tokens.css", "record.css", "page.css", "admin.css", "page.js", "copy.js", "icon.svg"]
-)
-def test_its_files_name_no_other_host(client: Client, name: str) -> None:
-    response = client.get(f"/static/orsweb/{name}")
-    text = b"".join(response).decode()
-    assert response.status_code == 200
-    assert re.findall(r"(?:https?:)?//[\w.]+", text.replace("http://www.w3.org/2000/svg", "")) == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_it_names_the_tools_of_what_it_plays(client: Client, settings: Settings) -> None:
-    settings.ORSWEB_ENVIRONMENTS = ["tests.envs:Echo"]
-    with asyncio.Runner() as loop:
-        loop.run(wiring.open_service())
-        try:
-            page = client.get("/").content.decode()
-        finally:
-            loop.run(wiring.close_service(5.0))
-    assert "<strong>echo</strong>" in page and re.search(r"<code[^>]*>echo</code>", page)

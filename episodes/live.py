@@ -1,0 +1,143 @@
+"""Live: tells open pages what was recorded, by django-eventstream, after the commit. Driven by the recorder's writer.
+
+Channels and their events, whose data is a JSON object:
+
+*episodes*     started, steps, ended          {"ids": [newest last, 50 at most],
+                                              "counts": {"started": n, "steps": n, "ended": n}}
+*episode-ID*   started, noted, steps, ended   {"ids": [ID], "last": highest index of its new steps or null}
+
+Events carry ids and no content: pages fetch what they show, and a stream that was full (it keeps ten events) misses
+nothing but a reason to do so. While nobody follows a channel the writer pays one look at an empty dict a batch.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Literal
+
+import structlog
+from django_eventstream import send_event
+from django_eventstream.channelmanager import DefaultChannelManager
+from django_eventstream.views import get_listener_manager
+
+from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+
+EPISODES = "episodes"
+PAUSE_SECONDS = 0.75
+"""Between two announcements, each of three events at most on a channel."""
+MOST_IDS = 50
+Kind = Literal["started", "noted", "steps", "ended"]
+_CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
+_KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
+
+log = structlog.get_logger(__name__)
+
+
+def is_channel(name: str) -> bool:
+    return _CHANNEL.fullmatch(name) is not None
+
+
+def channel_of(episode: int) -> str:
+    return f"episode-{episode}"
+
+
+class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
+    """For django-eventstream, which settings lead here. Whoever may see pages may follow what they show."""
+
+    def can_read_channel(self, user: Any, channel: str) -> bool:
+        return user is not None and user.is_authenticated and is_channel(channel)
+
+    def is_channel_reliable(self, channel: str) -> bool:
+        """False: nothing is kept for those who come later."""
+        return False
+
+
+class News:
+    """What has been recorded since the last announcement: the episodes of each kind of event, in order."""
+
+    __slots__ = ("_ids", "_last", "_steps")
+
+    def __init__(self) -> None:
+        self._ids: dict[Kind, dict[int, int | None]] = {"started": {}, "noted": {}, "steps": {}, "ended": {}}
+        self._last = self._ids["steps"]  # the value is the highest index of the new steps
+        self._steps = 0
+
+    def add(self, rows: Iterable[Row]) -> None:
+        last = self._last
+        for row in rows:
+            episode = row.episode
+            if isinstance(row, StepTaken):
+                self._steps += 1
+                last[episode] = max(row.index, last.get(episode) or 0)
+            else:
+                self._ids[_KINDS[type(row)]][episode] = None
+
+    def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
+        """Channel, type and data of what the followers of those channels are told, in order."""
+        for channel in followed:
+            if channel == EPISODES:
+                yield from self._of_all()
+            elif is_channel(channel):
+                yield from self._of_one(channel, int(channel.partition("-")[2]))
+
+    def _of_all(self) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
+        started, ended = self._ids["started"], self._ids["ended"]
+        counts = {"started": len(started), "steps": self._steps, "ended": len(ended)}
+        for kind, ids in self._ids.items():
+            if ids and kind != "noted":
+                yield EPISODES, kind, {"ids": list(islice(reversed(ids), MOST_IDS))[::-1], "counts": counts}
+
+    def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
+        for kind, ids in self._ids.items():
+            if episode in ids:
+                yield channel, kind, {"ids": [episode], "last": self._last.get(episode)}
+
+
+class Live:
+    """`start` first, `stop` last. `tell` is called by one thread; announcements are made by another."""
+
+    def __init__(self) -> None:
+        self._listeners = get_listener_manager()
+        self._lock = threading.Lock()  # guards _news
+        self._news = News()
+        self._has_news = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="live", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What has not been announced is not: streams end with the server."""
+        self._stopped.set()
+        self._has_news.set()
+
+    def tell(self, calls: Iterable[Iterable[Row]]) -> None:
+        """These rows are durable. Costs next to nothing while nobody listens."""
+        if not self._listeners.listeners_by_channel:
+            return
+        with self._lock:
+            for rows in calls:
+                self._news.add(rows)
+        self._has_news.set()
+
+    def _run(self) -> None:
+        """The first news of a while goes out at once, what follows is gathered."""
+        while self._has_news.wait() and not self._stopped.is_set():
+            self._has_news.clear()
+            with self._lock:
+                news, self._news = self._news, News()
+            try:
+                self._announce(news)
+            except Exception:  # pages ask again; the next announcement must not fail with this one
+                log.exception("events_not_sent")
+            self._stopped.wait(PAUSE_SECONDS)
+
+    def _announce(self, news: News) -> None:
+        with self._listeners.lock:
+            followed = list(self._listeners.listeners_by_channel)
+        for channel, kind, data in news.events(followed):
+            send_event(channel, kind, data)

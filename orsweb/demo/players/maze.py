@@ -1,0 +1,35 @@
+"""Plays `maze`: takes the action that leads out soonest, or wanders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from environments.builtin.maze_grid import DIRECTIONS, Grid, Situation
+from orsweb.demo.seat import Act
+
+
+async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
+    grid = Grid(spec["rows"])
+    distances = grid.distances()
+    now = Situation(grid.start)
+    if spec["level"] == 4 and spec.get("matches") and random.random() < 0.7:
+        await act("light")
+    while True:
+        if random.random() < 0.04 * (1 - skill):
+            await act("pick_up")  # refused where there is nothing, or no such tool
+        ways = [(way, after) for way in DIRECTIONS if (after := grid.walk(now, way)) in distances and after != now]
+        best = min(_all(grid, now, ways), key=lambda one: distances.get(one[1], 10**6))
+        name, after = best if random.random() < 0.35 + 0.65 * skill or not ways else random.choice(ways)
+        if name in DIRECTIONS:
+            await act("move", direction=name)
+        else:
+            await act(name)
+        now = after
+
+
+def _all(grid: Grid, now: Situation, ways: list[tuple[str, Situation]]) -> list[tuple[str, Situation]]:
+    """Every action that changes something, with what comes of it."""
+    others = [("pick_up", grid.pick_up(now)), ("unlock", grid.unlock(now))]
+    return [*ways, *(one for one in others if one[1] != now)] or [("up", now)]

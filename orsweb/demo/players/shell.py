@@ -1,0 +1,39 @@
+"""Plays `shell`: looks around, then does the chore, or commands that come to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from environments.builtin.chores.bank import KINDS
+from orsweb.demo.seat import Act
+
+_LOOKS = ["ls -R", "ls -l", "find . -type f | head", "wc -c $(find . -type f) | tail -1"]
+_BLUNDERS = ["cat notes.md", "sudo ls /", "grpe -r total .", "ls -l", "curl http://example.com/", "python -V", "ls -l"]
+
+
+async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
+    await act("bash", command=random.choice(_LOOKS))
+    while random.random() > 0.3 + 0.7 * skill:
+        await act("bash", command=random.choice(_BLUNDERS))
+    if random.random() < 0.4:
+        await act("read_file", path=random.choice([*spec["files"], "README"]))
+    if random.random() < skill:
+        await act("bash", command=_solution(spec))
+    elif random.random() < 0.5:
+        goal = random.choice(spec["goals"])
+        await act(
+            "bash", command=f"mkdir -p $(dirname {goal['path']}); printf %s '{goal['text'][:9]}' > {goal['path']}"
+        )
+    await act("submit")
+
+
+def _solution(spec: Mapping[str, Any]) -> str:
+    """The command of the chore that the task was made from: drawn again, as the bank drew it."""
+    random = Random(f"shell/{spec['seed']}")
+    while True:
+        _, kind = random.choice(KINDS)
+        chore = kind(random)
+        if chore.instruction == spec["instruction"] and dict(chore.files) == spec["files"]:
+            return chore.solution

@@ -1,0 +1,66 @@
+"""`manage.py demo`: play and record a few hundred episodes, so that every page has something to show."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import Counter
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection
+from rich.console import Console
+from rich.progress import Progress
+
+from environments.errors import Unhostable
+from orsweb import lock, migrating
+from orsweb.demo import stage
+from orsweb.demo.script import Part
+
+_TOLD = """Recorded {episodes} episodes in {environments} environments.
+
+Start the server with `manage.py serve` and open
+  /                    what has happened
+  /episodes/           every episode; each opens its replay
+  /runs/curves/        how the two training runs learnt
+  /environments/guess/ one environment, with its tasks and how to connect to it
+They are marked as played by a script, and belong to the models scripted-novice, scripted-adept and scripted-expert.
+"""
+
+
+class Command(BaseCommand):
+    help = "Play and record episodes of the bundled environments with scripted players of different skill."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--episodes", type=_count, default=300, help="about so many (default: %(default)s)")
+        parser.add_argument("--seed", type=int, default=0, help="the same one plays the same (default: %(default)s)")
+
+    def handle(self, *, episodes: int, seed: int, **options: Any) -> None:
+        try:
+            with lock.acquire():
+                if migrating.is_behind():
+                    migrating.migrate()
+                connection.close()
+                parts = self._play(episodes, seed)
+        except lock.DatabaseInUse as error:
+            raise CommandError(f"{error} The demo records by itself and cannot do so beside a server.") from error
+        except (Unhostable, migrating.NotMigrated) as error:
+            raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
+        environments = Counter(part.environment for part in parts)
+        self.stdout.write(_TOLD.format(episodes=len(parts), environments=len(environments)))
+
+    def _play(self, episodes: int, seed: int) -> list[Part]:
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task("Playing", total=None)
+            return asyncio.run(
+                stage.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
+            )
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; give one from 1 to 100000")
+    return int(text)

@@ -1,0 +1,69 @@
+"""Frame: the pages that the left rail leads to, and which of them is open. Used by `templates/base.html`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import template
+from django.urls import NoReverseMatch, reverse
+
+register = template.Library()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    name: str
+    """Of its URL."""
+    label: str
+    key: str
+    """After `g` it opens the page."""
+    icon: str
+    """An SVG path within 0 0 24 24, drawn as a line."""
+    sections: tuple[str, ...] = ()
+    """First segments of the paths that belong to it beside its own."""
+
+
+RAIL = (
+    Page("overview", "Overview", "o", "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"),
+    Page("environments", "Environments", "v", "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9", ("tasks",)),
+    Page("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
+    Page("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
+    Page("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
+    Page("play", "Play", "p", "M7 4l12 8-12 8z"),
+    Page("admin:index", "Admin", "a", "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M11 14.5v5"),
+)
+
+
+@register.inclusion_tag("orsweb/rail.html", takes_context=True)
+def rail(context: dict[str, Any]) -> dict[str, Any]:
+    """The pages that this server has, in order; the one that holds the current path is marked."""
+    request = context.get("request")
+    path = request.path if request else ""
+    found = [(page, url) for page in RAIL if (url := _url(page.name))]
+    return {"pages": [(page, url, _is_current(page, url, path)) for page, url in found]}
+
+
+@register.simple_tag
+def page_keys() -> list[Page]:
+    """The same pages, for the list of keys."""
+    return [page for page in RAIL if _url(page.name)]
+
+
+@register.simple_tag
+def url_if_any(name: str, *args: object) -> str:
+    """The URL of that name; empty where there is no such page."""
+    return _url(name, *args)
+
+
+def _url(name: str, *args: object) -> str:
+    try:
+        return reverse(name, args=args)
+    except NoReverseMatch:
+        return ""
+
+
+def _is_current(page: Page, url: str, path: str) -> bool:
+    if url == "/":
+        return path == "/"
+    return path.startswith((url, *(f"/{section}/" for section in page.sections)))

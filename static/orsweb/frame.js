@@ -1,0 +1,97 @@
+// Keys and switches of the frame: search (/), keys of the page (?), theme (t), pages (g and a letter).
+//
+// A page's own keys come first: it listens on document and calls preventDefault() on what it took, and this module, which
+// listens on window, leaves that key alone.
+const THEMES = ["auto", "light", "dark"];
+const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
+const THEME_WORDS = { auto: "as the system", light: "light", dark: "dark" };
+const PREFIX_MS = 1200;
+
+const keys = document.getElementById("keys");
+const search = document.querySelector("[data-search]");
+const themeSwitch = document.querySelector("[data-theme-switch]");
+let prefixUntil = 0;
+
+// --- theme -----------------------------------------------------------------------------------------------------------
+
+// The admin keeps the choice under this name, as JSON.
+function theme() {
+  const kept = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
+  return THEMES.includes(kept) ? kept : "auto";
+}
+
+function showTheme() {
+  const chosen = theme();
+  document.documentElement.classList.toggle("light", chosen === "light");
+  document.documentElement.classList.toggle("dark", chosen === "dark");
+  themeSwitch.textContent = THEME_MARKS[chosen];
+  themeSwitch.setAttribute("aria-label", `Theme: ${THEME_WORDS[chosen]}`);
+  themeSwitch.dataset.themeSwitch = chosen;
+  document.dispatchEvent(new CustomEvent("orsweb:theme", { detail: { theme: chosen } }));
+}
+
+function nextTheme() {
+  const chosen = THEMES[(THEMES.indexOf(theme()) + 1) % THEMES.length];
+  localStorage.setItem("adminTheme", JSON.stringify(chosen));
+  showTheme();
+}
+
+// --- keys ------------------------------------------------------------------------------------------------------------
+
+export function isTyping(event) {
+  const at = event.target;
+  return at instanceof HTMLElement && (at.isContentEditable || at.matches("input:not([type=checkbox], [type=radio]), textarea, select"));
+}
+
+function openPage(key) {
+  const link = document.querySelector(`.rail [data-key="${CSS.escape(key)}"]`);
+  if (link) location.assign(link.href);
+  return Boolean(link);
+}
+
+const ACTIONS = {
+  "/": () => search && (search.focus(), search.select()),
+  "?": () => keys.showModal(),
+  t: nextTheme,
+  g: () => (prefixUntil = performance.now() + PREFIX_MS),
+};
+
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (isTyping(event)) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (keys.open) return;
+  const follows = performance.now() < prefixUntil;
+  prefixUntil = 0;
+  if ((follows && openPage(event.key)) || !(event.key in ACTIONS)) return;
+  event.preventDefault();
+  ACTIONS[event.key]();
+}
+
+// --- the rest --------------------------------------------------------------------------------------------------------
+
+// A number is an episode's; everything else is searched for by the form itself.
+function searched(event) {
+  const number = /^#?(\d{1,18})$/.exec(search.value.trim());
+  if (!number) return;
+  event.preventDefault();
+  location.assign(`${event.target.dataset.episodes}${number[1]}/`);
+}
+
+function closeMenus(event) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (event.key === "Escape" || (event.type === "click" && !menu.contains(event.target))) menu.open = false;
+  }
+}
+
+themeSwitch.addEventListener("click", nextTheme);
+document.querySelector("[data-keys-open]").addEventListener("click", () => keys.showModal());
+keys.addEventListener("click", (event) => event.target === keys && keys.close());
+search?.form.addEventListener("submit", searched);
+window.addEventListener("keydown", pressed);
+window.addEventListener("keydown", closeMenus);
+window.addEventListener("click", closeMenus);
+window.addEventListener("storage", (event) => event.key === "adminTheme" && showTheme());
+showTheme();

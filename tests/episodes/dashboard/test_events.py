@@ -1,0 +1,79 @@
+"""The stream that open pages follow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tests.server import LiveServer
+
+SID = {"X-Session-ID": "followed"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs:Echo") as running:
+        yield running
+
+
+@contextmanager
+def stream(server: LiveServer, channel: str) -> Iterator[Iterator[str]]:
+    """Lines of an open stream."""
+    with httpx.stream("GET", f"{server.url}/events/?channel={channel}", timeout=60) as answer:
+        assert answer.status_code == 200
+        lines = answer.iter_lines()
+        next(line for line in lines if line == "event: stream-open")
+        yield lines
+
+
+def data_of(lines: Iterator[str], kind: str) -> dict[str, object]:
+    """Of the next event of that type."""
+    next(line for line in lines if line == f"event: {kind}")
+    return dict(json.loads(next(lines).removeprefix("data: ")))
+
+
+def start_episode(server: LiveServer) -> None:
+    httpx.post(f"{server.url}/create", json={"task_spec": {}}, headers=SID).raise_for_status()
+    httpx.get(f"{server.url}/echo/prompt", headers=SID).raise_for_status()
+
+
+def test_it_tells_of_an_episode_as_it_begins_and_ends(server: LiveServer) -> None:
+    with stream(server, "episodes") as lines:
+        start_episode(server)
+        begun = data_of(lines, "started")
+        httpx.post(f"{server.url}/delete", headers=SID).raise_for_status()
+        assert data_of(lines, "ended")["ids"] == begun["ids"]
+
+
+def test_its_answer_opens_to_no_other_site(server: LiveServer) -> None:
+    with httpx.stream(
+        "GET", f"{server.url}/events/?channel=episodes", headers={"Origin": "http://x.example"}
+    ) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("query", ["", "?channel=secrets", "?channel=episodes&channel=episode-1", "?channel=episode-0"])
+def test_it_refuses_other_channels_and_names_the_legal_ones(client: Client, query: str) -> None:
+    response = client.get(f"/events/{query}")
+    assert response.status_code == 400 and "give one of: episodes, episode-ID" in response.content.decode()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("extra", ["es-meta=x", "recover=true", "link=next"])
+def test_it_refuses_what_it_does_not_know(client: Client, extra: str) -> None:
+    assert client.get(f"/events/?channel=episodes&{extra}").status_code == 400
+
+
+@pytest.mark.django_db
+def test_with_keys_strangers_follow_nothing(client: Client, settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
+    response = client.get("/events/?channel=episodes")
+    assert response.status_code == 302 and response["Location"].startswith("/admin/login/")
