@@ -13,7 +13,7 @@ JOBS ?= 2
 comma := ,
 space := $() $()
 
-.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench clean
+.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench bench-dashboard clean
 
 venv: .venv/installed
 
@@ -52,6 +52,10 @@ check: lint test
 
 bench: venv
 	$(BIN)/python -m benchmarks
+
+# A million episodes, made once in var/ (or in DATABASE_URL), and the server time of every page over them.
+bench-dashboard: venv
+	$(BIN)/python -m benchmarks.dashboard $(OPTIONS)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -51,27 +51,30 @@ class ToolPart:
         return fields_of(read_json(self.schema))
 
 
-def fields(text: str) -> list[Part]:
-    """A JSON object's members: strings as they are, everything else as JSON. Any other text as one part."""
+def fields(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
+    """A JSON object's members: strings as they are, everything else as JSON. Any other text as one part.
+
+    `limit`: characters of each that are kept; so in `blocks` and `prompt`.
+    """
     value = read_json(text)
     if not text or value == {}:
         return []
     if not isinstance(value, dict):
-        return [_value("", value)]
-    return [_value(str(name), member) for name, member in value.items()]
+        return [_value("", value, limit)]
+    return [_value(str(name), member, limit) for name, member in value.items()]
 
 
-def blocks(value: Any) -> list[Part]:
+def blocks(value: Any, limit: int = SHOWN_CHARACTERS) -> list[Part]:
     """Text and image blocks; what is neither is shown as JSON."""
-    return [_block(block) for block in value] if isinstance(value, list) else [_value("", value)]
+    return [_block(block, limit) for block in value] if isinstance(value, list) else [_value("", value, limit)]
 
 
-def prompt(text: str) -> list[Part]:
+def prompt(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
     """A prompt as the agent got it: blocks, or messages whose parts are labelled with their role."""
     value = read_json(text)
     if not isinstance(value, list):
-        return [_value("", value)] if text else []
-    return [part for item in value for part in _message(item)]
+        return [_value("", value, limit)] if text else []
+    return [part for item in value for part in _message(item, limit)]
 
 
 def tools(text: str) -> list[ToolPart]:
@@ -84,20 +87,20 @@ def tools(text: str) -> list[ToolPart]:
     return [*found, _tool(final)] if isinstance(final, dict) else found
 
 
-def _message(item: Any) -> list[Part]:
+def _message(item: Any, limit: int) -> list[Part]:
     if isinstance(item, dict) and "role" in item and isinstance(item.get("blocks"), list):
         role = str(item["role"])
-        return [Part(part.kind, part.text, part.label or role, part.omitted) for part in blocks(item["blocks"])]
-    return [_block(item)]
+        return [Part(part.kind, part.text, part.label or role, part.omitted) for part in blocks(item["blocks"], limit)]
+    return [_block(item, limit)]
 
 
-def _block(block: Any) -> Part:
+def _block(block: Any, limit: int) -> Part:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and isinstance(block.get("text"), str):
-        return _text(block["text"])
+        return _text(block["text"], "", "text", limit)
     if kind == "image" and (uri := _image(block)):
         return Part("image", uri, str(block["mimeType"]))
-    return _value("", block)
+    return _value("", block, limit)
 
 
 def _image(block: dict[str, Any]) -> str:
@@ -114,12 +117,14 @@ def _tool(item: dict[str, Any]) -> ToolPart:
     return ToolPart(_encodable(name), _encodable(description), indented(schema) if schema else "")
 
 
-def _value(label: str, value: Any) -> Part:
-    return _text(value, label) if isinstance(value, str) else _text(indented(value), label, "json")
+def _value(label: str, value: Any, limit: int) -> Part:
+    if isinstance(value, str):
+        return _text(value, label, "text", limit)
+    return _text(indented(value), label, "json", limit)
 
 
-def _text(text: str, label: str = "", kind: Literal["text", "json"] = "text") -> Part:
-    return Part(kind, _encodable(text[:SHOWN_CHARACTERS]), _encodable(label), max(0, len(text) - SHOWN_CHARACTERS))
+def _text(text: str, label: str, kind: Literal["text", "json"], limit: int) -> Part:
+    return Part(kind, _encodable(text[:limit]), _encodable(label), max(0, len(text) - limit))
 
 
 def indented(value: Any) -> str:

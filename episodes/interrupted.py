@@ -15,6 +15,7 @@ from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
+from episodes.endings import last_end
 from episodes.models import Episode, Step
 from episodes.values import finite
 
@@ -104,9 +105,8 @@ def _ending(now: float) -> dict[str, Any]:
 
 def _numbers_passed() -> int:
     """What makes the ids of running episodes numbers of endings: each is beyond all that are taken, in order of ids."""
-    last = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
     first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
-    passed: int = last + 1 - first
+    passed: int = last_end() + 1 - first
     return passed
 
 

@@ -11,12 +11,13 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from django.db.models import F, Max, Q
+from django.db.models import F, Q
 
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.runtime.records import EpisodeStarted
 from environments.sync import content_hash
-from episodes.models import Episode, Run
+from episodes.endings import last_end
+from episodes.models import Run
 from episodes.sql import BulkWriter
 from episodes.values import storable
 
@@ -60,7 +61,7 @@ class Known:
     def next_end(self) -> int:
         """One more than any ending has. A transaction that fails leaves a gap or none, never a number twice."""
         if self._last_end is None:
-            self._last_end = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
+            self._last_end = last_end()
         self._last_end += 1
         return self._last_end
 

@@ -19,6 +19,7 @@ from django.db.models import Max
 
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from environments.workers import Workers
+from episodes.follower.thread import Follower
 from episodes.interrupted import close_interrupted
 from episodes.live import Live
 from episodes.models import Episode, Step
@@ -28,6 +29,8 @@ from episodes.values import storable_id
 from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
 
 READERS = 2
+FOLLOWER_SECONDS = 1.0
+"""At a stop; it goes on from where it was at the next start."""
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +42,7 @@ class Recorder:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = Writer(self._queue, self._settle)
         self._live = Live()
+        self._follower = Follower()
 
     async def start(self) -> None:
         """Raises: django.db.Error when the database is away or not migrated."""
@@ -48,6 +52,7 @@ class Recorder:
         self._live.start()
         self._writer.start()
         self._upkeep = Upkeep(self._readers)
+        self._follower.start()
 
     async def recover(self) -> int:
         """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
@@ -60,6 +65,7 @@ class Recorder:
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
         self._live.stop()
+        await asyncio.to_thread(self._follower.stop, FOLLOWER_SECONDS)
         self._readers.close()
         return self._not_written()
 
@@ -93,7 +99,8 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """In the writer's thread: wake the loop once for the whole batch, then tell those who look on."""
+        """In the writer's thread: wake the follower, the loop once for the whole batch, and tell those who look on."""
+        self._follower.wake()
         if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
                 self._loop.call_soon_threadsafe(_tell, callbacks)

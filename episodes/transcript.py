@@ -1,21 +1,40 @@
-"""Transcript: an episode's steps, a page of them at a time, as parts that a page can show. No request, no HTML."""
+"""Transcript: an episode's steps, a window of them at a time, as parts that a page can show. No request, no HTML."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from django.db.models import Max, Q, Sum
+from django.db.models import Max
 
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
 from episodes.models import Blob, Episode, Step
+from episodes.running import Running
 
 STEPS_PER_PAGE = 200
 STEP_FACTS = ("index", "tool", "status", "reason", "error", "reward", "finished", "task_id", "duration_ms", "waited_ms")
-SHOWN_BLOB_BYTES = 2 * 1024 * 1024
-PAGE_BLOB_BYTES = 16 * 1024 * 1024
-"""All large inputs and outputs of a page together; the rest of them is one link away."""
+COMPONENTS = ("reward_components", "components", "rewards", "reward_breakdown", "reward_terms")
+"""Members of a step's metadata under which environments tell what a reward is made of: an object of numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How much of a transcript is shown, and by which definition of return."""
+
+    steps: int = STEPS_PER_PAGE
+    definition: str = "sum"
+    characters: int = SHOWN_CHARACTERS
+    """Of one text."""
+    blob_bytes: int = 2 * 1024 * 1024
+    """Of one large input or output; one that is larger is one link away."""
+    total_bytes: int = 16 * 1024 * 1024
+    """Of all large inputs and outputs together."""
+
+
+WHOLE = View()
+"""The admin's, which shows many steps on a page of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +45,12 @@ class Line:
     input: list[Part]
     output: list[Part]
     metadata: str
+    components: list[tuple[str, float]]
+    """What the reward is made of, where the environment says so."""
     raw: str
     """The ToolOutput's exact text; empty where it is too long to fold away."""
-    running_sum: float
-    """Of all rewards up to and including this step."""
+    running: float | None
+    """The return up to and including this step."""
     is_whole: bool
     """False when input or output is too large for the page."""
 
@@ -38,9 +59,11 @@ class Line:
 class Transcript:
     lines: list[Line]
     first: int
-    """Index of the page's first step."""
+    """Index of the window's first step."""
     last: int | None
     """Index of the episode's last step; None before the first."""
+    size: int
+    """Steps of a full window."""
 
     @property
     def heading(self) -> str:
@@ -49,59 +72,91 @@ class Transcript:
             return "Steps"
         total = self.last + 1
         if self.previous is None and self.next is None:
-            return f"{total} step{'' if total == 1 else 's'}"
-        shown_last = min(self.first + STEPS_PER_PAGE - 1, self.last)
+            return f"{total:,} step{'' if total == 1 else 's'}"
+        shown_last = min(self.first + self.size - 1, self.last)
         return f"Steps {self.first:,}\N{EN DASH}{shown_last:,} of {total:,}"
 
     @property
+    def count(self) -> int:
+        return 0 if self.last is None else self.last + 1
+
+    @property
     def previous(self) -> int | None:
-        return self.first - STEPS_PER_PAGE if self.first else None
+        return max(0, self.first - self.size) if self.first else None
 
     @property
     def next(self) -> int | None:
-        following = self.first + STEPS_PER_PAGE
+        following = self.first + self.size
         return following if self.last is not None and following <= self.last else None
 
 
-def transcript_of(episode: Episode, index: int = 0) -> Transcript:
-    """The page of steps that holds step `index`; three queries."""
-    first = index - index % STEPS_PER_PAGE
-    told = episode.steps.aggregate(last=Max("index"), before=Sum("reward", filter=Q(index__lt=first)))
-    if told["last"] is not None and first > told["last"]:
-        return transcript_of(episode, told["last"])
-    steps = list(
-        episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_PAGE)
-        .select_related("input_blob", "output_blob")
-        .defer("input_blob__data", "output_blob__data")
-        .order_by("index")
-    )
-    return Transcript(list(_lines(steps, told["before"] or 0.0)), first, told["last"])
+def transcript_of(episode: Episode, index: int = 0, view: View = WHOLE) -> Transcript:
+    """The window that holds step `index`, the last one where there is no such step; four queries."""
+    last = episode.steps.aggregate(last=Max("index"))["last"]
+    index = min(index, last or 0)
+    first = index - index % view.steps
+    steps = _steps(episode).filter(index__gte=first, index__lt=first + view.steps)
+    return Transcript(list(_lines(list(steps), _before(episode, first, view), view)), first, last, view.steps)
 
 
-def _lines(steps: Sequence[Step], running_sum: float) -> Iterable[Line]:
-    texts = _texts(blob for step in steps for blob in (step.input_blob, step.output_blob) if blob)
+def line_of(episode: Episode, index: int, view: View) -> Line | None:
+    """One step; None: there is none. Three queries."""
+    found = list(_steps(episode).filter(index=index))
+    return next(iter(_lines(found, _before(episode, index, view), view)), None)
+
+
+def _steps(episode: Episode) -> Any:
+    related = episode.steps.select_related("input_blob", "output_blob")
+    return related.defer("input_blob__data", "output_blob__data").order_by("index")
+
+
+def _before(episode: Episode, first: int, view: View) -> Running:
+    """The return before step `first`. Added here: where sums run over, PostgreSQL refuses to add."""
+    running = Running(view.definition)
+    if first:
+        earlier = episode.steps.filter(index__lt=first, reward__isnull=False).order_by("index")
+        for reward in earlier.values_list("reward", flat=True):
+            running.add(reward)
+    return running
+
+
+def _lines(steps: Sequence[Step], running: Running, view: View) -> Iterable[Line]:
+    texts = _texts((blob for step in steps for blob in (step.input_blob, step.output_blob) if blob), view)
     for step in steps:
-        running_sum += step.reward or 0.0
         given = texts.get(step.input_blob_id) if step.input_blob_id else step.input
         answer = texts.get(step.output_blob_id) if step.output_blob_id else step.output
         output = read_json(answer or "")
         whole = output if isinstance(output, dict) else {}
+        metadata = whole.get("metadata")
         yield Line(
             step=step,
-            input=fields(given or ""),
-            output=blocks(whole.get("blocks", [] if not answer else output)),
-            metadata=indented(whole["metadata"]) if whole.get("metadata") is not None else "",
+            input=fields(given or "", view.characters),
+            output=blocks(whole.get("blocks", [] if not answer else output), view.characters),
+            metadata=indented(metadata)[: 4 * SHOWN_CHARACTERS] if metadata is not None else "",
+            components=components(metadata),
             raw=answer if answer and len(answer) <= SHOWN_CHARACTERS else "",
-            running_sum=running_sum,
+            running=running.add(step.reward),
             is_whole=given is not None and answer is not None,
         )
 
 
-def _texts(blobs: Iterable[Blob]) -> dict[str, str]:
+def components(metadata: Any) -> list[tuple[str, float]]:
+    """The numbers under the first of COMPONENTS that `metadata` has; 40 at most."""
+    if not isinstance(metadata, dict):
+        return []
+    for name in COMPONENTS:
+        told = metadata.get(name)
+        if isinstance(told, dict):
+            numbers = [(str(key)[:80], value) for key, value in told.items() if type(value) in (int, float)]
+            return [(key, float(value)) for key, value in numbers[:40] if abs(value) <= 1.7e308 or value != value]
+    return []
+
+
+def _texts(blobs: Iterable[Blob], view: View) -> dict[str, str]:
     """Digest -> content of those that a page can bear, in order, until the page is full."""
-    wanted, room = set(), PAGE_BLOB_BYTES
+    wanted, room = set(), view.total_bytes
     for blob in blobs:
-        if blob.digest not in wanted and blob.size_bytes <= min(SHOWN_BLOB_BYTES, room):
+        if blob.digest not in wanted and blob.size_bytes <= min(view.blob_bytes, room):
             wanted.add(blob.digest)
             room -= blob.size_bytes
     return {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=wanted)} if wanted else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from typing import Protocol
 
 from django import template
 from django.utils import timezone
@@ -11,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.buckets import interval
-from environments.models import Environment, TaskStatistics
+from environments.models import Environment
 
 register = template.Library()
 
@@ -54,8 +55,19 @@ def signed(value: float) -> str:
     return ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
+class Attempts(Protocol):
+    """Of what there is a success rate: TaskStatistics, or any such sum."""
+
+    @property
+    def attempts(self) -> int: ...
+    @property
+    def successes(self) -> int: ...
+    @property
+    def rate(self) -> float: ...
+
+
 @register.filter
-def rate(statistics: TaskStatistics | None) -> SafeString:
+def rate(statistics: Attempts | None) -> SafeString:
     """The success rate with half its 95 % interval, in percent; how much it rests on, and the interval, on hover."""
     if statistics is None or not statistics.attempts:
         return NONE

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from django.urls import path
 
+from episodes.dashboard import raw, replay
 from episodes.dashboard.events import events
 from episodes.dashboard.overview import overview
 
 urlpatterns = [
     path("", overview, name="overview"),
+    path("episodes/<int:pk>/", replay.replay, name="episode"),
+    path("episodes/<int:pk>/headline/", replay.headline, name="episode_headline"),
+    path("episodes/<int:pk>/prompt/", replay.prompt, name="episode_prompt"),
+    path("episodes/<int:pk>/prompt/images/<int:number>", raw.prompt_image, name="episode_prompt_image"),
+    path("episodes/<int:pk>/rail.json", replay.rail, name="episode_rail"),
+    path("episodes/<int:pk>/find.json", replay.found, name="episode_find"),
+    path("episodes/<int:pk>/steps/", replay.steps, name="episode_steps"),
+    path("episodes/<int:pk>/steps/<int:index>/", replay.step, name="episode_step"),
+    path("episodes/<int:pk>/steps/<int:index>.json", raw.step, name="episode_step_json"),
+    path("episodes/<int:pk>/steps/<int:index>/images/<int:number>", raw.image, name="episode_image"),
+    path("episodes/<int:pk>/<str:name>.json", raw.text, name="episode_text"),
     path("events/", events, name="events"),
 ]

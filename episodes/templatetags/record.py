@@ -9,12 +9,12 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed
+from environments.templatetags.figures import NONE, NOTHING, moment, rate, reward, signed
 from episodes.models import Episode
 
 register = template.Library()
 
-for shared in (reward, signed, moment):
+for shared in (reward, signed, moment, rate):
     register.filter(shared)
 
 ENDINGS = {
@@ -43,6 +43,17 @@ def ending(episode: Episode) -> SafeString:
         '<span class="ending" data-ending="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
         words,
+        ENDINGS.get(name, "?"),
+        _CAUSES.get(name, name),
+    )
+
+
+@register.filter
+def ending_named(name: str) -> SafeString:
+    """An ending by its name (a cause, "probe" or "running") as mark and label."""
+    return format_html(
+        '<span class="ending" data-ending="{}"><b aria-hidden="true">{}</b>{}</span>',
+        name,
         ENDINGS.get(name, "?"),
         _CAUSES.get(name, name),
     )

@@ -31,7 +31,12 @@ RAIL = (
     Page("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
     Page("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     Page("play", "Play", "p", "M7 4l12 8-12 8z"),
-    Page("admin:index", "Admin", "a", "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M11 14.5v5"),
+    Page(
+        "admin:index",
+        "Admin",
+        "a",
+        "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
+    ),
 )
 
 

@@ -86,6 +86,13 @@ function closeMenus(event) {
   }
 }
 
+// A link to what is folded away unfolds it.
+function unfoldTarget() {
+  const target = location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+  const fold = target?.closest("details") ?? target?.querySelector(":scope > details");
+  if (fold) fold.open = true;
+}
+
 themeSwitch.addEventListener("click", nextTheme);
 document.querySelector("[data-keys-open]").addEventListener("click", () => keys.showModal());
 keys.addEventListener("click", (event) => event.target === keys && keys.close());
@@ -94,4 +101,6 @@ window.addEventListener("keydown", pressed);
 window.addEventListener("keydown", closeMenus);
 window.addEventListener("click", closeMenus);
 window.addEventListener("storage", (event) => event.key === "adminTheme" && showTheme());
+window.addEventListener("hashchange", unfoldTarget);
+unfoldTarget();
 showTheme();

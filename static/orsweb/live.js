@@ -2,9 +2,10 @@
 //
 // Each event is told to the page as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" says that
 // events may have been missed. Elements with data-refetch="URL" are fetched again and replaced (the answer is the element
-// anew); data-refetch-on="started ended" names the types that concern it, else all do.
+// anew), at most once a second or every data-refetch-pause="5" seconds; data-refetch-on="started ended" names the types
+// that concern it, else all do.
 const TYPES = ["started", "noted", "steps", "ended"];
-const PAUSE_MS = 1000;
+const PAUSE_SECONDS = 1;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 30_000;
 const WORDS = { live: "live", waiting: "reconnecting", paused: "paused" };
@@ -14,7 +15,7 @@ const sign = document.querySelector("[data-live-state]");
 let source = null;
 let retry = 0;
 let retryMs = FIRST_RETRY_MS;
-let missed = false;
+let missed = true; // what happened between the page's making and its stream
 
 function show(state) {
   if (!sign) return;
@@ -72,32 +73,46 @@ function seen() {
 const due = new Map(); // address -> timer
 const fetched = new Map(); // address -> when
 
-function refetch(address) {
+const elementOf = (address) => document.querySelector(`[data-refetch="${CSS.escape(address)}"]`);
+
+function refetch(element) {
+  const address = element.dataset.refetch;
   if (due.has(address)) return;
-  const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + PAUSE_MS - performance.now());
+  const pauseMs = 1000 * (element.dataset.refetchPause ?? PAUSE_SECONDS);
+  const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + pauseMs - performance.now());
   due.set(address, setTimeout(() => fetchNow(address), wait));
 }
 
 async function fetchNow(address) {
-  fetched.set(address, performance.now());
-  const element = document.querySelector(`[data-refetch="${CSS.escape(address)}"]`);
+  const element = elementOf(address);
   try {
-    if (element && !isInUse(element)) await htmx.ajax("GET", address, { target: element, swap: "outerHTML" });
+    if (element && !isInUse(element)) await replace(element, address);
   } finally {
     fetched.set(address, performance.now());
     due.delete(address);
   }
 }
 
-// Replacing it would take away what somebody is typing into or has opened.
+// Rows that were not there before get the class `fresh`; what had the focus has it again.
+async function replace(element, address) {
+  const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
+  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  await htmx.ajax("GET", address, { target: element, swap: "outerHTML" });
+  const anew = elementOf(address);
+  if (!anew) return;
+  for (const row of anew.querySelectorAll("[data-id]")) row.classList.toggle("fresh", !known.has(row.dataset.id));
+  if (focused) anew.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+}
+
+// Replacing it would take away what somebody is typing into or choosing from.
 function isInUse(element) {
-  return element.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+  return Boolean(element.querySelector("details.menu[open], :is(input, textarea, select):focus"));
 }
 
 document.addEventListener("orsweb:live", ({ detail }) => {
   for (const element of document.querySelectorAll("[data-refetch]")) {
     const types = element.dataset.refetchOn;
-    if (!types || detail.type === "catch-up" || types.split(" ").includes(detail.type)) refetch(element.dataset.refetch);
+    if (!types || detail.type === "catch-up" || types.split(" ").includes(detail.type)) refetch(element);
   }
 });
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from tests.stored import make_environment, make_episode, make_split, make_task
+from episodes.derived import Activity
+from tests.stored import make_environment, make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -45,20 +47,62 @@ def test_its_snippets_play_the_first_split_of_this_server(client: Client) -> Non
 
 
 def test_it_links_the_latest_episodes(client: Client) -> None:
-    episodes = [make_episode() for _ in range(12)]
+    episodes = [make_episode() for _ in range(14)]
     page = client.get("/").content.decode()
-    assert f'/admin/episodes/episode/{episodes[-1].pk}/change/">#{episodes[-1].pk}</a>' in page
+    assert f'<a href="/episodes/{episodes[-1].pk}/">#{episodes[-1].pk}</a>' in page
     assert f">#{episodes[1].pk}</a>" not in page
+
+
+def test_what_runs_comes_first_with_its_return_so_far(client: Client) -> None:
+    running = make_episode(status="running", cause="", ended=None)
+    make_step(running, reward=0.25)
+    later = make_episode()
+    page = client.get("/?part=now").content.decode()
+    assert page.index(f"#{running.pk}<") < page.index(f"#{later.pk}<")
+    assert "+0.25" in page and 'data-ending="running"' in page
 
 
 def test_it_says_what_would_be_here(client: Client) -> None:
     page = client.get("/").content.decode()
-    assert "manage.py serve my_module:MyEnvironment" in page and "Run one of the snippets" in page
+    assert "manage.py serve my_module:MyEnvironment" in page and "manage.py demo" in page
+    assert '<details class="connect" open>' in page
 
 
-def test_its_queries_do_not_grow(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_how_to_connect_stays_at_hand(client: Client) -> None:
+    make_episode()
+    page = client.get("/").content.decode()
+    assert '<details class="connect">' in page and 'href="#connect"' in page
+
+
+def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
+    start = int(time.time()) // 3600 * 3600
+    Activity.objects.create(
+        period=3600, start=start, environment_id=1, episodes=12, attempts=10, successes=5, env_error=2, steps=1234
+    )
+    page = client.get("/?part=now").content.decode()
+    for shown in ("1,234 steps in 24 h", "n = 10", "50%", "?ending=env_error&amp;since=24h"):
+        assert shown in page
+
+
+def test_its_parts_are_the_page_anew(client: Client) -> None:
+    make_episode(environment=make_environment("chess"))
+    page = client.get("/").content.decode()
+    for part in ("/?part=now&amp;span=24h", "/?part=environments"):
+        assert f'data-refetch="{part}"' in page
+        assert f'data-refetch="{part}"' in client.get(part.replace("&amp;", "&")).content.decode()
+
+
+@pytest.mark.parametrize(("query", "legal"), [("span=2h", "1h, 24h, 30d"), ("part=all", "now, environments")])
+def test_it_refuses_what_it_does_not_know_and_names_the_legal_ones(client: Client, query: str, legal: str) -> None:
+    response = client.get(f"/?{query}")
+    assert response.status_code == 400 and legal in response.content.decode()
+
+
+def test_its_queries_grow_by_one_for_each_environment(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     client.get("/")  # makes the operator
     for name in ("a", "b", "c"):
-        make_episode(environment=make_environment(name))
-    with django_assert_num_queries(4):  # operator, environments, splits, episodes
+        make_step(make_episode(environment=make_environment(name), status="running", cause="", ended=None))
+    with django_assert_num_queries(10 + 3):
         client.get("/")

@@ -1,0 +1,111 @@
+"""Activity: what ended when, from the roll-ups that the follower keeps by minute, hour and day (`follower/activity.py`).
+
+Attempts, successes and returns are by the definition that was in force when each episode ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from django.db.models import Sum
+
+from environments.models import Environment
+from episodes.derived import Activity
+from episodes.models import Episode
+from episodes.statistics import FAILURES
+
+Span = Literal["1h", "24h", "30d", "all"]
+SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}
+"""To the seconds of a point and the number of points."""
+CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
+_COUNTS = ("episodes", "attempts", "scored", "successes", "steps", "refused", "failed", *CAUSES, "probes")
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityPoint:
+    """Endings of one minute, hour or day."""
+
+    start: int
+    """Seconds since the epoch."""
+    seconds: int
+    """How long it lasts; the last point is not over."""
+    episodes: int
+    """Of every kind."""
+    attempts: int
+    """Without probes and failures of the machinery."""
+    successes: int
+    steps: int
+    """That ran."""
+    failed: int
+    """Of those that ran, how many failed."""
+    refused: int
+    mean: float | None
+    """Return of the attempts that have one."""
+    causes: dict[str, int]
+    """Endings by cause, in the order of Episode.CAUSES, and probes as "probe" at the end; those that occurred."""
+
+    @property
+    def failures(self) -> int:
+        """Of the machinery."""
+        return sum(self.causes.get(cause, 0) for cause in FAILURES)
+
+    @property
+    def success(self) -> float | None:
+        return self.successes / self.attempts if self.attempts else None
+
+
+def activity(span: Span, environment: Environment | None = None, now: float | None = None) -> Sequence[ActivityPoint]:
+    """In order, one for each minute, hour or day up to now, empty ones included; "all": days from the first. One query.
+
+    `now`: seconds since the epoch, by default the clock's.
+    """
+    seconds, count = SPANS.get(span, (86400, 0))
+    last = int((time.time() if now is None else now) // seconds) * seconds
+    rows = Activity.objects.filter(period=seconds, start__lte=last)
+    if environment is not None:
+        rows = rows.filter(environment_id=environment.pk)
+    if count:
+        rows = rows.filter(start__gt=last - count * seconds)
+    sums = {name: Sum(name) for name in (*_COUNTS, "return_total")}
+    found = {row["start"]: row for row in rows.order_by("start").values("start").annotate(**sums)}
+    first = last - (count - 1) * seconds if count else min(found, default=last)
+    return [_point(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
+
+
+def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
+    """One of all of them, one or more."""
+    causes = {
+        cause: count for cause in (*CAUSES, "probe") if (count := sum(one.causes.get(cause, 0) for one in points))
+    }
+    scored = [(one.mean, one.attempts) for one in points if one.mean is not None]
+    weight = sum(attempts for _, attempts in scored)
+    return ActivityPoint(
+        start=points[0].start,
+        seconds=sum(one.seconds for one in points),
+        episodes=sum(one.episodes for one in points),
+        attempts=sum(one.attempts for one in points),
+        successes=sum(one.successes for one in points),
+        steps=sum(one.steps for one in points),
+        failed=sum(one.failed for one in points),
+        refused=sum(one.refused for one in points),
+        mean=sum(mean * attempts for mean, attempts in scored) / weight if weight else None,
+        causes=causes,
+    )
+
+
+def _point(start: int, seconds: int, row: Mapping[str, float]) -> ActivityPoint:
+    kinds = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
+    scored = row.get("scored", 0)
+    counts = {
+        name: int(row.get(name, 0)) for name in ("episodes", "attempts", "successes", "steps", "failed", "refused")
+    }
+    return ActivityPoint(
+        start=start,
+        seconds=seconds,
+        **counts,
+        mean=row["return_total"] / scored if scored else None,
+        causes={kind: int(row[name]) for kind, name in kinds.items() if row.get(name)},
+    )

@@ -1,0 +1,205 @@
+"""Curves: return, success and length over episodes, time or training steps, as at most 500 points.
+
+A scope of up to 10,000 endings is read one by one; of a larger one blocks are put together, so a curve over a
+million episodes costs what one over 60,000 does. Read by pages and the API.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from episodes.analytics.cover import Cover, cover
+from episodes.analytics.definition import Definition
+from episodes.analytics.figures import Figures, figures_of
+from episodes.analytics.rows import Axis
+from episodes.analytics.scope import MOST_ENDINGS, Scope
+from episodes.analytics.tally import Row, Tally, tally_of, together
+from episodes.analytics.zoom import Range, zoomed
+from episodes.endings import NO_ATTEMPTS
+
+MOST_POINTS = 500
+MOST_SCOPES = 40
+"""Drawn together."""
+EPISODES_A_POINT = 8
+"""Where there are enough of them for FEW_POINTS, so that a point's band and rate say something."""
+FEW_POINTS = 24
+_FIGURES = tuple(field.name for field in fields(Figures))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint(Figures):
+    x: float
+    """Where it begins. By episode: 0-based place of its first within the scope; by time: seconds since the epoch at
+    which the first of them ended; by step: the lowest training step."""
+    x_to: float
+    """Where it ends: place after the last; the last's time; the highest step."""
+    first_end: int
+    """`end_number` of its first episode: with `last_end` and the scope a filter finds the episodes behind it, and, by
+    time or step, at times a few of the neighbours."""
+    last_end: int
+    causes: dict[str, int]
+    """Endings by cause, probes as "probe"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    scope: Scope
+    definition: Definition
+    axis: Axis
+    points: Sequence[CurvePoint]
+    """In order of x, none empty; one may hold failures and probes alone."""
+    total: Figures | None
+    """Of all that is shown; None without an ending."""
+    excluded: dict[str, int]
+    """Probes and failures of the machinery, by cause, most first: they count in no other figure."""
+    is_bounded: bool
+    """Whether older episodes are missing; `note` says why."""
+    note: str
+    """What a page says beside it; empty: nothing."""
+
+
+def curve(
+    scope: Scope,
+    definition: Definition,
+    axis: Axis = "episode",
+    *,
+    points: int = MOST_POINTS,
+    shown: Range | None = None,
+) -> Curve:
+    """`shown`: of the axis, so that a zoom is as fine as can be; by time in seconds since the epoch."""
+    if shown is None:
+        return curves([scope], definition, axis, points=points)[0]
+    found = zoomed(scope, definition, axis, shown)
+    return _curve(scope, definition, axis, _Asked(points, shown), found)
+
+
+def curves(
+    scopes: Sequence[Scope], definition: Definition, axis: Axis = "episode", *, points: int = MOST_POINTS
+) -> list[Curve]:
+    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one."""
+    found = cover(scopes[:MOST_SCOPES], definition, axis)
+    return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
+
+
+def drawn(scope: Scope, found: Cover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
+    """Of what was read of the scope for the definition's return and the axis; the threshold may be another."""
+    return _curve(scope, definition, axis, _Asked(points, Range()), found)
+
+
+class _Asked(NamedTuple):
+    points: int
+    shown: Range
+
+
+class _Group(NamedTuple):
+    """What becomes a point."""
+
+    low: float
+    high: float
+    tally: Tally
+
+
+def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: Cover) -> Curve:
+    units = _units(found, axis, asked.shown)
+    groups = [_group(part, axis) for part in _parts(units, axis, asked.points)]
+    total = together([group.tally for group in groups]) if groups else None
+    causes = Counter(total.causes if total else {})
+    return Curve(
+        scope=scope,
+        definition=definition,
+        axis=axis,
+        points=[_point(group, definition) for group in groups],
+        total=figures_of(total, definition) if total else None,
+        excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
+        is_bounded=found.is_bounded,
+        note=_note(scope, found, axis),
+    )
+
+
+class _Units(NamedTuple):
+    """What is shared out to points, with where each begins and ends."""
+
+    blocks: list[tuple[float, float, Tally]]
+    rows: list[tuple[float, Row]]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Of one unit or more."""
+        begins = [low for low, _, _ in self.blocks] + [place for place, _ in self.rows]
+        return min(begins), max([high for _, high, _ in self.blocks] + [place for place, _ in self.rows])
+
+
+def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
+    """Those within `shown`; by step without those that belong to none."""
+    blocks = [(one.low, one.high, one.tally) for one in found.blocks if one.low is not None and one.high is not None]
+    rows: list[tuple[float, Row]]
+    if axis == "episode":
+        rows = list(enumerate(found.rows, found.first))
+    else:
+        rows = [(row[4], row) for row in found.rows if row[4] is not None]
+    if shown != Range():
+        blocks = [block for block in blocks if shown.holds(block[0], block[1])]
+        rows = [row for row in rows if shown.holds(row[0], row[0])]
+    return _Units(blocks, rows)
+
+
+_Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
+
+
+def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
+    """Neighbours together, in order: `points` parts at most, none of them empty."""
+    if not (units.blocks or units.rows):
+        return []
+    begin, end = units.ends
+    if axis == "step":
+        points = min(points, int(end - begin) + 1)
+    elif not units.blocks:
+        points = min(points, max(FEW_POINTS, len(units.rows) // EPISODES_A_POINT))
+    span = end - begin if axis == "time" else end - begin + 1
+    width = span / points or 1.0
+    if axis != "time":
+        width = math.ceil(width)
+    found: dict[int, _Part] = {}
+    for block in units.blocks:
+        found.setdefault(min(points - 1, int(((block[0] + block[1]) / 2 - begin) / width)), ([], []))[0].append(block)
+    for row in units.rows:
+        found.setdefault(min(points - 1, int((row[0] - begin) / width)), ([], []))[1].append(row)
+    return [found[place] for place in sorted(found)]
+
+
+def _group(part: _Part, axis: Axis) -> _Group:
+    blocks, rows = part
+    tallies = [tally for _, _, tally in blocks]
+    if rows:
+        tallies.append(tally_of([row for _, row in rows]))
+    reach = 1 if axis == "episode" else 0  # of a single ending
+    low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
+    high = max([high for _, high, _ in blocks] + [place + reach for place, _ in rows])
+    return _Group(low, high, together(tallies))
+
+
+def _point(group: _Group, definition: Definition) -> CurvePoint:
+    figures, tally = figures_of(group.tally, definition), group.tally
+    return CurvePoint(
+        **{name: getattr(figures, name) for name in _FIGURES},
+        x=group.low,
+        x_to=group.high,
+        first_end=tally.first_end,
+        last_end=tally.last_end,
+        causes=tally.causes,
+    )
+
+
+def _note(scope: Scope, found: Cover, axis: Axis) -> str:
+    notes: list[str] = [scope.note] if scope.note else []
+    if found.is_bounded and scope.has_blocks:
+        notes.append("Older episodes are still being counted; the curve will be whole in a moment.")
+    elif found.is_bounded:
+        notes.append(f"Only the newest {MOST_ENDINGS:,} episodes were looked at.")
+    if axis == "step" and found.blocks:
+        notes.append("Of so many episodes neighbouring training steps may share a point.")
+    return " ".join(notes)

@@ -1,0 +1,91 @@
+"""Histogram: how the returns of a scope's attempts are distributed, or their lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from episodes.analytics.cover import Cover, cover
+from episodes.analytics.definition import Definition
+from episodes.analytics.figures import Figures, figures_of
+from episodes.analytics.scope import Scope
+from episodes.analytics.tally import Tally, tally_of, together
+from episodes.sketches import Sketch, quantile
+
+MOST_BINS = 40
+OUTLIERS = 0.005
+"""Share of all at each end that does not stretch the bins: the outermost ones hold it."""
+FEW_BLOCKS = 8
+Measure = Literal["return", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    low: float
+    """Included. Equal to `high` where `is_exact`."""
+    high: float
+    """Not included, but of the last bin."""
+    n: int
+    """Attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    scope: Scope
+    definition: Definition
+    measure: Measure
+    bins: Sequence[Bin]
+    """Ascending; equal in width but for the outermost two, which reach to the extremes. Empty without a value."""
+    is_exact: bool
+    """Whether each bin is one single value."""
+    most: int
+    """Attempts in the fullest bin."""
+    total: Figures | None
+    """None without an ending."""
+    causes: dict[str, int]
+    """Endings of the scope by cause, probes as "probe"."""
+    is_bounded: bool
+    """Whether older episodes are missing."""
+
+
+def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
+    """Seven queries at most."""
+    found = cover([scope], definition, least_blocks=FEW_BLOCKS)[0]
+    tally = tally_of_all(found)
+    sketch: Sketch = [] if tally is None else tally.returns if measure == "return" else tally.lengths
+    is_exact = len(sketch) <= MOST_BINS
+    bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
+    return Histogram(
+        scope=scope,
+        definition=definition,
+        measure=measure,
+        bins=bins,
+        is_exact=is_exact,
+        most=max((one.n for one in bins), default=0),
+        total=figures_of(tally, definition) if tally else None,
+        causes=tally.causes if tally else {},
+        is_bounded=found.is_bounded,
+    )
+
+
+def tally_of_all(found: Cover) -> Tally | None:
+    """None without an ending."""
+    tallies = [block.tally for block in found.blocks]
+    if found.rows:
+        tallies.append(tally_of(found.rows))
+    return together(tallies) if tallies else None
+
+
+def _bins(sketch: Sketch) -> list[Bin]:
+    """Of more than MOST_BINS values."""
+    low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
+    width = (high - low) / MOST_BINS
+    if not width:  # all but outliers are one value
+        low, high = sketch[0][0], sketch[-1][0]
+        width = high / MOST_BINS - low / MOST_BINS
+    counts = [0] * MOST_BINS
+    for value, count in sketch:
+        counts[max(0, min(MOST_BINS - 1, int((value - low) / width)))] += count
+    edges = [sketch[0][0], *(low + width * place for place in range(1, MOST_BINS)), sketch[-1][0]]
+    return [Bin(*edges[place : place + 2], count) for place, count in enumerate(counts)]

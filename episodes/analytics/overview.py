@@ -1,0 +1,74 @@
+"""Overview: the figures of the first page, in a number of queries that does not depend on what there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from environments.models import Environment
+from episodes.analytics.activity import ActivityPoint, activity, together
+from episodes.analytics.cover import LEAST_RAW, cover
+from episodes.analytics.curve import CurvePoint, drawn
+from episodes.analytics.definition import Definition, Return, definition_of
+from episodes.analytics.figures import Figures
+from episodes.analytics.scope import scope_of
+from episodes.models import Episode
+
+SPARKLINE_POINTS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """What is going on."""
+
+    live: int
+    """Episodes that are running."""
+    today: ActivityPoint
+    """The day that is under way, UTC."""
+    hours: Sequence[ActivityPoint]
+    """The last 24, for the sparklines of the strip."""
+    last_hour: ActivityPoint
+    """The last 60 minutes together: its `causes` are the endings of the hour."""
+    minutes: Sequence[ActivityPoint]
+    """The last 60."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFigures:
+    environment: Environment
+    definition: Definition
+    total: Figures | None
+    """Of all its episodes; None: none has ended yet."""
+    excluded: dict[str, int]
+    """Probes and failures of the machinery, by cause."""
+    sparkline: Sequence[CurvePoint]
+    """From its first episode to its last, SPARKLINE_POINTS at most."""
+    is_bounded: bool
+    """Whether older episodes are still being counted."""
+
+
+def strip(now: float | None = None) -> Strip:
+    """Four queries. `now`: seconds since the epoch, by default the clock's."""
+    moment = time.time() if now is None else now
+    days, hours, minutes = (activity(span, now=moment) for span in ("30d", "24h", "1h"))
+    live = Episode.objects.filter(status="running").count()
+    return Strip(live, days[-1], hours, together(minutes), minutes)
+
+
+def environment_figures(
+    environments: Sequence[Environment], return_: Return | None = None, threshold: float | None = None
+) -> list[EnvironmentFigures]:
+    """Of each, by its own definition unless another is given; six queries for each kind of return among them."""
+    definitions = [definition_of(one, return_, threshold) for one in environments]
+    found: dict[int, EnvironmentFigures] = {}
+    for kind in sorted({one.return_ for one in definitions}):
+        chosen = [pair for pair in zip(environments, definitions, strict=True) if pair[1].return_ == kind]
+        scopes = [scope_of(environment) for environment, _ in chosen]
+        covers = cover(scopes, Definition(kind), least_blocks=SPARKLINE_POINTS, most_rows=LEAST_RAW)
+        for (environment, definition), scope, one in zip(chosen, scopes, covers, strict=True):
+            curve = drawn(scope, one, definition, "episode", points=SPARKLINE_POINTS)
+            found[environment.pk] = EnvironmentFigures(
+                environment, definition, curve.total, curve.excluded, curve.points, curve.is_bounded
+            )
+    return [found[environment.pk] for environment in environments]

@@ -1,0 +1,85 @@
+"""Zoom: the part of one scope that an x axis shows, in blocks fine enough for it. Made for `curve.py`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from django.db.models import Q, QuerySet
+
+from episodes.analytics.cover import (
+    RAW_ENDINGS,
+    Cover,
+    Head,
+    cover,
+    followed_to,
+    heads_of,
+    read_blocks,
+    stretches,
+)
+from episodes.analytics.definition import Definition
+from episodes.analytics.rows import Axis, read_rows
+from episodes.analytics.scope import Scope
+from episodes.derived import CurveBlock
+from episodes.endings import Epoch
+from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
+from episodes.models import Episode
+
+
+class Range(NamedTuple):
+    """Of an axis, both ends included; None: to its end."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def holds(self, low: float, high: float) -> bool:
+        """Whether any of `low` to `high` is in it."""
+        return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
+
+
+def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Cover:
+    """What holds `shown`, and on both sides not much more. Six queries at most."""
+    head = heads_of([scope])[0] if followed_to() else Head()
+    if head.endings <= RAW_ENDINGS:
+        return cover([scope], definition, axis)[0]
+    first, beyond = _of_places(head, shown) if axis == "episode" else _of_values(scope, head, axis, shown)
+    if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
+        episodes = _between(scope, first, beyond if beyond < head.blocks else None)
+        rows = read_rows([episodes], definition, axis, 2 * RAW_ENDINGS)[0]
+        return Cover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == 2 * RAW_ENDINGS)
+    blocks = read_blocks([scope], [stretches(first, beyond)], definition, axis)[0]
+    tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
+    rows = read_rows([tail], definition, axis, RAW_ENDINGS)[0]
+    return Cover(blocks, rows, head.endings, is_bounded=len(rows) == RAW_ENDINGS)
+
+
+def _of_places(head: Head, shown: Range) -> tuple[int, int]:
+    """Blocks of level 0 that hold some of `shown`: the first, and the one after the last."""
+    first = int(max(0, shown.low or 0)) // BLOCK_ENDINGS
+    beyond = head.blocks if shown.high is None else int(max(0, shown.high)) // BLOCK_ENDINGS + 1
+    return min(first, head.blocks), min(max(first, beyond), head.blocks)
+
+
+def _of_values(scope: Scope, head: Head, axis: Axis, shown: Range) -> tuple[int, int]:
+    """The same, to within the blocks of a higher level."""
+    columns = (Epoch("began"), Epoch("ended")) if axis == "time" else ("run_step_low", "run_step_high")
+    chosen = Q(pk__in=())
+    for level, first, beyond in stretches(0, head.blocks):
+        chosen |= Q(level=level, number__gte=first, number__lt=beyond)
+    blocks = CurveBlock.objects.filter(chosen, scope=scope.kind, scope_id=scope.id)
+    spans = [
+        (number * BLOCKS_ABOVE**level, (number + 1) * BLOCKS_ABOVE**level, low, high)
+        for level, number, low, high in blocks.values_list("level", "number", *columns)
+        if low is not None
+    ]
+    held = [(first, beyond) for first, beyond, low, high in spans if shown.holds(low, high)]
+    is_open = shown.high is None or all(high < shown.high for *_, high in spans)
+    last = head.blocks if is_open else max((beyond for _, beyond in held), default=0)
+    return min((first for first, _ in held), default=last), last
+
+
+def _between(scope: Scope, first: int, beyond: int | None) -> QuerySet[Episode]:
+    """The episodes from block `first` of level 0 on, up to `beyond`; None: all that follow."""
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0)
+    ends = dict(blocks.filter(number__in=(first - 1, (beyond or 0) - 1)).values_list("number", "last_end"))
+    episodes = scope.episodes.filter(end_number__gt=ends.get(first - 1, 0))
+    return episodes if beyond is None else episodes.filter(end_number__lte=ends.get(beyond - 1, 0))

@@ -1,0 +1,118 @@
+"""One page of episodes: which ones, with what a table shows of each, and the ways to the pages beside it.
+
+No count of anything and no offset. A page says when it did not look at every episode. Used by pages and the API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+
+from environments.summary import READ_CHARACTERS, summary, summary_field
+from episodes.conditions import conditions_of
+from episodes.cursor import Cursor, Order
+from episodes.filters import Definition, EpisodeFilter
+from episodes.models import Episode
+from episodes.named import Named
+from episodes.reading import Found, Key, axis_of, read
+
+PAGE_EPISODES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    episode: Episode
+    """With environment, split, task (without its spec) and run."""
+    summary: str
+    """The task in one line."""
+    value: float | None
+    """Its return by the page's definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePage:
+    rows: Sequence[EpisodeRow]
+    definition: Definition
+    """Of the return that rows show and are sorted by."""
+    next: str = ""
+    """Cursor of the page after; empty: there is none."""
+    previous: str = ""
+    is_bounded: bool = False
+    """Not every episode was looked at: of a figure's order the newest, else `next` looks at those beyond."""
+    unknown: str = ""
+    """Sentences about names of the filter that nobody has; then there are no rows."""
+
+
+def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = PAGE_EPISODES) -> EpisodePage:
+    """The page that the cursor `after` names; the first when it is empty. Raises: BadFilter for sort or after."""
+    named = Named.of(asked)
+    definition = named.definition(asked)
+    conditions = {} if named.unknown else conditions_of(asked, named)
+    order = axis_of(conditions, Order.parse(sort, definition))
+    cursor = Cursor.parse(after, order) if after else None
+    if named.unknown:
+        return EpisodePage((), definition, unknown=named.unknown)
+    found = read(conditions, order, cursor, size + 1)
+    return _page(found, order, cursor, size, definition)
+
+
+def _page(found: Found, order: Order, cursor: Cursor | None, size: int, definition: Definition) -> EpisodePage:
+    backward = cursor is not None and cursor.is_backward
+    keys, has_more = found.keys[:size], len(found.keys) > size
+    further = keys[-1] if has_more else (None if order.is_figure else found.edge)
+    onward = _cursor(further, order, is_backward=backward)
+    # an empty page still leads back to where its reader came from
+    origin = keys[0] if keys else Key(cursor.segment, cursor.value, cursor.pk) if cursor else None
+    back = _cursor(origin if cursor else None, order, is_backward=not backward)
+    return EpisodePage(
+        rows=rows_of([key.pk for key in (keys[::-1] if backward else keys)], definition),
+        definition=definition,
+        next=back if backward else onward,
+        previous=onward if backward else back,
+        is_bounded=found.edge is not None,
+    )
+
+
+def _cursor(key: Key | None, order: Order, *, is_backward: bool) -> str:
+    if key is None:
+        return ""
+    value = key.value.isoformat() if isinstance(key.value, datetime) else key.value
+    return Cursor(key.segment, value, key.pk, is_backward).text(order)
+
+
+def rows_of(ids: Sequence[int], definition: Definition) -> list[EpisodeRow]:
+    """Rows of `ids` in their order; one query."""
+    found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
+    episodes = [found[pk] for pk in ids if pk in found]
+    lines = _summaries(episodes)
+    return [EpisodeRow(episode, lines[episode.pk], value_of(episode, definition)) for episode in episodes]
+
+
+def value_of(episode: Episode, definition: str) -> float | None:
+    """Its return; None while it runs, and where no reward was given."""
+    value: float | None = getattr(episode, f"return_{definition}")
+    return value if episode.status == "ended" else None
+
+
+def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """With what a row needs. `head` is the beginning of the task's spec, which may be megabytes."""
+    related = episodes.select_related("environment", "split", "task", "run").annotate(
+        head=Left("task__spec", READ_CHARACTERS)
+    )
+    return related.defer("task__spec", "environment__description", "environment__card", "labels")
+
+
+def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
+    """By episode; each task's line and each environment's schema are read once."""
+    fields, lines, found = dict[int, str](), dict[int, str](), dict[int, str]()
+    for episode in episodes:
+        schema = episode.environment.task_schema
+        field = fields.setdefault(episode.environment_id, summary_field(schema) if schema else "")
+        if episode.task_id not in lines:
+            lines[episode.task_id] = summary(episode.head, field)  # type: ignore[attr-defined]  # annotated
+        found[episode.pk] = lines[episode.task_id]
+    return found

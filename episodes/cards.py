@@ -1,0 +1,137 @@
+"""Cards: steps and prompts as replay, preview and player show them, every text rendered by the kind that suits it.
+
+A text keeps its place (`input-0`, `output-2`, `prompt-0`), by which a page asks for it again as another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from django.utils.safestring import SafeString
+
+from environments.parts import Part
+from episodes.models import Step
+from episodes.rendering.code import code, language_of
+from episodes.rendering.kinds import Kind, kind_of, rendered
+from episodes.rendering.visible import visible
+from episodes.transcript import Line
+
+LONG_LINES = 16
+LONG_CHARACTERS = 1_600
+"""What is longer is folded to that."""
+
+_CODE = {
+    **{"command": "bash", "cmd": "bash", "bash": "bash", "shell": "bash", "commands": "bash"},
+    **{"sql": "sql", "patch": "diff", "diff": "diff", "code": "", "script": "", "source": "", "program": "python"},
+}
+"""Names of input fields that hold code; "" where its language has to be guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing that was said, as HTML."""
+
+    place: str
+    label: str
+    kind: Kind | Literal["image"]
+    html: SafeString
+    """For an image empty: pages load it by its place."""
+    kinds: tuple[Kind, ...]
+    """Ways in which it can be read; empty: only this one."""
+    omitted: int
+    """Characters that were cut off the end."""
+    is_short: bool
+    """Whether it fits on the line of its label."""
+    is_long: bool
+    number: int
+    """Its place among the others of its step and side, from 0."""
+    uri: str = ""
+    """An image's data: address, for pages that have nothing else to load it from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One step. Its facts are the row's."""
+
+    step: Step
+    tool: str
+    error: str
+    running: float | None
+    input: list[Said]
+    output: list[Said]
+    components: list[tuple[str, float]]
+    metadata: SafeString
+    raw: SafeString
+    is_whole: bool
+
+    @property
+    def widest(self) -> float:
+        """The component that is furthest from nothing; the others are drawn beside it."""
+        return max((abs(value) for _, value in self.components), default=0.0) or 1.0
+
+
+def cards_of(lines: Iterable[Line]) -> list[Card]:
+    return [card_of(line) for line in lines]
+
+
+def card_of(line: Line) -> Card:
+    return Card(
+        step=line.step,
+        tool=visible(line.step.tool),
+        error=visible(line.step.error),
+        running=line.running,
+        input=said(line.input, "input"),
+        output=said(line.output, "output"),
+        components=[(visible(name), value) for name, value in line.components],
+        metadata=code(line.metadata, "json"),
+        raw=code(line.raw),
+        is_whole=line.is_whole,
+    )
+
+
+def said(parts: Sequence[Part], side: str) -> list[Said]:
+    """Each of `parts`; `side` is "input", "output" or "prompt"."""
+    return [said_as(part, side, number) for number, part in enumerate(parts)]
+
+
+def said_as(part: Part, side: str, number: int, kind: Kind | None = None) -> Said:
+    """One part, as `kind` or as what suits it."""
+    language = _language(part, side)
+    chosen = kind or _kind(part, language)
+    text = part.text
+    is_image = part.kind == "image"
+    return Said(
+        place=f"{side}-{number}",
+        label=visible(part.label),
+        kind="image" if is_image else chosen,
+        html=SafeString() if is_image else rendered(text, chosen, language or ""),
+        kinds=_kinds(part),
+        omitted=part.omitted,
+        is_short=part.is_short and chosen in ("text", "code") and bool(part.label),
+        is_long=not is_image and (text.count("\n") >= LONG_LINES or len(text) > LONG_CHARACTERS),
+        number=number,
+        uri=text if is_image else "",
+    )
+
+
+def _language(part: Part, side: str) -> str | None:
+    """None: it is no code. The name of an input field tells more than its text."""
+    if part.kind == "json":
+        return "json"
+    if side == "input" and part.label.lower() in _CODE:
+        return _CODE[part.label.lower()] or language_of(part.text) or "python"
+    return None
+
+
+def _kind(part: Part, language: str | None) -> Kind:
+    if language is not None:
+        return "code"
+    return "text" if part.is_short and "\x1b" not in part.text and part.label else kind_of(part.text)
+
+
+def _kinds(part: Part) -> tuple[Kind, ...]:
+    if part.kind == "image":
+        return ()
+    return ("code", "text", "raw") if part.kind == "json" else ("text", "markdown", "code", "ansi", "latex", "raw")

@@ -1,0 +1,167 @@
+"""Conditions: what a filter asks of an episode, one for each thing asked, each in two forms.
+
+`where` may be found by an index. `beside` never is: SQLite has no statistics of its tables and takes a bad index when
+two columns qualify, so one condition is chosen to find episodes (`scope.py`) and others are checked on what it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Func, Q
+from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Lookup
+from django.db.models.sql.compiler import SQLCompiler
+from django.utils import timezone
+
+from environments.curation.places import places
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.named import Named
+from episodes.search import matching
+from episodes.statistics import FAILURES
+
+ALL = Q()
+ENDED = Q(status="ended")
+MOST_FOUND = 50_000
+"""Episodes that a text is taken to be found in, the newest."""
+_LOOKUPS: dict[str, type[Lookup[Any]]] = {
+    "exact": Exact, "gte": GreaterThanOrEqual, "lte": LessThanOrEqual, "lt": LessThan, "gt": GreaterThan, "in": In,
+}  # fmt: skip
+
+
+class Unindexed(Func):
+    """A column that SQLite does not look up in an index. PostgreSQL has statistics and sees the bare column."""
+
+    template = "%(expressions)s"
+    arity = 1
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of one column: `lookup` is Django's word for it."""
+
+    column: str
+    lookup: str
+    value: Any
+
+    @property
+    def where(self) -> Q:
+        return Q(**{f"{self.column}__{self.lookup}": self.value})
+
+    @property
+    def beside(self) -> Lookup[Any]:
+        return _LOOKUPS[self.lookup](Unindexed(F(self.column)), self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    name: str
+    """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
+    that people made; `running` of that ending."""
+    tests: Sequence[Test]
+    """All have to hold."""
+    of_index: Q = ALL
+    """What the index is limited to, as its definition says it: without it a database does not take the index."""
+    only_ended: bool = False
+    checks: Sequence[Lookup[Any] | Q] = ()
+    """In place of the tests, beside another condition."""
+    branches: Sequence[Q] = ()
+    """The same as several conditions, none of which shares an episode: each is one stretch of the index."""
+
+    @property
+    def where(self) -> Q:
+        found = self.of_index & (ENDED if self.only_ended else ALL)
+        for test in self.tests:
+            found &= test.where
+        return found
+
+    @property
+    def beside(self) -> Sequence[Lookup[Any] | Q]:
+        return [*(self.checks or (test.beside for test in self.tests)), *([ENDED] if self.only_ended else [])]
+
+
+def conditions_of(asked: EpisodeFilter, named: Named) -> dict[str, Condition]:
+    """By name, without order. The filter's names are all known."""
+    found = [*_references(asked, named), *_words(asked), *_endings(asked), *_ranges(asked, named)]
+    return {condition.name: condition for condition in found}
+
+
+def _references(asked: EpisodeFilter, named: Named) -> list[Condition]:
+    found = []
+    if asked.task is not None:
+        found.append(Condition("task", [Test("task_id", "exact", asked.task)]))
+    if named.run:
+        found.append(Condition("run", [Test("run_id", "exact", named.run.pk)]))
+    if named.environment and not (named.split and not named.split.is_curated):  # such a split belongs to it
+        found.append(Condition("environment", [Test("environment_id", "exact", named.environment.pk)]))
+    if named.split and named.split.is_curated:  # by what stands in it now: who played it knew its tasks, not it
+        found.append(Condition("curated", [Test("task_id", "in", places(named.split.pk).values("task"))]))
+    elif named.split:
+        found.append(Condition("split", [Test("split_id", "exact", named.split.pk)]))
+    return found
+
+
+def _words(asked: EpisodeFilter) -> list[Condition]:
+    found = []
+    if asked.model is not None:
+        found.append(Condition("model", [Test("model", "exact", asked.model)], of_index=~Q(model="")))
+    if asked.player is not None:
+        of_index = ALL if asked.player == "agent" else ~Q(player="agent")
+        found.append(Condition("player", [Test("player", "exact", asked.player)], of_index=of_index))
+    if asked.step is not None:
+        found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
+    if asked.text is not None:
+        found.append(Condition("text", [Test("id", "in", matching(asked.text).values("pk")[:MOST_FOUND])]))
+    if asked.error is not None:
+        found.append(_error(has_one=asked.error))
+    return found
+
+
+def _error(*, has_one: bool) -> Condition:
+    if has_one:  # the index holds them and no others
+        either = Q(refused_count__gt=0) | Q(failed_count__gt=0)
+        return Condition("error", [], of_index=either, checks=[GreaterThan(F("refused_count") + F("failed_count"), 0)])
+    none = [Test("refused_count", "exact", 0), Test("failed_count", "exact", 0)]
+    return Condition("error", none, only_ended=True)
+
+
+def _endings(asked: EpisodeFilter) -> list[Condition]:
+    ending = asked.ending
+    if ending is None:
+        return []
+    if ending == "running":
+        return [Condition("running", [], of_index=Q(status="running"), checks=[Q(status="running")])]
+    probes = ending == "probe"
+    counted = [cause for cause, _ in Episode.CAUSES if cause not in FAILURES]
+    causes = {"probe": counted, "attempt": counted}.get(ending, [ending])
+    in_causes = Test("cause", "in", causes) if len(causes) > 1 else Test("cause", "exact", causes[0])
+    is_probe = Test(
+        "is_probe", "in", [probes]
+    )  # Django writes an equation as NOT is_probe, which SQLite looks up nowhere
+    branches = [ENDED & Q(cause=cause) & is_probe.where for cause in causes]
+    return [Condition("ending", [in_causes, is_probe], only_ended=True, branches=branches)]
+
+
+def _ranges(asked: EpisodeFilter, named: Named) -> list[Condition]:
+    """A running episode has no figures yet: what asks for one asks for the end."""
+    span = asked.span(timezone.now())
+    figures = [
+        ("return", f"return_{named.definition(asked)}", (asked.return_from, asked.return_to)),
+        ("steps", "steps_count", (asked.steps_from, asked.steps_to)),
+        ("ends", "end_number", (asked.ends_from, asked.ends_to)),
+    ]
+    found = [Condition(name, _between(column, *ends), only_ended=True) for name, column, ends in figures]
+    since, until = span
+    time = [Test("created", "gte", since)] * (since is not None) + [Test("created", "lt", until)] * (until is not None)
+    return [condition for condition in [*found, Condition("time", time)] if condition.tests]
+
+
+def _between(column: str, low: float | None, high: float | None) -> list[Test]:
+    least = [] if low is None else [Test(column, "gte", low)]
+    return least if high is None else [*least, Test(column, "lte", high)]

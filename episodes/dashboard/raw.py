@@ -1,0 +1,82 @@
+"""Raw: what was recorded of an episode, as it is: JSON texts and images. For links of the replay."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+
+from environments import parts
+from episodes.dashboard.replay import BIGGEST_ID, find
+from episodes.models import Step
+from episodes.transcript import step_json
+
+IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
+"""What is given to browsers as an image. SVG is not among them: it is a document, which runs scripts."""
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpResponse:
+    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
+    output = parts.read_json(_step(pk, index).output_json or "{}")
+    blocks = output.get("blocks") if isinstance(output, dict) else None
+    return _picture(parts.blocks(blocks or []), number)
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """The image at place `number` of the prompt."""
+    episode = find(pk)
+    return _picture(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
+
+
+@require_safe
+def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """One step, whole; input and output are the exact texts."""
+    return _json(step_json(_step(pk, index)))
+
+
+@require_safe
+def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    """The episode's prompt, tools or task, whole."""
+    episode = find(pk)
+    if name == "task":
+        return _json(episode.task.spec)
+    if name not in ("prompt", "tools"):
+        raise Http404(f"There is no {name[:50]!r} of an episode; prompt, tools and task are kept.")
+    blob = episode.prompt if name == "prompt" else episode.tools
+    return _json(blob.text if blob else "null")
+
+
+def _json(content: str) -> HttpResponse:
+    return HttpResponse(content, content_type="application/json")
+
+
+def _step(pk: int, index: int) -> Step:
+    steps = Step.objects.select_related("input_blob", "output_blob")
+    found = steps.filter(episode=pk, index=index).first() if max(pk, index) <= BIGGEST_ID else None
+    if found is None:
+        raise Http404(
+            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists what is kept."
+        )
+    return found
+
+
+def _picture(found: list[parts.Part], number: int) -> HttpResponse:
+    """Raises: Http404."""
+    part = found[number] if number < len(found) else None
+    if part is None or part.kind != "image":
+        raise Http404(f"There is no image at place {number}.")
+    head, _, data = part.text.partition(";base64,")
+    media = head.removeprefix("data:")
+    if media not in IMAGE_TYPES:
+        raise Http404(f"{media} is not shown as an image; the step's JSON holds it.")
+    try:
+        return HttpResponse(base64.b64decode(data), content_type=media)
+    except binascii.Error:
+        raise Http404("The image is damaged: its data is no base64. The step's JSON holds it.") from None

@@ -1,0 +1,194 @@
+"""Replay: one episode, step by step. The page shows a window of its steps; the rest is fetched as it is scrolled to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments import parts, wiring
+from episodes.cards import Said, card_of, cards_of, said, said_as
+from episodes.dashboard.faults import refused
+from episodes.finding import steps_with
+from episodes.models import Episode
+from episodes.peers import peers_of, with_neighbours
+from episodes.rail import rail_of
+from episodes.rendering.kinds import KINDS
+from episodes.running import RETURNS
+from episodes.transcript import View, line_of, transcript_of
+
+WINDOW_STEPS = 40
+SHOWN_CHARACTERS = 4_000
+"""Of one text within a window; all of it, up to WHOLE_CHARACTERS, is one click away."""
+WHOLE_CHARACTERS = 400_000
+WHOLE_BYTES = 64 * 1024 * 1024
+BIGGEST_ID = 2**63 - 1
+
+_SHOWN = ("split", "task", "run")
+
+
+@require_safe
+@never_cache
+def replay(request: HttpRequest, pk: int) -> HttpResponse:
+    related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
+    episode = find(pk, with_neighbours(related))
+    definition = _definition(request, episode)
+    if definition is None:
+        return _unknown_definition(request)
+    transcript = transcript_of(episode, number(request, "step"), window(definition))
+    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else "", SHOWN_CHARACTERS), "prompt")
+    context = {
+        **facts(episode, definition),
+        "transcript": transcript,
+        "cards": cards_of(transcript.lines),
+        "asked": number(request, "step") if "step" in request.GET else None,
+        "prompt": prompt,
+        "is_prompt_long": len(prompt) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in prompt),
+        "tools": parts.tools(episode.tools.text if episode.tools else ""),
+        "peers": peers_of(episode, definition),
+        **_spec(episode),
+    }
+    return render(request, "episodes/replay.html", context)
+
+
+@require_safe
+@never_cache
+def headline(request: HttpRequest, pk: int) -> HttpResponse:
+    """How it stands now, for a page that follows it."""
+    episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
+    definition = _definition(request, episode) or episode.environment.default_return
+    return render(request, "episodes/replay_headline.html", facts(episode, definition))
+
+
+@require_safe
+@never_cache
+def steps(request: HttpRequest, pk: int) -> HttpResponse:
+    """The window of steps that holds step `first`."""
+    episode = find(pk)
+    definition = _definition(request, episode) or episode.environment.default_return
+    transcript = transcript_of(episode, number(request, "first"), window(definition))
+    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines)}
+    return render(request, "episodes/replay_window.html", context)
+
+
+@require_safe
+@never_cache
+def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
+    episode = find(pk)
+    definition = _definition(request, episode) or episode.environment.default_return
+    view = View(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
+    line = line_of(episode, index, view) if index <= BIGGEST_ID else None
+    if line is None:
+        raise Http404(f"Episode {pk} has no step {index}. The replay shows those that it has.")
+    context = {"episode": episode, "definition": definition, "card": card_of(line), "is_alone": True}
+    if "part" in request.GET:
+        sides = {"input": line.input, "output": line.output}
+        return _part(request, sides, context | {"index": index})
+    template = "episodes/step_card.html" if "HX-Request" in request.headers else "episodes/replay_step.html"
+    return render(request, template, context)
+
+
+@require_safe
+@never_cache
+def prompt(request: HttpRequest, pk: int) -> HttpResponse:
+    """One text of the prompt, as `part` and `as` say."""
+    episode = find(pk)
+    text = episode.prompt.text if episode.prompt else ""
+    return _part(request, {"prompt": parts.prompt(text, WHOLE_CHARACTERS)}, {"episode": episode})
+
+
+@require_safe
+@never_cache
+def rail(request: HttpRequest, pk: int) -> HttpResponse:
+    return JsonResponse(rail_of(find(pk), number(request, "first")))
+
+
+@require_safe
+@never_cache
+def found(request: HttpRequest, pk: int) -> HttpResponse:
+    """Steps that hold `text`: {"steps": [indexes], "is_all": bool}."""
+    text = request.GET.get("text", "").replace("\0", "")[:200]
+    if not text:
+        return JsonResponse({"steps": [], "is_all": True})
+    answer = steps_with(find(pk), text)
+    return JsonResponse({"steps": answer.steps, "is_all": answer.is_all})
+
+
+# --- what the views share --------------------------------------------------------------------------------------------
+
+
+def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
+    """Raises: Http404 with what to do."""
+    rows = (Episode.objects.all() if episodes is None else episodes).select_related("environment")
+    episode = rows.filter(pk=pk).first() if pk <= BIGGEST_ID else None
+    if episode is None:
+        raise Http404(
+            f"There is no episode {pk}. It may have been deleted; the Episodes page lists those that are kept."
+        )
+    return episode
+
+
+def number(request: HttpRequest, name: str) -> int:
+    """A parameter that counts steps; 0 where it is none."""
+    text = request.GET.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+
+def window(definition: str) -> View:
+    return View(WINDOW_STEPS, definition, SHOWN_CHARACTERS)
+
+
+def facts(episode: Episode, definition: str) -> dict[str, Any]:
+    """What the headline and the frame show of an episode."""
+    return {
+        "episode": episode,
+        "definition": definition,
+        "own_definition": episode.environment.default_return,
+        "returned": getattr(episode, f"return_{definition}"),
+        "window_steps": WINDOW_STEPS,
+    }
+
+
+def _definition(request: HttpRequest, episode: Episode) -> str | None:
+    """The one that was asked for, else the environment's; None: asked for one that there is not."""
+    asked = request.GET.get("return") or episode.environment.default_return
+    return asked if asked in RETURNS else None
+
+
+def _unknown_definition(request: HttpRequest) -> HttpResponse:
+    asked = request.GET.get("return", "")
+    sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
+    return refused(request, "Unknown return", sentence, [(request.path, "The replay by the environment's definition")])
+
+
+def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
+    """Raises: Http404."""
+    place, asked = request.GET.get("part", ""), request.GET.get("as", "")
+    side, _, rest = place.partition("-")
+    chosen = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
+    if asked and asked not in KINDS:
+        sentence = f"as={asked[:100]!r} is no way to read a text; use {', '.join(KINDS)}."
+        return refused(request, "Unknown kind", sentence, [(request.path, "The whole step")])
+    if not 0 <= chosen < len(sides.get(side, [])):
+        raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
+    one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
+    template = "episodes/said.html" if "HX-Request" in request.headers else "episodes/replay_part.html"
+    return render(request, template, context | {"one": one, "is_alone": True})
+
+
+def _spec(episode: Episode) -> dict[str, Any]:
+    """The task's content as parts, what agents must not see apart: `spec`, `hidden`. All of it where no class says."""
+    service = wiring.current()
+    hosted = service.registry.find(episode.environment.name) if service else None
+    names = set(getattr(hosted.cls, "hidden_fields", ())) if hosted else set()
+    shown = said(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
+    return {
+        "spec": [one for one in shown if hosted and one.label not in names],
+        "hidden": [one for one in shown if not hosted or one.label in names],
+        "is_hosted": hosted is not None,
+    }

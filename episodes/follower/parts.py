@@ -1,0 +1,13 @@
+"""The parts there are."""
+
+from __future__ import annotations
+
+from episodes.follower.activity import ActivityPart
+from episodes.follower.blocks import BlocksPart
+from episodes.follower.part import Part
+from episodes.follower.tools import ToolsPart
+
+
+def make_parts() -> list[Part]:
+    """Each new, for one thread."""
+    return [ActivityPart(), BlocksPart(), ToolsPart()]

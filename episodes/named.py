@@ -1,0 +1,72 @@
+"""Named: the rows that a filter speaks of by name. What nobody has is told in a sentence, with the nearest names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from environments.models import Environment, Split, Task
+from episodes.choices import models, runs
+from episodes.filters import DEFINITIONS, Definition, EpisodeFilter
+from episodes.models import Episode, Run
+
+NEAREST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Rows are None when the filter names none, or one that is not there."""
+
+    environment: Environment | None
+    split: Split | None
+    run: Run | None
+    unknown: str
+    """A sentence for each name that nobody has; empty: all are known."""
+
+    @classmethod
+    def of(cls, asked: EpisodeFilter) -> Named:
+        """One query for each name, and one more for each that is unknown."""
+        told = list[str]()
+        environment = split = run = None
+        if asked.environment is not None:
+            environment = Environment.objects.defer("card", "description").filter(name=asked.environment).first()
+            if environment is None:
+                told.append(
+                    _unknown("environment", asked.environment, Environment.objects.values_list("name", flat=True))
+                )
+        if asked.split is not None and environment is not None:
+            split = environment.splits.filter(name=asked.split).first()
+            if split is None:
+                names = environment.splits.values_list("name", flat=True)
+                told.append(_unknown(f"split of {environment.name}", asked.split, names))
+        if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
+            told.append(_unknown("run", asked.run, runs()))
+        told += _unknown_task(asked.task) + _unknown_model(asked.model)
+        return cls(environment, split, run, " ".join(told))
+
+    def definition(self, asked: EpisodeFilter) -> Definition:
+        """Of the return: the one asked for, else the environment's, else the sum."""
+        if asked.definition or self.environment is None:
+            return asked.definition or "sum"
+        own: Definition | None = next(
+            (known for known in DEFINITIONS if known == self.environment.default_return), None
+        )
+        return own or "sum"
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.4) or names[:NEAREST]
+    offer = f"The nearest: {', '.join(map(repr, near))}." if near else "There is none yet."
+    return f"No {kind} is named {name!r}. {offer}"
+
+
+def _unknown_task(task: int | None) -> list[str]:
+    is_known = task is None or Task.objects.filter(pk=task).exists()
+    return [] if is_known else [f"There is no task {task}; the number stands in the address of a task's page."]
+
+
+def _unknown_model(model: str | None) -> list[str]:
+    is_known = model is None or Episode.objects.filter(model=model).exclude(model="").exists()
+    return [] if is_known else [_unknown("model", model or "", models())]

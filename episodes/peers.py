@@ -1,0 +1,58 @@
+"""Peers: the other attempts at an episode's task, and its neighbours among them and in its run. No request, no HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from episodes.models import Episode
+from episodes.statistics import FAILURES
+
+MOST_PEERS = 2_000
+"""The newest attempts, which are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    attempts: int
+    """Those with a return too; MOST_PEERS at most."""
+    is_all: bool
+    mean: float | None
+    """Of their returns; None without any."""
+    rank: int | None
+    """Of this one, 1 for the highest return, equal ones alike; None: it is no attempt, or has no return."""
+
+
+def attempts(task: int) -> QuerySet[Episode]:
+    """Ended episodes of a task that say something of it."""
+    return Episode.objects.filter(task=task, status="ended", is_probe=False).exclude(cause__in=FAILURES)
+
+
+def peers_of(episode: Episode, definition: str) -> Peers:
+    """One query."""
+    newest = attempts(episode.task_id).order_by("-pk").values_list("pk", f"return_{definition}")
+    rows = list(newest[: MOST_PEERS + 1])
+    returns = [value for _, value in rows[:MOST_PEERS] if value is not None]
+    own = dict(rows).get(episode.pk)
+    return Peers(
+        attempts=min(len(rows), MOST_PEERS),
+        is_all=len(rows) <= MOST_PEERS,
+        mean=sum(value / len(returns) for value in returns) if returns else None,
+        rank=None if own is None else 1 + sum(value > own for value in returns),
+    )
+
+
+def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """With the ids of the previous and the next episode of the same task and run, probes left out; None: there is none.
+
+    As `task_previous`, `task_next`, `run_previous`, `run_next`; each is one step along an index.
+    """
+    others = Episode.objects.filter(is_probe=False)
+    found: dict[str, Subquery] = {}
+    for field in ("task", "run"):
+        same = others.filter(**{field: OuterRef(field)})
+        before = same.filter(pk__lt=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+        after = same.filter(pk__gt=OuterRef("pk")).order_by("pk").values("pk")[:1]
+        found |= {f"{field}_previous": Subquery(before), f"{field}_next": Subquery(after)}
+    return episodes.annotate(**found)

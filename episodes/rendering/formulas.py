@@ -1,0 +1,104 @@
+"""LaTeX formulas within a text, as MathML, which browsers draw by themselves.
+
+What the converter writes is not taken as it is: it leaves markup within `\\text{…}` as markup, and turns `\\href` and
+`\\style` into attributes. It is read again, and only elements and attributes of a formula are written out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from latex2mathml.converter import convert
+
+from episodes.rendering.visible import visible
+
+LONGEST = 1_000
+"""Characters of one formula; a longer one is shown as it was written."""
+MOST = 60
+"""Formulas of one text that are drawn."""
+_FORMULA = re.compile(
+    r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
+    # a dollar is a sum of money where a blank or a word is on its wrong side
+    r"|(?<![\w$\\])\$(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
+    re.DOTALL,
+)
+_ELEMENTS = frozenset(
+    (
+        "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
+        "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose",
+        "mmultiscripts", "mprescripts", "none", "merror",
+    )
+)  # fmt: skip
+_ATTRIBUTES = frozenset(
+    (
+        "display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence", "separator", "form", "lspace",
+        "rspace", "largeop", "movablelimits", "accent", "accentunder", "linethickness", "columnalign", "rowspacing",
+        "columnspacing", "width", "height", "depth", "minsize", "maxsize", "symmetric", "notation",
+    )
+)  # fmt: skip
+
+
+def latex(text: str) -> SafeString:
+    """`text` with the formulas between `$`, `$$`, `\\(` or `\\[` drawn; a text that has none is one formula."""
+    pieces = list(_pieces(text))
+    if len(pieces) == 1 and not pieces[0][1]:
+        return formula(text.strip(), is_display=True)
+    return format_html_join("", "{}", ((_drawn(*piece, n // 2 < MOST),) for n, piece in enumerate(pieces)))
+
+
+def formula(source: str, *, is_display: bool) -> SafeString:
+    """One formula; where it cannot be drawn, its source as code."""
+    if len(source) <= LONGEST and (drawn := _math(source, is_display=is_display)):
+        return drawn
+    return format_html('<code class="formula">{}</code>', visible(source))
+
+
+def formula_at(text: str, place: int) -> re.Match[str] | None:
+    """A formula that begins at `place`, for those who read texts themselves."""
+    return _FORMULA.match(text, place)
+
+
+def source_of(found: re.Match[str]) -> tuple[str, bool]:
+    """What it says, and whether it stands on lines of its own."""
+    name = found.lastgroup or ""
+    return found[name].strip(), name.startswith("d")
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Text, formula (may be empty) and whether it is displayed, by turns."""
+    start = 0
+    for found in _FORMULA.finditer(text):
+        yield text[start : found.start()], *source_of(found)
+        start = found.end()
+    yield text[start:], "", False
+
+
+def _drawn(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeString:
+    if not source:
+        return escape(visible(before))
+    drawn = formula(source, is_display=is_display) if is_drawn else format_html("<code>{}</code>", visible(source))
+    return format_html("{}{}", visible(before), drawn)
+
+
+def _math(source: str, *, is_display: bool) -> SafeString | None:
+    """None: the converter does not know it, or what it wrote is more than a formula."""
+    try:
+        written = convert(visible(source), display="block" if is_display else "inline")
+        return mark_safe(_allowed(ElementTree.fromstring(written)))
+    # someone else's parser on anybody's text: it raises its own kinds, IndexError, KeyError, RecursionError and more
+    except Exception:
+        return None
+
+
+def _allowed(element: ElementTree.Element) -> str:
+    """The element as markup. Raises: ValueError at one that is no formula's."""
+    name = element.tag.rpartition("}")[2]
+    if name not in _ELEMENTS:
+        raise ValueError(f"a formula holds no <{name}>")
+    kept = "".join(f' {key}="{escape(value)}"' for key, value in element.items() if key in _ATTRIBUTES)
+    inner = "".join(_allowed(child) + escape(child.tail or "") for child in element)
+    return f"<{name}{kept}>{escape(element.text or '')}{inner}</{name}>"

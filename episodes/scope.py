@@ -1,0 +1,127 @@
+"""Scope: which condition of a filter finds episodes, and which are only checked on those found. Made for one order.
+
+One condition alone, and one figure's range in that figure's order, are read along an index, however many episodes there
+are. Of other combinations the newest LOOKED_AT episodes of the most telling condition are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.db.models.lookups import Lookup
+
+from episodes.conditions import ALL, ENDED, Condition, conditions_of
+from episodes.cursor import Order
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.named import Named
+
+LOOKED_AT = 50_000
+"""Episodes; reading so many rows takes some 40 ms."""
+_RANK = (
+    *("running", "task", "run", "text", "ends", "split", "model", "environment", "error", "player", "ending"),
+    *("curated", "return", "steps", "time"),
+)
+"""The most telling first."""
+_BEFORE_TIME = frozenset(("running", "task", "run", "text", "ends"))
+"""What tells more than a span of time that is over: the newest of anything else would be after it."""
+_HEAPS = frozenset(("text", "curated", "return", "steps"))
+"""Conditions whose index gives episodes in an order of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    walks: Sequence[Q]
+    """Of the condition that finds; several share no episode."""
+    beside: Sequence[Lookup[Any] | Q] = ()
+    """Checked on what was found."""
+    axis: str = "id"
+    """Column that rises with time, in whose order `walks` are read for the newest."""
+    is_heap: bool = False
+    """`walks` are in no order of time: all ids have to be read before they can be sorted."""
+    is_by_id: bool = False
+    """`walks` are all episodes, so the id tells how many were looked at."""
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether an index alone answers: everything that it finds counts."""
+        return not self.beside
+
+
+def driver_of(conditions: Mapping[str, Condition]) -> str | None:
+    """Name of the condition that finds; None: none of them can."""
+    able = [name for name in _RANK if name in conditions and _finds(conditions[name])]
+    if "time" in able and any(test.lookup == "lt" for test in conditions["time"].tests):
+        able = [name for name in able if name in _BEFORE_TIME] + ["time"]
+    return next(iter(able), None)
+
+
+def _finds(condition: Condition) -> bool:
+    """Whether an index holds it: most episodes are agents' and without errors."""
+    return bool(condition.of_index) or condition.name not in ("player", "error", "step")
+
+
+def episodes_of(asked: EpisodeFilter) -> QuerySet[Episode]:
+    """Every episode that is asked for, in no order; none when the filter names what nobody has."""
+    named = Named.of(asked)
+    if named.unknown:
+        return Episode.objects.none()
+    conditions = conditions_of(asked, named)
+    driver = driver_of(conditions)
+    others = [check for name, condition in conditions.items() if name != driver for check in condition.beside]
+    return Episode.objects.filter(conditions[driver].where if driver else ALL, *others).order_by()
+
+
+def scope_of(conditions: Mapping[str, Condition], order: Order) -> Scope:
+    if order.is_figure:
+        return _by_figure(conditions, order)
+    if not conditions:
+        return Scope([ALL], is_by_id=True)
+    if "ends" in conditions and "task" not in conditions:
+        return _by_ends(conditions)
+    driver = driver_of(conditions)
+    alone = set(conditions) - {driver} - ({"environment"} if "curated" in conditions else set())
+    if not alone and driver:
+        own = conditions[driver]
+        axis = "created" if driver == "time" else "id"
+        return Scope(own.branches or [own.where], axis=axis, is_heap=driver in _HEAPS)
+    return _beside(conditions, driver)
+
+
+def without_heap(conditions: Mapping[str, Condition]) -> Scope:
+    """Of a heap that is too large to be sorted: all episodes by their ids."""
+    return _beside(conditions, "environment" if "environment" in conditions else None)
+
+
+def _beside(conditions: Mapping[str, Condition], driver: str | None) -> Scope:
+    """`driver` finds, unless what it finds has no order of time."""
+    if driver in _HEAPS - {"text"} or (driver and len(conditions[driver].branches) > 1):
+        driver = None
+    others = [check for name, condition in conditions.items() if name != driver for check in condition.beside]
+    if driver is None:
+        return Scope([ALL], others, is_by_id=True)
+    axis = "created" if driver == "time" else "id"
+    return Scope([conditions[driver].where], others, axis=axis, is_heap=driver == "text")
+
+
+def _by_ends(conditions: Mapping[str, Condition]) -> Scope:
+    """In the order of the endings: indexes have that number after a run, a split, an environment, or alone."""
+    prefix = next((name for name in ("run", "split", "environment") if name in conditions), "")
+    own = [name for name in (prefix, "ends") if name]
+    where = ENDED
+    for name in own:
+        where &= conditions[name].where
+    others = [check for name, condition in conditions.items() if name not in own for check in condition.beside]
+    return Scope([where], others, axis="end_number")
+
+
+def _by_figure(conditions: Mapping[str, Condition], order: Order) -> Scope:
+    figure = "return" if order.column.startswith("return_") else order.column.removesuffix("_count")
+    if set(conditions) <= {figure}:
+        return Scope([conditions[figure].where if conditions else ALL])
+    if "ends" in conditions and "task" not in conditions:
+        return _by_ends(conditions)
+    return _beside(conditions, driver_of(conditions))

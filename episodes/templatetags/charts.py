@@ -1,0 +1,91 @@
+"""Small charts as inline SVG, drawn on the server: no script, no colour of their own. For templates of every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from django import template
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+MOST_POINTS = 200
+"""More than a sparkline has pixels for; beyond it, neighbours are averaged."""
+_EDGE = 1.5
+"""Room for half the line's width, and for the dot at the end."""
+
+
+@register.simple_tag
+def sparkline(
+    points: Sequence[float | None],
+    low: float | None = None,
+    high: float | None = None,
+    label: str = "",
+    width: int = 96,
+    height: int = 20,
+) -> SafeString:
+    """A line through `points`, oldest first; gaps where they are None, a dot where it ends.
+
+    `low` and `high` fix the scale (an environment's rewards, say), widened by points beyond them; without, it is that
+    of the points. `label` is read to those who do not see it; without, it is hidden from them, for the same figures
+    stand beside it. Classes: `spark`, and within it `spark-line` and `spark-end`, in the colour of the text.
+    """
+    thinned = _thinned([None if value is None else _finite(value) for value in points])
+    known = [value for value in thinned if value is not None]
+    if not known:
+        return format_html('<svg class="spark" width="{}" height="{}" aria-hidden="true"></svg>', width, height)
+    bottom = min(known) if low is None else min(low, *known)
+    top = max(known) if high is None else max(high, *known)
+    places = list(_places(thinned, bottom, top, width, height))
+    return format_html(
+        '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" {}>{}<circle class="spark-end" cx="{}" cy="{}"'
+        ' r="1.5" fill="currentColor"/></svg>',
+        *(width, height, width, height),
+        format_html('role="img" aria-label="{}"', label) if label else format_html('aria-hidden="{}"', "true"),
+        format_html_join(
+            "",
+            '<polyline class="spark-line" points="{}" fill="none" stroke="currentColor" stroke-width="1.25"/>',
+            ((" ".join(f"{x},{y}" for x, y in line),) for line in _lines(places)),
+        ),
+        *next(place for place in reversed(places) if place is not None),
+    )
+
+
+def _finite(value: float) -> float | None:
+    """`value` as one that can be subtracted from another without running over; None for NaN."""
+    return max(-1e300, min(1e300, value)) if value == value else None
+
+
+def _thinned(points: list[float | None]) -> list[float | None]:
+    if len(points) <= MOST_POINTS:
+        return points
+    edges = [len(points) * n // MOST_POINTS for n in range(MOST_POINTS + 1)]
+    return [_mean(points[start:stop]) for start, stop in pairwise(edges)]
+
+
+def _mean(points: list[float | None]) -> float | None:
+    known = [value for value in points if value is not None]
+    return sum(value / len(known) for value in known) if known else None
+
+
+def _places(
+    points: list[float | None], bottom: float, top: float, width: int, height: int
+) -> Iterator[tuple[float, float] | None]:
+    across = (width - 2 * _EDGE) / max(1, len(points) - 1)
+    for number, value in enumerate(points):
+        share = 0.5 if value is None or top == bottom else (value - bottom) / (top - bottom)
+        place = round(_EDGE + number * across, 1), round(height - _EDGE - share * (height - 2 * _EDGE), 1)
+        yield None if value is None else place
+
+
+def _lines(places: list[tuple[float, float] | None]) -> Iterator[list[tuple[float, float]]]:
+    """Runs of neighbours; a point that stands alone is drawn as a short stroke."""
+    line: list[tuple[float, float]] = []
+    for place in [*places, None]:
+        if place is not None:
+            line.append(place)
+        elif line:
+            yield line if len(line) > 1 else [line[0], (line[0][0] + 0.5, line[0][1])]
+            line = []

@@ -1,0 +1,29 @@
+"""Filters for texts that somebody else wrote: what hides in them made visible, bars of reward components."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from episodes.rendering.visible import visible
+
+register = template.Library()
+
+
+@register.filter(name="visible")
+def visible_text(value: object) -> str:
+    """Any value as text in which nothing hides."""
+    return visible(str(value))
+
+
+@register.filter
+def component_bar(value: float, widest: float) -> SafeString:
+    """A bar to the right or left of nothing, within -10 … 10, where `widest` is 10."""
+    share = max(-1.0, min(1.0, value / widest)) if value == value else 0.0
+    return format_html(
+        '<rect class="{}" x="{}" y="0" width="{}" height="4"/>',
+        "minus" if share < 0 else "plus",
+        round(min(0.0, share * 10), 2),
+        round(abs(share) * 10, 2),
+    )

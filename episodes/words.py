@@ -1,0 +1,89 @@
+"""Words of an address: what a parameter's text means, or a sentence about why it means nothing.
+
+Each parser takes the parameter's name and its text and raises BadFilter. Used by `filters.py` and `cursor.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from environments.errors import OrsError, shorten
+
+LARGEST = 2**63 - 1
+"""Of a whole number: what the databases hold."""
+_SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
+_UNASKABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
+
+
+class BadFilter(OrsError):
+    """A parameter that cannot be meant; pages and the API answer 400. `allowed`: why, and what is legal."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
+        self.field, self.value, self.allowed = field, str(value), allowed
+
+
+def words(name: str, text: str) -> str:
+    if _UNASKABLE.search(text):
+        raise BadFilter(name, text, "it holds a character that no recorded text can have")
+    return text
+
+
+def chosen(legal: Sequence[str]) -> Callable[[str, str], str]:
+    def parse(name: str, text: str) -> str:
+        if text not in legal:
+            raise BadFilter(name, text, f"allowed are {', '.join(legal)}")
+        return text
+
+    return parse
+
+
+def flag(name: str, text: str) -> bool:
+    return chosen(("yes", "no"))(name, text) == "yes"
+
+
+def whole(name: str, text: str) -> int:
+    return _integer(name, text, -LARGEST)
+
+
+def count_in(name: str, text: str) -> int:
+    """A whole number of at least 0."""
+    return _integer(name, text, 0)
+
+
+def _integer(name: str, text: str, least: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if not least <= value <= LARGEST:
+        raise BadFilter(name, text, f"it has to be a whole number{'' if least else ' of at least 0'}, such as 12")
+    return value
+
+
+def real(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadFilter(name, text, "it has to be a number, such as 0.5 or -1")
+    return value
+
+
+def moment(name: str, text: str) -> str:
+    """The text in one spelling. A plus sign that the address made a blank is taken for what it was."""
+    text = re.sub(r" (?=\d\d:?\d\d$)", "+", text) if text.count(":") > 1 else text
+    if _SPAN.fullmatch(text):
+        return text
+    try:
+        if not 1 < datetime.fromisoformat(text).astimezone(UTC).year < 9999:
+            raise OverflowError
+    except (ValueError, OverflowError):
+        legal = "it has to be a date (2026-01-31), a time (2026-01-31T12:00) or a span before now (30m, 24h, 7d, 2w)"
+        raise BadFilter(name, text, legal) from None
+    return text

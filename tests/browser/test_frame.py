@@ -1,0 +1,133 @@
+"""The frame and the overview in a browser: what happens appears by itself, keys, light and dark."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from playwright.sync_api import ConsoleMessage, Page, expect
+
+from tests.server import LiveServer
+
+CLIENT = """
+from ors.client import ORS
+client = ORS("{url}")
+with client.environment("guess").session(split="test", index=0) as session:
+    session.call_tool("guess", {{"number": 1}})
+"""
+
+
+@pytest.fixture
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
+    found: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            found.append(message.text)
+
+    page.on("console", hear)
+    yield found
+    assert not found
+
+
+@contextmanager
+def playing(live: LiveServer) -> Iterator[httpx.Client]:
+    """A session of `echo` that has its prompt, and ends with the block."""
+    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "seen-in-the-browser"}, timeout=30) as agent:
+        agent.post("/create", json={"env_name": "echo", "task_spec": {}}).raise_for_status()
+        agent.get("/echo/prompt").raise_for_status()
+        yield agent
+        agent.post("/delete").raise_for_status()
+
+
+@pytest.mark.usefixtures("complaints")
+def test_an_episode_appears_while_it_runs_and_ends_without_a_reload(page: Page, live: LiveServer) -> None:
+    page.goto("/")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    with playing(live):
+        row = page.locator("tr.running").first
+        expect(row).to_contain_text("echo")
+        number = row.get_attribute("data-id")
+        expect(page.locator("dd.figure").first).to_have_text("1")
+    expect(page.locator(f"tr[data-id='{number}'] .ending")).not_to_contain_text("running")
+
+
+@pytest.mark.usefixtures("complaints")
+def test_an_episode_of_the_clients_library_appears_without_a_reload(page: Page, live: LiveServer) -> None:
+    page.goto("/")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    subprocess.run([sys.executable, "-c", CLIENT.format(url=live.url)], check=True, timeout=60)
+    expect(page.locator("tr[data-id]:not(.running)", has_text="guess").first).to_contain_text("test #0")
+
+
+def test_it_follows_nothing_while_it_is_hidden(page: Page) -> None:
+    page.goto("/")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    hide(page, "hidden")
+    expect(page.locator("[data-live-state=paused]")).to_be_visible()
+    with page.expect_response(re.compile(r"part=now")):  # what was missed
+        hide(page, "visible")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+
+
+def hide(page: Page, state: str) -> None:
+    page.evaluate(
+        """(state) => {
+            Object.defineProperty(document, "hidden", {configurable: true, get: () => state === "hidden"});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        state,
+    )
+
+
+@pytest.mark.usefixtures("complaints")
+def test_the_theme_goes_round_and_the_admin_shares_it(page: Page) -> None:
+    page.goto("/")
+    switch = page.locator("[data-theme-switch]")
+    expect(switch).to_have_attribute("data-theme-switch", "auto")
+    page.keyboard.press("t")
+    expect(page.locator("html")).to_have_class("light")
+    switch.click()
+    expect(page.locator("html")).to_have_class("dark")
+    page.reload()
+    expect(page.locator("html")).to_have_class("dark")
+    page.goto("/admin/")
+    expect(page.locator("html")).to_have_class(re.compile(r"\bdark\b"))
+
+
+@pytest.mark.usefixtures("complaints")
+def test_keys_open_the_help_the_search_and_pages(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    expect(page.locator("#keys")).to_contain_text("Overview")
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    expect(page).to_have_url(re.compile("/admin/$"))
+
+
+@pytest.mark.usefixtures("complaints")
+def test_the_link_to_how_to_connect_unfolds_it(page: Page, live: LiveServer) -> None:
+    with playing(live):
+        pass
+    page.goto("/")
+    page.locator(".connect[open]").evaluate_all("folds => folds.forEach((fold) => (fold.open = false))")
+    page.get_by_role("link", name="Connect an agent").click()
+    expect(page.locator("details.connect")).to_have_attribute("open", "")
+    expect(page.get_by_text("from ors.client import ORS")).to_be_visible()
+
+
+@pytest.mark.usefixtures("complaints")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_wider_than_the_page(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 860})
+    page.goto("/")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
