@@ -15,6 +15,7 @@ from environments.errors import InvalidSplit, ListingUnsupported, Unavailable
 from environments.hosting import Hosted
 from environments.listed import ListedTasks
 from environments.models import Environment
+from environments.models import Split as SplitRow
 from environments.registry import Registry
 from environments.source import CHUNK_TASKS, CallUser, Source
 from environments.wire import Split
@@ -30,7 +31,7 @@ class Catalogue:
         self._call_user = call_user
         self._listed = ListedTasks()
         self._readers = Workers(readers, "catalogue")
-        self._procedural: dict[str, bool] = {}
+        self._asked: dict[str, frozenset[str] | None] = {}
 
     def close(self) -> None:
         """End the reader threads and their connections."""
@@ -54,10 +55,11 @@ class Catalogue:
         """The splits served now, in order."""
         hosted = self._registry.get(environment)
         listed = await self._readers.run(self._listed.splits, hosted.name)
-        if not await self._is_procedural(hosted):
+        asked = await self._asked_splits(hosted)
+        if asked is None:
             return listed
-        declared = {split.name for split in hosted.splits}
-        return [*hosted.splits, *(split for split in listed if split.name not in declared)]
+        own = [split for split in hosted.splits if split.name in asked]
+        return [*own, *(split for split in listed if split.name not in asked)]
 
     async def count(self, environment: str, split: str) -> int:
         """Number of tasks. Raises: InvalidSplit, EnvironmentFault."""
@@ -124,18 +126,21 @@ class Catalogue:
 
     async def _asks(self, hosted: Hosted, split: str) -> bool:
         """Whether the class itself is asked for the split's tasks; splits that people made are listed."""
-        if not await self._is_procedural(hosted):
+        asked = await self._asked_splits(hosted)
+        if asked is None:
             return False
-        declared = [one.name for one in hosted.splits]
-        return split in declared or split not in [one.name for one in await self.splits(hosted.name)]
+        return split in asked or split not in [one.name for one in await self.splits(hosted.name)]
 
-    async def _is_procedural(self, hosted: Hosted) -> bool:
-        """Sync found out at the start, so it is read once."""
-        known = self._procedural.get(hosted.name)
-        if known is None:
-            known = self._procedural[hosted.name] = await self._readers.run(_is_procedural, hosted.name)
-        return known
+    async def _asked_splits(self, hosted: Hosted) -> frozenset[str] | None:
+        """Splits for whose tasks a procedural class is asked; None: it lists them. As sync found it at the start."""
+        if hosted.name not in self._asked:
+            names = [split.name for split in hosted.splits]
+            self._asked[hosted.name] = await self._readers.run(_asked_splits, hosted.name, names)
+        return self._asked[hosted.name]
 
 
-def _is_procedural(environment: str) -> bool:
-    return Environment.objects.filter(name=environment, is_procedural=True).exists()
+def _asked_splits(environment: str, declared: list[str]) -> frozenset[str] | None:
+    if not Environment.objects.filter(name=environment, is_procedural=True).exists():
+        return None
+    taken = SplitRow.objects.filter(environment__name=environment, is_curated=True)
+    return frozenset(declared) - set(taken.values_list("name", flat=True))

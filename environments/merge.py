@@ -25,6 +25,7 @@ class Merge:
     unchanged: int = 0
     kept: int = 0
     withheld: int = 0
+    edited: int = 0
     dropped: list[str] = field(default_factory=list)
     """Hashes of tasks that the class no longer lists in this split."""
 
@@ -37,8 +38,10 @@ def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
     for content in hashes:
         if theirs[content]:
+            task = theirs[content].popleft()
             merge.unchanged += 1
-            merge.order.append(Place(theirs[content].popleft(), content))
+            merge.edited += task != ids[content]
+            merge.order.append(Place(task, content))
         elif removals[content]:
             removals[content] -= 1
             merge.withheld += 1

@@ -5,9 +5,9 @@ here blocks. Of this machine the program sees the read-only directories of `TREE
 no /proc, no /usr/local, no network, no other process. It writes to `/work` and `/tmp`, which are in memory, of limited
 size, and gone when it ends; with its first process end all others. It runs as nobody when the server runs as root.
 
-What holds it back: limits of the kernel on each process (CPU, memory, open files) and on their number, a look at their
-memory and files together every 50 ms, a wall clock, and a cap on what is read of its output. Where memory runs short,
-the kernel ends sandboxes first.
+What holds it back: limits of the kernel on each process (CPU, memory, open files) and on their number, a look every
+50 ms at their memory and files together and at whether the program goes on at all, a wall clock, and a cap on what is
+read of its output. Where memory runs short, the kernel ends sandboxes first.
 
 Without bubblewrap there is no sandbox, and `unavailable` says why; nothing ever runs outside of one.
 """
@@ -37,6 +37,10 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _NOBODY = 65534
 _LOOK_SECONDS = 0.05
 """Between two looks at the clock and at the memory of all processes."""
+_SUSPENDED = "it suspended the process that runs it"
+_MOST_SUSPENDED = 20
+"""Looks, a second or more. A program that watches over others, as `builtin/code_runner.py`, then watches no more, and
+its turn would be held for as long as a whole run may take."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _OPEN_FILES = 256
 AT_ONCE = 2 + 2 * (os.cpu_count() or 1)
@@ -143,7 +147,7 @@ class Sandbox:
         """Feed and read the process until it has ended or must be stopped."""
         limits = self.limits
         pipes = Pipes(process, stdin, (limits.stdout_bytes, limits.stderr_bytes))
-        next_look, stopped = time.monotonic() + _LOOK_SECONDS, ""
+        next_look, stopped, suspended = time.monotonic() + _LOOK_SECONDS, "", 0
         deadline = time.monotonic() + limits.wall_seconds
         while not stopped and not pipes.pass_on(_LOOK_SECONDS):
             now = time.monotonic()
@@ -152,7 +156,9 @@ class Sandbox:
             elif pipes.has_too_much:
                 stopped = "it wrote too much"
             elif now > next_look:
-                stopped, next_look = _excess(limits, process.pid), now + _LOOK_SECONDS
+                inside, next_look = _with_descendants(process.pid), now + _LOOK_SECONDS
+                suspended = suspended + 1 if _is_suspended(inside) else 0
+                stopped = _SUSPENDED if suspended > _MOST_SUSPENDED else _excess(limits, inside)
         if stopped:
             process.kill()
         stdout, stderr = pipes.close()
@@ -235,14 +241,20 @@ def _path_of_bwrap() -> str:
     return shutil.which("bwrap") or ""
 
 
-def _excess(limits: Limits, pid: int) -> str:
+def _excess(limits: Limits, inside: list[int]) -> str:
     """What all processes of the sandbox together have too much of, as the end of a sentence; empty: nothing."""
-    inside = _with_descendants(pid)
     if sum(map(_resident_bytes, inside)) > limits.memory_bytes:
         return f"it used more than {limits.memory_bytes >> 20} MB of memory"
     if any(_count_files(inside[-1], folder) > limits.files for folder in ("work", "tmp")):
         return f"it made more than {limits.files} files"
     return ""
+
+
+def _is_suspended(inside: list[int]) -> bool:
+    """Whether the program itself, which comes after bubblewrap's two processes, was stopped by a signal."""
+    with suppress(OSError, IndexError):
+        return Path(f"/proc/{inside[2]}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return False
 
 
 def _with_descendants(pid: int) -> list[int]:

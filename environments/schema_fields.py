@@ -43,7 +43,7 @@ def fields_of(schema: Any) -> list[Field]:
 
 
 def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int) -> Iterator[Field]:
-    schema = _resolved(schema, root)
+    schema = resolved(schema, root)
     members, required = schema.get("properties"), schema.get("required")
     if not isinstance(members, dict) or not depth:
         return
@@ -51,15 +51,15 @@ def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: i
     for name, member in members.items():
         if not isinstance(member, dict):
             continue
-        inner, path = _resolved(member, root), f"{prefix}{name}"
-        yield Field(path, _kind(inner, root), name in needed, _text(inner.get("description")), _limits(inner))
+        inner, path = resolved(member, root), f"{prefix}{name}"
+        yield Field(path, kind_of(inner, root), name in needed, _text(inner.get("description")), _limits(inner))
         items = inner.get("items")
         if isinstance(items, dict):
             yield from _members(items, root, f"{path}[].", depth - 1)
         yield from _members(inner, root, f"{path}.", depth - 1)
 
 
-def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """What a reference into the same document means; what stands beside it goes before it."""
     for _ in range(8):  # a chain of references may be a circle
         target = schema.get("$ref")
@@ -74,21 +74,22 @@ def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _kind(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
-    schema = _resolved(schema, root)
+def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
+    """What a value has to be, in words: "whole number or null". `root`: the document in which references lead."""
+    schema = resolved(schema, root)
     if "const" in schema:
         return _json(schema["const"])
     if isinstance(schema.get("enum"), list):
         return " or ".join(_json(value) for value in schema["enum"][:12]) + (" …" if len(schema["enum"]) > 12 else "")
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list) and depth:
-        kinds = [_kind(one, root, depth - 1) for one in choices if isinstance(one, dict)]
+        kinds = [kind_of(one, root, depth - 1) for one in choices if isinstance(one, dict)]
         return " or ".join(dict.fromkeys(kinds))
     kind = schema.get("type")
     if isinstance(kind, list):
         return " or ".join(_NAMES.get(str(one), str(one)) for one in kind)
     if kind == "array" and isinstance(schema.get("items"), dict) and depth:
-        return f"list of {_kind(schema['items'], root, depth - 1)}"
+        return f"list of {kind_of(schema['items'], root, depth - 1)}"
     return _NAMES.get(str(kind), str(kind)) if kind else "anything"
 
 

@@ -52,6 +52,11 @@ IN_FORCE = (
 WORTH_TELLING = 50_000
 """So many tasks take some seconds, which an operator wants to know of."""
 
+TAKEN = (
+    "people made a split of this name, so it stays theirs and the class's is not served; delete it in the admin and "
+    "start again, or let the class name its own otherwise"
+)
+
 log = structlog.get_logger(__name__)
 
 
@@ -70,26 +75,35 @@ class SplitSync:
     """Entries that people edited or added, and that stay though the class does not list them."""
     withheld: int = 0
     """Tasks that the class lists and people took out of the split."""
+    edited: int = 0
+    """Of the unchanged ones those where people put another task in the place of the class's."""
     is_frozen: bool = False
     """The class lists something else than at the last sync, but the split is frozen and stays as it is."""
+    is_taken: bool = False
+    """People made a split of this name, which stays theirs and is served; what the class declares is not."""
 
     def __str__(self) -> str:
+        if self.is_taken:
+            return f"{self.environment}/{self.split}: {TAKEN}"
         counts = f"{self.added} added, {self.unchanged} unchanged, {self.removed} removed"
+        edited = f", {self.edited} kept as people edited them" if self.edited else ""
         kept = f", {self.kept} kept that people put there" if self.kept else ""
         withheld = f", {self.withheld} left out that people took out" if self.withheld else ""
         frozen = "; it is frozen, though the class now lists something else" if self.is_frozen else ""
-        return f"{self.environment}/{self.split}: {counts}{kept}{withheld}{frozen}"
+        return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{frozen}"
 
     @property
     def has_news(self) -> bool:
-        """Whether somebody who curates tasks will want to know."""
-        return bool(self.removed or self.kept or self.withheld or self.is_frozen)
+        """Whether somebody who curates tasks will want to know; the first list of a class is no news."""
+        has_more = self.added and self.unchanged
+        work_of_people = self.edited or self.kept or self.withheld
+        return bool(has_more or self.removed or work_of_people or self.is_frozen or self.is_taken)
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
     splits: tuple[SplitSync, ...]
-    """Splits of classes that list their tasks, in the order of hosting."""
+    """Splits of classes that list their tasks, in the order of hosting; of others those that are taken."""
     procedural: tuple[str, ...]
     """Names of environments that are asked for each task."""
     seconds: float
@@ -108,6 +122,7 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
                 synced += [await _sync_split(hosted, split.name, call_user, writer) for split in hosted.splits]
             except NotImplementedError:
                 procedural.append(hosted.name)
+                synced += await writer.run(_taken, hosted)
             await writer.run(_mark_procedural, hosted.name, hosted.name in procedural)
     finally:
         writer.close()
@@ -149,11 +164,20 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
 def _write_splits(environment: Environment, hosted: Hosted) -> None:
     declared = [split.name for split in hosted.splits]
     environment.splits.exclude(name__in=declared).exclude(is_curated=True).update(is_served=False)
+    taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
     for position, split in enumerate(hosted.splits):
-        fields = {"position": position, "type": split.type}
-        environment.splits.update_or_create(
-            name=split.name, defaults=fields, create_defaults={**fields, "is_served": False}
-        )
+        fields = {"position": position, "type": split.type, "is_curated": False}  # it may have been people's once
+        if split.name not in taken:
+            environment.splits.update_or_create(
+                name=split.name, defaults=fields, create_defaults={**fields, "is_served": False}
+            )
+
+
+def _taken(hosted: Hosted) -> list[SplitSync]:
+    """Declared splits whose names are those of splits that people made."""
+    names = [split.name for split in hosted.splits]
+    curated = Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=True)
+    return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
 
 
 def _mark_procedural(environment: str, is_procedural: bool) -> None:
@@ -200,6 +224,8 @@ def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) 
 
 def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
     split = Split.objects.select_related("environment").get(environment__name=environment, name=name)
+    if split.is_curated:
+        return SplitSync(environment, name, unchanged=split.size, is_taken=True)
     row = Split.objects.filter(pk=split.pk)
     source_hash = _list_hash(texts)
     if split.source_hash == source_hash or split.frozen:
@@ -216,7 +242,8 @@ def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
         commit(change, also=lambda: row.update(source_hash=source_hash))
     unmark_dropped(split.environment_id, hashes)
     mark_dropped(split.environment_id, merge.dropped)
-    return SplitSync(environment, name, merge.added, merge.unchanged, len(merge.dropped), merge.kept, merge.withheld)
+    counts = (merge.added, merge.unchanged, len(merge.dropped), merge.kept, merge.withheld, merge.edited)
+    return SplitSync(environment, name, *counts)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -22,11 +22,14 @@ from referencing.exceptions import Unresolvable
 
 from environments.errors import Unhostable, describe, shorten
 from environments.hosting import Hosted
+from environments.schema_fields import kind_of, resolved
 
 MOST_PROBLEMS = 20
 """Told of one spec; who repaired twenty looks again."""
 _SHOWN = 300
 """Characters of one message: the schema's own may repeat the whole value."""
+_VALUE_SHOWN = 80
+"""Of a value before what was expected instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,7 @@ def check(schema: str, spec: Any) -> list[Problem]:
     found: list[Problem] = []
     try:
         for error in _leaves(_validator(schema).iter_errors(spec)):
-            found.append(Problem(tuple(error.absolute_path), shorten(error.message, _SHOWN)))
+            found.append(Problem(tuple(error.absolute_path), shorten(_message(error, schema), _SHOWN)))
             if len(found) == MOST_PROBLEMS:
                 break
     except Unresolvable as error:
@@ -102,6 +105,20 @@ def _validator(schema: str) -> Validator:
     cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     cls.check_schema(value)
     return cls(value, registry=DRAFTS)  # a registry without a way to retrieve others
+
+
+def _message(error: jsonschema.ValidationError, schema: str) -> str:
+    """As jsonschema says it, but what was expected where it only says that nothing fits."""
+    if error.validator not in ("anyOf", "oneOf") or not error.context:
+        return error.message
+    root, choices = json.loads(schema), cast(list[Any], error.validator_value)
+    kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
+    return f"{shorten(repr(error.instance), _VALUE_SHOWN)} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
+
+
+def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
+    kind, needed = kind_of(schema, root), resolved(schema, root).get("required")
+    return f"{kind} with {', '.join(map(repr, needed))}" if isinstance(needed, list) and needed else kind
 
 
 def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema.ValidationError]:

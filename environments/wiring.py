@@ -115,7 +115,9 @@ async def _open(recovers: bool) -> _Parts:
     report = await sync(registry, call_user)
     log.debug("environments synced", seconds=round(report.seconds, 2))
     for split in report.splits:
-        if split.has_news:
+        if split.is_taken:
+            log.warning("a split that the class declares is not served", split=str(split))
+        elif split.has_news:
             log.info("the class's tasks have changed", split=str(split))
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()

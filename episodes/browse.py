@@ -106,6 +106,11 @@ def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     return related.defer("task__spec", "environment__description", "environment__card", "labels")
 
 
+def summary_of(episode: Episode) -> str:
+    """Of its task, in one line. The episode is one of `shown`."""
+    return _summaries([episode])[episode.pk]
+
+
 def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
     """By episode; each task's line and each environment's schema are read once."""
     fields, lines, found = dict[int, str](), dict[int, str](), dict[int, str]()

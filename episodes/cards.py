@@ -104,7 +104,7 @@ def said_as(part: Part, side: str, number: int, kind: Kind | None = None) -> Sai
     is_image = part.kind == "image"
     return Said(
         place=f"{side}-{number}",
-        label=visible(part.label),
+        label="" if is_image and side != "prompt" else visible(part.label),
         kind="image" if is_image else chosen,
         html=SafeString() if is_image else rendered(text, chosen, language or ""),
         kinds=_kinds(part),

@@ -25,8 +25,6 @@ from episodes.statistics import FAILURES
 
 ALL = Q()
 ENDED = Q(status="ended")
-MOST_FOUND = 50_000
-"""Episodes that a text is taken to be found in, the newest."""
 _LOOKUPS: dict[str, type[Lookup[Any]]] = {
     "exact": Exact, "gte": GreaterThanOrEqual, "lte": LessThanOrEqual, "lt": LessThan, "gt": GreaterThan, "in": In,
 }  # fmt: skip
@@ -63,7 +61,7 @@ class Test:
 class Condition:
     name: str
     """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
-    that people made; `running` of that ending."""
+    that people made; `key` of the API's; `running` of that ending."""
     tests: Sequence[Test]
     """All have to hold."""
     of_index: Q = ALL
@@ -117,7 +115,9 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
     if asked.step is not None:
         found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
     if asked.text is not None:
-        found.append(Condition("text", [Test("id", "in", matching(asked.text).values("pk")[:MOST_FOUND])]))
+        found.append(Condition("text", [Test("id", "in", matching(asked.text))]))
+    if asked.key is not None:
+        found.append(Condition("key", [Test("key_label", "exact", asked.key)]))
     if asked.error is not None:
         found.append(_error(has_one=asked.error))
     return found

@@ -99,6 +99,8 @@ class EpisodeFilter:
     ends_from: int | None = None
     """Of Episode.end_number."""
     ends_to: int | None = None
+    key: str | None = None
+    """Label of the key it was played with; no parameter, but what the API adds for whom it answers."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], *, also: Collection[str] = ()) -> EpisodeFilter:

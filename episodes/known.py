@@ -117,7 +117,7 @@ class Known:
         return known.id
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
-        hashes = {key: _content_hash(row.spec_json) for key, row in missing.items()}
+        hashes = {key: hash_of_spec(row.spec_json) for key, row in missing.items()}
         writer.insert(
             Task,
             TASK_COLUMNS,
@@ -133,7 +133,7 @@ def _task_key(environment: int, spec_json: str) -> TaskKey:
     return environment, hashlib.blake2b(spec_json.encode(), digest_size=16).digest()
 
 
-def _content_hash(spec_json: str) -> str:
+def hash_of_spec(spec_json: str) -> str:
     """Like `content_hash`; a text that is no readable JSON (too deep, say) is its own content."""
     try:
         return content_hash(spec_json)

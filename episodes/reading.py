@@ -68,6 +68,14 @@ def read(conditions: Mapping[str, Condition], order: Order, cursor: Cursor | Non
     return _by_time(scope, order, cursor, size)
 
 
+def within(scope: Scope) -> Iterator[tuple[QuerySet[Episode], bool]]:
+    """What the scope finds, in parts without order, and whether it is all: else among the newest LOOKED_AT."""
+    edge = None if scope.is_direct else _edge(scope, Order(scope.axis), None)
+    for walk in scope.walks:
+        rows = Episode.objects.filter(walk, *scope.beside).order_by()
+        yield (rows if edge is None else rows.filter(**{f"{scope.axis}__gte": edge.value})), edge is None
+
+
 def axis_of(conditions: Mapping[str, Condition], order: Order) -> Order:
     """The order with the column by which its scope is read."""
     return order if order.is_figure else replace(order, column=scope_of(conditions, order).axis)

@@ -44,7 +44,18 @@ END_COLUMNS = (
 @cache
 def _compressor() -> zstandard.ZstdCompressor:
     """One for all batches: to make it takes ten times as long as to use it. For the recorder's thread alone."""
+    return new_compressor()
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
     return zstandard.ZstdCompressor(level=1)
+
+
+def blob_values(digest: str, content: bytes, compressor: zstandard.ZstdCompressor) -> Values:
+    """Of BLOB_COLUMNS. A compressor is for one thread."""
+    packed = compressor.compress(content) if len(content) > COMPRESSED_BYTES else content
+    is_compressed = len(packed) < len(content)
+    return digest, is_compressed, len(content), packed if is_compressed else content
 
 
 class Batch:
@@ -94,9 +105,7 @@ class Batch:
         content = text.encode()
         digest = digest_of(content)
         if digest not in self._known.blobs and digest not in self._blobs:
-            packed = _compressor().compress(content) if len(content) > COMPRESSED_BYTES else content
-            is_compressed = len(packed) < len(content)
-            self._blobs[digest] = (digest, is_compressed, len(content), packed if is_compressed else content)
+            self._blobs[digest] = blob_values(digest, content, _compressor())
         return digest
 
     def _large(self, text: str) -> tuple[str, str | None]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 MOST_CHARACTERS = 64
 """Of a word; what is longer is known by its beginning."""
+SHORTEST_PREFIX = 3
+"""Characters; what begins with fewer is too much to be read (one letter among 1,000,000 documents: 7 s)."""
 MOST_TERMS = 32
 """Of one search; what follows is left out."""
 
@@ -46,9 +48,13 @@ def words_of(text: str) -> list[str]:
 
 
 def terms_of(text: str) -> list[Term]:
-    """What `text` asks for: words, "words in a row", begin*. All of them have to be found; empty: it names none."""
+    """What `text` asks for: words, "words in a row", begin*. All have to be found; empty: it names none.
+
+    Fewer than SHORTEST_PREFIX characters before a star are a whole word.
+    """
     terms = []
     for quoted, star, bare in _TERM.findall(text):
         if words := words_of(quoted or bare):
-            terms.append(Term(tuple(words), is_prefix=bool(star) or (quoted or bare).endswith("*")))
+            has_star = bool(star) or (quoted or bare).endswith("*")
+            terms.append(Term(tuple(words), is_prefix=has_star and len(words[-1]) >= SHORTEST_PREFIX))
     return list(dict.fromkeys(terms))[:MOST_TERMS]

@@ -47,13 +47,16 @@ def _operator() -> User:
 class PagesNeedLoginMiddleware:
     """Strangers see the login page and nothing else. Only ORSWEB_API_KEYS makes strangers.
 
-    The admin's own views ask for a login themselves, and say so when the account may not enter.
+    The admin's own views ask for a login themselves, and say so when the account may not enter. The API knows
+    keys too and refuses with JSON (episodes/api/readers.py); the page that describes it is a page like others.
     """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if request.user.is_authenticated or request.path.startswith(reverse("admin:index")):
+        api = reverse("api")
+        asks_itself = request.path.startswith((reverse("admin:index"), api)) and request.path != api
+        if request.user.is_authenticated or asks_itself:
             return self.get_response(request)
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))

@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import socket
@@ -34,7 +35,7 @@ LINGER_SECONDS = 2.0
 """A refused client may go on sending for this long, so that it gets to read the answer instead of a reset."""
 EXIT_SECONDS = 1.0
 """After the drain, threads that an author's code left hanging may hold up the exit for this long."""
-ENDLESS_PAGES = b"/events/"
+ENDLESS_PAGES = re.compile(rb"/events/|/api/episodes/\d+/events")
 """Event streams of pages, which end only when somebody ends them."""
 
 log = logging.getLogger("uvicorn.error")
@@ -139,7 +140,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def shutdown(self) -> None:
-        if self.cycle is not None and self.scope["raw_path"].startswith(ENDLESS_PAGES):
+        if self.cycle is not None and ENDLESS_PAGES.match(self.scope["raw_path"]):
             self.transport.close()
         else:
             super().shutdown()

@@ -95,6 +95,9 @@ ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minim
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = (
+    ORSWEB_MAX_BODY_BYTES  # `uploads` refuses more, in words; Django's is a bare 400 at 2.5 MB
+)
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recorder.Recorder"
 
@@ -160,6 +163,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django_htmx",  # its assets, and request.htmx
     "rest_framework",
+    "drf_spectacular",
     "django_eventstream",
     "channels",
     "django_svelte_jsoneditor",  # its assets
@@ -196,7 +200,15 @@ TEMPLATES = [
         },
     }
 ]
-REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None}
+REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None, "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "orsweb",
+    "DESCRIPTION": "What was played on this server: environments, tasks, runs, episodes and their steps. Read-only.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX_INSERT": "/api",
+    "POSTPROCESSING_HOOKS": [],  # values stand where they are meant
+}
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True

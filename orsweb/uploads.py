@@ -28,14 +28,15 @@ class BoundedUploads:
         self._app, self._small, self._large, self._large_path = app, small_bytes, large_bytes, large_path
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        limit = self._large if scope["path"] == self._large_path else self._small
+        is_large = scope["path"] == self._large_path
+        limit = self._large if is_large else self._small
         if _declared_bytes(scope) > limit:
-            await _refuse(receive, send, limit)
+            await _refuse(receive, send, limit, is_import=is_large)
             return
         body = _Counted(receive, limit)
         await self._app(scope, body.receive, send)
         if body.is_too_large:  # the handler was told that the client has gone, so it has not answered
-            await _refuse(receive, send, limit)
+            await _refuse(receive, send, limit, is_import=is_large)
 
 
 class _Counted:
@@ -61,8 +62,8 @@ def _declared_bytes(scope: Message) -> int:
     return 0
 
 
-async def _refuse(receive: Receive, send: Send, limit: int) -> None:
-    page = render_to_string("orsweb/too_large.html", {"limit_bytes": limit}).encode()
+async def _refuse(receive: Receive, send: Send, limit: int, *, is_import: bool) -> None:
+    page = render_to_string("orsweb/too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
     headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
     await send({"type": "http.response.body", "body": page, "more_body": True})

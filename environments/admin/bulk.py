@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
@@ -23,7 +24,7 @@ from environments.admin import forms as ask
 from environments.admin.base import author_of
 from environments.admin.job import job_url
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.plan import Action, Outcome, Plan
+from environments.curation.plan import Action, Outcome
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
@@ -32,6 +33,9 @@ from environments.models import Environment, Split, Task
 
 AT_ONCE_TASKS = 2000
 """More are changed by a job, whose progress is shown."""
+MOST_QUERY_CHARACTERS = 6000
+"""Of an address that every browser and proxy takes; a page about more stands under none of its own."""
+_OF_A_POST = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
 Make = Callable[[Selection, Mapping[str, Any]], Action]
 
@@ -103,32 +107,38 @@ def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
 
 
 def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
-    """The action's page, or after its second press what came of it. `context`: of every page of the admin."""
-    chosen = chosen_tasks(request.POST, request.POST.getlist("task"))
+    """The action's page, or after its confirmation what came of it. `context`: of every page of the admin.
+
+    What a POST only asks about is shown under an address of its own, so that the browser can go back to it.
+    """
     if not request.user.has_perm(bulk.permission):
         raise PermissionDenied
-    trouble = _trouble(bulk, chosen)
-    is_asked = "ask" in request.POST  # the form was shown before
-    form = _form(bulk, chosen, request.POST if is_asked else None)
-    plan: Plan | None = None
-    if not trouble and (not is_asked or form.is_valid()):
+    said = request.POST if request.method == "POST" else request.GET
+    if request.method == "POST" and not _is_confirmed(said) and len(asked := _address(said)) <= MOST_QUERY_CHARACTERS:
+        return HttpResponseRedirect(f"{request.path}?{asked}")
+    chosen = chosen_tasks(said, said.getlist("task"))
+    form = _form(bulk, chosen, said if "ask" in said else None)  # else the form was not shown before
+    plan, trouble = None, _trouble(bulk, chosen)
+    if not trouble and (not form.is_bound or form.is_valid()):
         try:
             action = _action(bulk, chosen, form)
-            if action and _is_confirmed(request):
+            if action and request.method == "POST" and _is_confirmed(said):
                 return _run(request, bulk, action)
             plan = action.plan() if action else None
         except OrsError as refusal:
             trouble = str(refusal)
     shown = {
         **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
-        **{
-            "trouble": trouble,
-            "back": _back(request),
-            "back_query": request.POST.get("back", ""),
-            "inputs": _inputs(request),
-        },
+        **{"trouble": trouble, "back": _back(said), "back_query": said.get("back", ""), "inputs": _inputs(said)},
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
+
+
+def _address(said: QueryDict) -> str:
+    """What was chosen and filled in, as a query string; the checked tasks as one value."""
+    kept = {name: value for name, value in said.items() if name not in _OF_A_POST}
+    ids = chosen_tasks(said, said.getlist("task")).values().get("ids")
+    return urlencode(kept | ({"ids": ids} if ids else {}))
 
 
 def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
@@ -182,23 +192,23 @@ def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
     return bulk.make(chosen, {"reason": "to be said"}) if bulk.form is ask.QuarantineForm else None
 
 
-def _inputs(request: HttpRequest) -> str:
+def _inputs(said: Mapping[str, str]) -> str:
     """What was asked for, to be told apart from what it was when its plan was shown; the reason changes no plan."""
     names = ("tags", "into", "out_of", "name", "type")
-    return "|".join(request.POST.get(name, "").strip() for name in names)
+    return "|".join(said.get(name, "").strip() for name in names)
 
 
-def _is_confirmed(request: HttpRequest) -> bool:
-    return "confirm" in request.POST and request.POST.get("inputs", "") == _inputs(request)
+def _is_confirmed(said: Mapping[str, str]) -> bool:
+    return "confirm" in said and said.get("inputs", "") == _inputs(said)
 
 
 def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
     plan, author = action.plan(), author_of(request)
     if plan.changing > AT_ONCE_TASKS:
         job = jobs.start(plan.title, lambda progress: action.apply(author, progress), owner=author)
-        return HttpResponseRedirect(job_url(job.id, _back(request)))
+        return HttpResponseRedirect(job_url(job.id, _back(request.POST)))
     messages.success(request, told(action.apply(author)))
-    return HttpResponseRedirect(_back(request))
+    return HttpResponseRedirect(_back(request.POST))
 
 
 def told(outcome: Outcome) -> str:
@@ -215,8 +225,8 @@ def outcome_url(outcome: Outcome) -> tuple[str, str] | None:
     return reverse("admin:environments_split_change", args=[outcome.split]), "Open the split"
 
 
-def _back(request: HttpRequest) -> str:
+def _back(said: Mapping[str, str]) -> str:
     """The list it began at. Only a query string is taken from the request, so it leads nowhere else."""
     listing = reverse("admin:environments_task_changelist")
-    query = request.POST.get("back", "").lstrip("?")
+    query = said.get("back", "").lstrip("?")
     return f"{listing}?{query}" if query else listing

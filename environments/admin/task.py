@@ -61,12 +61,12 @@ class TaskAdmin(TaskPage):
         return [*own, *super().get_urls()]
 
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
-        """One bulk action; a GET, as after a login, leads back to the list."""
+        """One bulk action; without a word about which tasks, as after a login, back to the list."""
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name not in BULKS:
             raise Http404(f"There is no action {name!r}; there are {', '.join(BULKS)}.")
-        if request.method != "POST":
+        if request.method != "POST" and not request.GET:
             return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
         return bulk_view(request, BULKS[name], self._context(request, ""))
 

@@ -103,8 +103,8 @@ def _rows(batch: Batch, listed: int | None) -> list[Row]:
 
 
 def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
-    split = Split.objects.filter(pk=listed or 0).first()
-    if split is None or not batch.positions:
+    split = Split.objects.filter(pk=listed or 0).first() if batch.positions else None
+    if split is None:
         return (None,) * len(batch.ids)
     found = served_indexes(split, batch.positions)
     return [found.get(position) for position in batch.positions]

@@ -56,10 +56,19 @@ async def _check_listings(bench: Bench) -> None:
         sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
     bench.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
     bench.report.judge(SUBJECT, "same order again", unstable, "A second listing is the same as the first.")
-    empty = [
-        f"Split {split!r} has no task; add some or drop it." for split, tasks in bench.listings.items() if tasks == []
-    ]
-    bench.report.judge(SUBJECT, "not empty", empty, "No listed split is empty.", "warning")
+    _check_emptiness(bench)
+
+
+def _check_emptiness(bench: Bench) -> None:
+    """One empty split among others is odd; with nothing else there is nothing to play."""
+    empty = [split for split, tasks in bench.listings.items() if tasks == []]
+    if empty and len(empty) == len(bench.splits):
+        names = ", ".join(map(repr, empty))
+        told = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
+        bench.report.fail(SUBJECT, "not empty", told)
+        return
+    problems = [f"Split {split!r} has no task; add some or drop it." for split in empty]
+    bench.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
 
 
 _STEADY = "seed what is random with a constant, and sort what comes from sets, files or databases"

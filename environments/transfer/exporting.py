@@ -10,16 +10,16 @@ read twice. What comes out can be imported again: every task is then a duplicate
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import F, Q
 
 from environments.curation.selection import Selection
-from environments.models import Split, SplitEntry, Task, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskTag
 from environments.transfer.columns import Survey
-from environments.transfer.reserved import escaped
+from environments.transfer.reserved import declared, escaped
 from environments.transfer.source import Format
 from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, Writer
 
@@ -79,12 +79,13 @@ def _writer(format: Format, tasks: Iterator[list[Exported]]) -> Writer:
 
 def _tasks(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[Exported]]:
     """In the order of `ids`; a task that has gone meanwhile is left out."""
+    own = _declared()
     for start in range(0, len(ids), BATCH_TASKS):
         batch = list(ids[start : start + BATCH_TASKS])
         rows = {task.pk: task for task in Task.objects.filter(pk__in=batch)}
         tags, splits = (_tags(batch), _splits(batch, split)) if has_labels else ({}, {})
         found = [rows[pk] for pk in batch if pk in rows]
-        yield [Exported(_spec(task), _labels(task, tags, splits) if has_labels else {}) for task in found]
+        yield [Exported(_spec(task, own), _labels(task, tags, splits) if has_labels else {}) for task in found]
 
 
 def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> dict[str, Any]:
@@ -95,12 +96,18 @@ def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> d
     return labels | {"_reason": task.reason} if task.reason else labels
 
 
-def _spec(task: Task) -> str:
-    """The exact text, unless the spec has keys that a file reserves."""
+def _declared() -> dict[int, frozenset[str]]:
+    """Keys that task schemas declare, by environment."""
+    schemas = Environment.objects.exclude(task_schema="").values_list("pk", "task_schema")
+    return {environment: declared(json.loads(schema)) for environment, schema in schemas}
+
+
+def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:
+    """The exact text, unless the spec has keys that a row has to escape."""
     if '"_' not in task.spec:
         return task.spec.strip()
     spec = json.loads(task.spec)
-    renamed = {escaped(key): item for key, item in spec.items()}
+    renamed = {escaped(key, own.get(task.environment_id, ())): item for key, item in spec.items()}
     return task.spec.strip() if renamed.keys() == spec.keys() else json.dumps(renamed)
 
 

@@ -14,18 +14,18 @@ _PIECE_BYTES = 1024 * 1024
 class Lines:
     """Each line with its end, None for one that is longer than a row may be; without the byte order mark."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, most_bytes: int = MOST_ROW_BYTES) -> None:
+        self._file, self._most_bytes = file, most_bytes
         self.number = 0
         """Of the line that was given last, from 1."""
         self.done = 0
         """Bytes read."""
 
     def __iter__(self) -> Iterator[bytes | None]:
-        while line := self._file.readline(MOST_ROW_BYTES + 1):
+        while line := self._file.readline(self._most_bytes + 1):
             self.number += 1
             self.done += len(line)
-            if len(line) > MOST_ROW_BYTES and not line.endswith(b"\n"):
+            if len(line) > self._most_bytes and not line.endswith(b"\n"):
                 self._skip_rest()
                 yield None
             else:

@@ -22,7 +22,7 @@ class ParquetWriter:
     def __init__(self, survey: Survey) -> None:
         self._kinds = {column: survey.kind(column) for column in survey.kinds}
         self._schema = pa.schema([_field(column, kind) for column, kind in self._kinds.items()])
-        self._sink = _Pieces()
+        self._sink = Pieces()
         self._file = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), self._schema)
         self._waiting: list[dict[str, Any]] = []
 
@@ -49,7 +49,7 @@ class ParquetWriter:
         return {key: json.dumps(value) if self._kinds[key] == "json" else value for key, value in row.items()}
 
 
-class _Pieces:
+class Pieces:
     """A file that nobody keeps: what was written since the last look can be taken."""
 
     closed = False

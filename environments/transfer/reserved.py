@@ -6,9 +6,10 @@
     _state   active or quarantined
     _reason  why it is quarantined
 
-Another name that begins with an underscore is refused, unless the task schema declares it.
+Another name that begins with one underscore is refused, unless the task schema declares it: it may be a misspelt label.
 
-A spec that has such a key of its own is exported with one more underscore, and an import takes that away again.
+A spec's own key that begins with an underscore is exported with one more, unless the schema declares it, and an import
+takes that away again. Keys of the five names are escaped even where the schema declares them.
 """
 
 from __future__ import annotations
@@ -54,9 +55,13 @@ def declared(schema: Mapping[str, Any]) -> frozenset[str]:
 def stray(names: Iterable[str], own: Collection[str]) -> str | None:
     """What is wrong with the first name that looks reserved and is not; `own`: the declared ones."""
     for name in names:
-        if name.startswith("_") and name not in COLUMNS and name not in own and not _ESCAPED.fullmatch(name):
+        if name.startswith("_") and name not in COLUMNS and name not in own and unescaped(name, own) == name:
             allowed = f"{', '.join(COLUMNS)} and what the task schema declares"
-            return f"has the column {shorten(ascii(name), _SHOWN)}; of names that begin with _ allowed are {allowed}"
+            shown, escape = shorten(ascii(name), _SHOWN), shorten(ascii(f"_{name}"), _SHOWN)
+            return (
+                f"has the column {shown}; of names that begin with _ allowed are {allowed}. Write a task's own key of "
+                f"this name as {escape}"
+            )
     return None
 
 
@@ -66,7 +71,7 @@ def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[st
         return value, NOTHING
     if wrong := stray(value, own):
         raise BadRow(wrong)
-    spec = {unescaped(key): item for key, item in value.items() if key not in COLUMNS}
+    spec = {unescaped(key, own): item for key, item in value.items() if key not in COLUMNS}
     state = _text(value, "_state")
     if state is not None and state not in STATES:
         raise BadRow(f"_state is {_shown(state)}; use active or quarantined")
@@ -77,12 +82,16 @@ def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[st
     return spec, Labels(_hash(value), _text(value, "_split"), tags, state, reason if state == "quarantined" else "")
 
 
-def unescaped(key: str) -> str:
-    return key[1:] if _ESCAPED.fullmatch(key) else key
+def unescaped(key: str, own: Collection[str]) -> str:
+    """The spec's key for a row's."""
+    is_escaped = _ESCAPED.fullmatch(key) or (key.startswith("__") and key not in own)
+    return key[1:] if is_escaped else key
 
 
-def escaped(key: str) -> str:
-    return f"_{key}" if key in COLUMNS or _ESCAPED.fullmatch(key) else key
+def escaped(key: str, own: Collection[str]) -> str:
+    """A row's key for the spec's; itself where the schema declares both it and the one with an underscore more."""
+    is_free = key.startswith("_") and key not in own and f"_{key}" not in own
+    return f"_{key}" if key in COLUMNS or _ESCAPED.fullmatch(key) or is_free else key
 
 
 def _hash(value: dict[str, Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Activity: what ended when, from the roll-ups that the follower keeps by minute, hour and day (`follower/activity.py`).
+"""Activity: what ended when, from the roll-ups by minute, hour and day that `follower/activity.py` keeps.
 
 Attempts, successes and returns are by the definition that was in force when each episode ended.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from django.db.models import Sum
 
@@ -21,7 +21,8 @@ Span = Literal["1h", "24h", "30d", "all"]
 SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}
 """To the seconds of a point and the number of points."""
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
-_COUNTS = ("episodes", "attempts", "scored", "successes", "steps", "refused", "failed", *CAUSES, "probes")
+_POINT = ("episodes", "attempts", "scored", "successes", "steps", "failed", "refused")
+_COUNTS = (*_POINT, *CAUSES, "probes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class ActivityPoint:
     """Of every kind."""
     attempts: int
     """Without probes and failures of the machinery."""
+    scored: int
+    """Attempts that have a return."""
     successes: int
     steps: int
     """That ran."""
@@ -43,7 +46,7 @@ class ActivityPoint:
     """Of those that ran, how many failed."""
     refused: int
     mean: float | None
-    """Return of the attempts that have one."""
+    """Of the returns; None without any."""
     causes: dict[str, int]
     """Endings by cause, in the order of Episode.CAUSES, and probes as "probe" at the end; those that occurred."""
 
@@ -70,7 +73,9 @@ def activity(span: Span, environment: Environment | None = None, now: float | No
     if count:
         rows = rows.filter(start__gt=last - count * seconds)
     sums = {name: Sum(name) for name in (*_COUNTS, "return_total")}
-    found = {row["start"]: row for row in rows.order_by("start").values("start").annotate(**sums)}
+    found: dict[int, Mapping[str, Any]] = {
+        row["start"]: row for row in rows.order_by("start").values("start").annotate(**sums)
+    }
     first = last - (count - 1) * seconds if count else min(found, default=last)
     return [_point(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
 
@@ -80,32 +85,30 @@ def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     causes = {
         cause: count for cause in (*CAUSES, "probe") if (count := sum(one.causes.get(cause, 0) for one in points))
     }
-    scored = [(one.mean, one.attempts) for one in points if one.mean is not None]
-    weight = sum(attempts for _, attempts in scored)
+    scored = sum(one.scored for one in points)
+    total = sum(one.mean * one.scored for one in points if one.mean is not None)
     return ActivityPoint(
         start=points[0].start,
         seconds=sum(one.seconds for one in points),
         episodes=sum(one.episodes for one in points),
         attempts=sum(one.attempts for one in points),
+        scored=scored,
         successes=sum(one.successes for one in points),
         steps=sum(one.steps for one in points),
         failed=sum(one.failed for one in points),
         refused=sum(one.refused for one in points),
-        mean=sum(mean * attempts for mean, attempts in scored) / weight if weight else None,
+        mean=total / scored if scored else None,
         causes=causes,
     )
 
 
-def _point(start: int, seconds: int, row: Mapping[str, float]) -> ActivityPoint:
+def _point(start: int, seconds: int, row: Mapping[str, Any]) -> ActivityPoint:
     kinds = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
-    scored = row.get("scored", 0)
-    counts = {
-        name: int(row.get(name, 0)) for name in ("episodes", "attempts", "successes", "steps", "failed", "refused")
-    }
+    counts = {name: int(row.get(name, 0)) for name in _POINT}
     return ActivityPoint(
         start=start,
         seconds=seconds,
         **counts,
-        mean=row["return_total"] / scored if scored else None,
+        mean=row["return_total"] / row["scored"] if row.get("scored") else None,
         causes={kind: int(row[name]) for kind, name in kinds.items() if row.get(name)},
     )

@@ -88,4 +88,4 @@ def _bins(sketch: Sketch) -> list[Bin]:
     for value, count in sketch:
         counts[max(0, min(MOST_BINS - 1, int((value - low) / width)))] += count
     edges = [sketch[0][0], *(low + width * place for place in range(1, MOST_BINS)), sketch[-1][0]]
-    return [Bin(*edges[place : place + 2], count) for place, count in enumerate(counts)]
+    return [Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)]

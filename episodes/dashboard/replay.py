@@ -40,7 +40,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     if definition is None:
         return _unknown_definition(request)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
-    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else "", SHOWN_CHARACTERS), "prompt")
+    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
         **facts(episode, definition),
         "transcript": transcript,
@@ -85,12 +85,13 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     line = line_of(episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
         raise Http404(f"Episode {pk} has no step {index}. The replay shows those that it has.")
-    context = {"episode": episode, "definition": definition, "card": card_of(line), "is_alone": True}
+    is_swapped = "HX-Request" in request.headers
+    context = {"episode": episode, "definition": definition, "card": card_of(line)}
     if "part" in request.GET:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
-    template = "episodes/step_card.html" if "HX-Request" in request.headers else "episodes/replay_step.html"
-    return render(request, template, context)
+    template = "episodes/step_card.html" if is_swapped else "episodes/replay_step.html"
+    return render(request, template, context | {"is_open": is_swapped, "is_alone": not is_swapped})
 
 
 @require_safe
@@ -177,8 +178,9 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
     if not 0 <= chosen < len(sides.get(side, [])):
         raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
     one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
-    template = "episodes/said.html" if "HX-Request" in request.headers else "episodes/replay_part.html"
-    return render(request, template, context | {"one": one, "is_alone": True})
+    is_swapped = "HX-Request" in request.headers
+    context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
+    return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)
 
 
 def _spec(episode: Episode) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.dashboard import raw, replay
+from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.events import events
 from episodes.dashboard.overview import overview
 
@@ -21,5 +22,9 @@ urlpatterns = [
     path("episodes/<int:pk>/steps/<int:index>.json", raw.step, name="episode_step_json"),
     path("episodes/<int:pk>/steps/<int:index>/images/<int:number>", raw.image, name="episode_image"),
     path("episodes/<int:pk>/<str:name>.json", raw.text, name="episode_text"),
+    path("episodes/", episodes, name="episodes"),
+    path("episodes/views/", save_view, name="save_view"),
+    path("episodes/views/<int:pk>/delete/", delete_view, name="delete_view"),
+    path("episodes/<int:pk>/preview/", episode_preview, name="episode_preview"),
     path("events/", events, name="events"),
 ]

@@ -4,9 +4,9 @@ from django.db import migrations, models
 
 ADD = {
     # contentless: the text itself stands in the steps. Words are cut by us and separated by blanks (episodes/terms.py),
-    # so they need no rules beyond that
+    # so they need no rules beyond that. prefix: the shortest beginning that may be asked for
     "sqlite": [
-        "CREATE VIRTUAL TABLE episodes_transcriptwords USING fts5(words, content='', tokenize='ascii', prefix='2 3 4')"
+        "CREATE VIRTUAL TABLE episodes_transcriptwords USING fts5(words, content='', tokenize='ascii', prefix='3')"
     ],
     "postgresql": [
         "ALTER TABLE episodes_transcripttext ADD COLUMN words tsvector",

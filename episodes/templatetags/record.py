@@ -108,6 +108,14 @@ def duration(episode: Episode) -> str:
 
 
 @register.filter
+def acted(episode: Episode) -> str:
+    """From ready to the last answer, by which episodes are sorted; of one that runs, until now."""
+    if episode.status == "running":
+        return duration(episode)
+    return milliseconds(None if episode.duration_seconds is None else episode.duration_seconds * 1000)
+
+
+@register.filter
 def steps(episode: Episode) -> SafeString:
     """Steps that ran, and in brackets those that were refused."""
     refused = episode.refused_count

@@ -1,48 +1,66 @@
-// The import form: refuses a file that is too large before it is sent, and shows how far the upload is.
-const form = document.querySelector("[data-import]");
-const file = form.querySelector("[data-file]");
-const trouble = form.querySelector("[data-trouble]");
-const shown = form.querySelector("[data-progress]");
-const limit = Number(form.dataset.maxBytes);
+// The import form: refuses a file that is too large before it is sent, and shows how far the upload is. Where the server
+// refuses the form, the new one takes its place, with the file still chosen.
 
-function complain(words) {
+function complain(form, words) {
+  const trouble = form.querySelector("[data-trouble]");
   trouble.textContent = words;
   trouble.hidden = !words;
 }
 
-function isTooLarge() {
-  const chosen = file.files[0];
-  const isLarge = Boolean(chosen) && chosen.size > limit;
-  complain(isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with manage.py import_tasks.` : "");
+function isTooLarge(form) {
+  const chosen = form.querySelector("[data-file]").files[0];
+  const isLarge = Boolean(chosen) && chosen.size > Number(form.dataset.maxBytes);
+  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with manage.py import_tasks.` : "");
   return isLarge;
 }
 
-function send() {
-  const request = new XMLHttpRequest();
-  const button = form.querySelector("button[type=submit]");
-  button.disabled = true;
-  shown.hidden = false;
-  request.upload.addEventListener("progress", (event) => {
-    shown.querySelector("progress").value = event.loaded / event.total;
-    shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % sent` : "sent, being read";
-  });
-  request.addEventListener("error", () => {
-    button.disabled = false;
-    shown.hidden = true;
-    complain("The upload broke off: the server does not answer. Nothing was changed; try again.");
-  });
-  request.addEventListener("load", () => {
-    if (new URL(request.responseURL).pathname !== location.pathname) return location.assign(request.responseURL);
-    document.open(); // the form again, with what is wrong
-    document.write(request.responseText);
-    document.close();
-  });
-  request.open("POST", form.action);
-  request.send(new FormData(form));
+function showProgress(form, event) {
+  const shown = form.querySelector("[data-progress]");
+  shown.querySelector("progress").value = event.loaded / event.total;
+  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % sent` : "sent, being read";
 }
 
-file.addEventListener("change", isTooLarge);
-form.addEventListener("submit", (event) => {
-  event.preventDefault();
-  if (!isTooLarge()) send();
-});
+function setSending(form, isSending) {
+  form.querySelector("button[type=submit]").disabled = isSending;
+  form.querySelector("[data-progress]").hidden = !isSending;
+}
+
+function answered(form, request) {
+  if (new URL(request.responseURL).pathname !== location.pathname) return location.assign(request.responseURL);
+  const page = new DOMParser().parseFromString(request.responseText, "text/html");
+  const fresh = page.querySelector("[data-import]");
+  setSending(form, false);
+  if (!fresh) {
+    const words = page.querySelector("main, #content")?.textContent.replace(/\s+/g, " ").trim();
+    return complain(form, words || `The server answered with status ${request.status}. Nothing was changed.`);
+  }
+  const files = form.querySelector("[data-file]").files;
+  form.replaceWith(fresh);
+  fresh.querySelector("[data-file]").files = files;
+  take(fresh);
+  fresh.querySelector(".wrong input, .wrong select")?.focus();
+}
+
+function send(form) {
+  const request = new XMLHttpRequest();
+  const data = new FormData(form);
+  setSending(form, true);
+  request.upload.addEventListener("progress", (event) => showProgress(form, event));
+  request.addEventListener("load", () => answered(form, request));
+  request.addEventListener("error", () => {
+    setSending(form, false);
+    complain(form, "The upload broke off: the server does not answer. Nothing was changed; try again.");
+  });
+  request.open("POST", form.action);
+  request.send(data);
+}
+
+function take(form) {
+  form.querySelector("[data-file]").addEventListener("change", () => isTooLarge(form));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (!isTooLarge(form)) send(form);
+  });
+}
+
+take(document.querySelector("[data-import]"));

@@ -1,5 +1,6 @@
 // Live: follows the channel that <body data-live="…"> names, with one EventSource a page, closed while it is hidden.
 //
+// `orsweb:open` on document says that the stream is open: what happened since the page was made is told by no event.
 // Each event is told to the page as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" says that
 // events may have been missed. Elements with data-refetch="URL" are fetched again and replaced (the answer is the element
 // anew), at most once a second or every data-refetch-pause="5" seconds; data-refetch-on="started ended" names the types
@@ -42,6 +43,7 @@ function open() {
 function opened() {
   retryMs = FIRST_RETRY_MS;
   show("live");
+  document.dispatchEvent(new CustomEvent("orsweb:open"));
   if (missed) tell("catch-up", {});
   missed = false;
 }

@@ -99,6 +99,18 @@ def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
 
 
+def test_a_refused_form_can_be_mended_and_sent_again(page: Page, tmp_path: Path) -> None:
+    file = write_tasks(tmp_path, "figs", 2)
+    page.goto("/admin/environments/task/import/")
+    page.get_by_label("File").set_input_files(file.rename(tmp_path / "figs.txt"))
+    page.get_by_label("Split").fill("figs")
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.get_by_role("alert")).to_contain_text("figs.txt")
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2))
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.locator(".tally")).to_contain_text("2")
+
+
 def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
     with file.open("wb") as large:
@@ -117,6 +129,18 @@ def test_it_searches_and_moves_by_keys(page: Page, tmp_path: Path) -> None:
     expect(page.locator("[data-count]")).to_have_text("1 checked")
     page.keyboard.press("Enter")
     expect(page.get_by_text("How many plums are 2 plums?").first).to_be_visible()
+
+
+def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page, tmp_path: Path) -> None:
+    import_file(page, write_tasks(tmp_path, "pears", 2), "pears")
+    search(page, "are 1 pears")
+    page.locator("[data-row] input").check()
+    page.get_by_role("button", name="Quarantine").click()
+    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
+    page.get_by_role("link", name="Back to the list").click()
+    page.wait_for_url("**search=**")
+    page.go_back()
+    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
 
 
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
+from environments.models import Split as Row
 from environments.source import CHUNK_TASKS
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, procedural
@@ -189,3 +190,15 @@ def _make_hard() -> None:
     dice = make_environment("dice")
     make_split(make_task({"hard": True}, dice), name="hard", environment=dice)
     connection.close()
+
+
+def test_it_serves_what_people_made_under_a_name_that_the_class_declares_too() -> None:
+    dice = make_environment("dice")
+    split = make_split(make_task({"own": 1}, dice), environment=dice)
+    Row.objects.filter(pk=split.pk).update(is_curated=True)
+    assert asyncio.run(_names_and_first()) == (["train"], '{"own": 1}')
+
+
+async def _names_and_first() -> tuple[list[str], str]:
+    async with catalogue_of(PLAIN) as catalogue:
+        return [split.name for split in await catalogue.splits("dice")], await catalogue.get("dice", "train", 0)

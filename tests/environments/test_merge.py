@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from environments.changes import SplitChange, commit, freeze
+from environments.curation.splits import DeleteSplit
 from environments.models import Split, SplitEntry, Task
 from environments.sync import SplitSync
 from tests.environments.listings import listing, numbered, synced
@@ -45,7 +46,7 @@ def own_task(word: str) -> Task:
 def test_it_keeps_an_edited_task_in_its_place() -> None:
     sync_list(*numbered(3))
     change("replace", a_task(1), own_task("edited"))
-    assert sync_list(*numbered(5)) == SplitSync("shop", "train", added=2, unchanged=3)
+    assert sync_list(*numbered(5)) == SplitSync("shop", "train", added=2, unchanged=3, edited=1)
     assert specs() == ['{"n":0}', '{"own": "edited"}', '{"n":2}', '{"n":3}', '{"n":4}']
 
 
@@ -130,6 +131,46 @@ def test_it_goes_on_serving_a_split_that_people_made() -> None:
     Split.objects.filter(name="hard").update(is_curated=True)
     sync_list(*numbered(1))
     assert Split.objects.get(name="hard").is_served
+
+
+def curated(*tasks: Task, name: str = "hard") -> Split:
+    split = make_split(*tasks, name=name, environment=make_environment("shop"))
+    Split.objects.filter(pk=split.pk).update(is_curated=True, type="test", position=9)
+    return split
+
+
+def test_it_leaves_a_split_to_people_whose_name_the_class_declares_later() -> None:
+    sync_list(*numbered(2))
+    split = curated(a_task(1))
+    reports = asyncio.run(synced(listing({"train": numbered(2), "hard": numbered(5)}))).splits
+    assert reports[1] == SplitSync("shop", "hard", unchanged=1, is_taken=True)
+    assert "people made a split of this name" in str(reports[1]) and reports[1].has_news
+    split.refresh_from_db()
+    assert (split.is_curated, split.is_served, split.type, split.position, split.size) == (True, True, "test", 9, 1)
+    assert [entry.task for entry in split.entries.all()] == [a_task(1)]
+
+
+def test_the_name_of_a_split_that_people_deleted_is_free_for_the_class() -> None:
+    sync_list(*numbered(2))
+    split = curated(a_task(1), name="hard")
+    DeleteSplit(split.pk).apply("ada")
+    asyncio.run(synced(listing({"train": numbered(2), "hard": numbered(3)})))
+    split.refresh_from_db()
+    assert (split.is_curated, split.is_served, split.type, split.size) == (False, True, "validation", 3)
+
+
+@pytest.mark.parametrize(("report", "has_news"), [
+    ({"added": 5}, False), ({"unchanged": 5}, False), ({"added": 1, "unchanged": 5}, True), ({"edited": 1}, True),
+    ({"kept": 1}, True), ({"withheld": 1}, True), ({"removed": 1}, True), ({"is_frozen": True}, True),
+])  # fmt: skip
+def test_what_is_news_to_those_who_curate(report: dict[str, int], has_news: bool) -> None:
+    assert SplitSync("shop", "train", **report).has_news is has_news
+
+
+def test_it_tells_how_many_edits_it_kept_in_their_places() -> None:
+    sync_list(*numbered(3))
+    change("replace", a_task(1), own_task("edited"))
+    assert "3 unchanged, 0 removed, 1 kept as people edited them" in str(sync_list(*numbered(4)))
 
 
 def test_it_tells_what_it_kept() -> None:

@@ -48,6 +48,10 @@ def test_it_tells_a_signal_as_a_shell_does() -> None:
     assert shell("kill -9 $$").status == 137
 
 
+def test_a_program_that_suspends_itself_does_not_hold_its_turn() -> None:
+    assert shell("kill -STOP $$").stopped == "it suspended the process that runs it"
+
+
 def test_programs_write_to_their_directory_and_to_tmp() -> None:
     assert shell("pwd; echo a > a; echo b > /tmp/b; cat a /tmp/b").stdout == b"/work\na\nb\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -51,6 +51,34 @@ def test_a_missing_field_is_a_problem_of_the_whole() -> None:
 def test_a_choice_that_nothing_matches_tells_of_the_nearest() -> None:
     schema = '{"properties": {"n": {"anyOf": [{"type": "integer", "minimum": 3}, {"type": "null"}]}}}'
     assert [str(problem) for problem in check(schema, {"n": 1})] == ["$.n: 1 is less than the minimum of 3"]
+
+
+class Point(BaseModel):
+    x: int
+
+
+class Size(BaseModel):
+    width: int
+
+
+class Choices(BaseModel):
+    level: int | None = None
+    mode: Literal["a", "b"] | int = 1
+    mark: Point | Size | None = None
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"level": "x"}, "$.level: 'x' was given; expected is whole number or null"),
+        ({"mode": []}, '$.mode: [] was given; expected is "a" or "b" or whole number'),
+        ({"mark": {"y": 1}}, "$.mark: {'y': 1} was given; expected is object with 'x' or object with 'width' or null"),
+        ({"level": ["x"] * 99}, "expected is whole number or null"),
+    ],
+)
+def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, told: str) -> None:
+    [problem] = check(schema_of(Choices), spec)
+    assert str(problem).endswith(told)
 
 
 def test_it_tells_so_many_problems_at_most() -> None:

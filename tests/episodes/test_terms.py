@@ -38,6 +38,7 @@ def test_a_long_word_is_known_by_its_beginning() -> None:
         ("beg*", [Term(("beg",), is_prefix=True)]),
         ('"how to beg*"', [Term(("how", "to", "beg"), is_prefix=True)]),
         ('"how to beg"*', [Term(("how", "to", "beg"), is_prefix=True)]),
+        ("be* \u4eac*", [Term(("be",)), Term(("\u4eac",))]),
         ('"never closed', [Term(("never", "closed"))]),
         ("cat cat", [Term(("cat",))]),
         ("a OR b NOT c", [Term((word,)) for word in ("a", "or", "b", "not", "c")]),

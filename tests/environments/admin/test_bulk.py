@@ -21,7 +21,7 @@ TASKS = "/admin/environments/task/"
 
 def ask(client: Client, action: str, **values: Any) -> str:
     """The page before it is done."""
-    return client.post(f"{TASKS}act/{action}/", values).content.decode()
+    return client.post(f"{TASKS}act/{action}/", values, follow=True).content.decode()
 
 
 def do(client: Client, action: str, **values: Any) -> str:
@@ -63,6 +63,32 @@ def test_the_first_page_can_be_confirmed_at_once(client: Client) -> None:
     assert inputs is not None
     ask(client, "quarantine", task=task.pk, reason="odd", ask="1", confirm="1", inputs=inputs[1])
     assert Task.objects.get(pk=task.pk).state == "quarantined"
+
+
+def test_its_page_has_an_address_to_go_back_to(client: Client) -> None:
+    tasks = [make_task(), make_task()]
+    values = {"task": [task.pk for task in tasks], "tags": "odd", "reason": "why", "ask": "1", "back": "state=active"}
+    answer = client.post(f"{TASKS}act/tag/", values)
+    assert answer.status_code == 302
+    page = client.get(answer["Location"]).content.decode()
+    assert (
+        "2 tasks" in page
+        and 'value="odd"' in page
+        and ">why<" in page.replace("\n", "")
+        and f'href="{TASKS}?state=active"' in page
+    )
+
+
+def test_an_address_alone_changes_nothing(client: Client) -> None:
+    task = make_task()
+    client.get(f"{TASKS}act/quarantine/?ids={task.pk}&reason=odd&ask=1&confirm=1&inputs=||||")
+    assert Task.objects.get(pk=task.pk).state == "active"
+
+
+def test_a_choice_too_long_for_an_address_is_shown_all_the_same(client: Client) -> None:
+    ids = ",".join([str(make_task().pk), *map(str, range(10**6, 10**6 + 1000))])
+    answer = client.post(f"{TASKS}act/release/", {"ids": ids})
+    assert answer.status_code == 200 and "Release" in answer.content.decode()
 
 
 def test_it_wants_the_reason(client: Client) -> None:

@@ -43,6 +43,11 @@ def test_a_saved_edit_takes_the_place(client: Client) -> None:
     assert (revision.author, revision.reason, revision.successor) == ("operator", "It was wrong", new)
 
 
+def test_a_content_of_some_megabytes_can_be_edited(client: Client) -> None:
+    answer = edit(client, make_task(), {"answer": "x" * 4_000_000})
+    assert answer.status_code == 302 and Task.objects.filter(source="edit").exists()
+
+
 def test_the_author_is_who_logged_in() -> None:
     edit(person_who_may("view_task", "change_task", name="grace"), make_task(), {"answer": 5})
     assert TaskRevision.objects.get().author == "grace"

@@ -209,6 +209,7 @@ HOSTILE = {
         f"import os\ndef double(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'{FORGED}')\n"
         "        except OSError: pass\n    return 'x'"
     ),
+    "stops its parent": "import os, time\ndef double(n): os.kill(os.getppid(), 19), time.sleep(60)",
     "kills its parent": "import os\ndef double(n): os.kill(os.getppid(), 9)",
     "kills everything": "import os\ndef double(n): os.kill(-1, 9)",
     "reads the request again": "import sys\ndef double(n): return sys.stdin.read()",
@@ -233,6 +234,12 @@ def test_it_earns_nothing_when_it(code: str) -> None:
     output = submit(code, test_cases=[{"args": [n], "expected": 2 * n} for n in (5, 6)])
     assert (output.reward, output.finished) == (0.0, True)
     assert submit(RIGHT).reward == 1.0
+
+
+@needs_bubblewrap
+def test_it_says_that_the_program_suspended_what_runs_it() -> None:
+    [block] = submit(HOSTILE["stops its parent"]).blocks
+    assert "The program was stopped: it suspended the process that runs it." in block.text
 
 
 STEAL = """

@@ -118,6 +118,18 @@ class OfASet(Sound):
         return [{"place": int(place)} for place in {str(number) for number in range(50)}]
 
 
+class Bare(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return []
+
+
+class HalfBare(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return Sound.list_tasks(split) if split == "train" else []
+
+
 class Repeating(Sound):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:

@@ -14,6 +14,8 @@ from environments.checking.report import Finding, Report
 FLAWS = [
     ("Shuffled", "tasks", "same order again", "failed", "first at index"),
     ("OfASet", "tasks", "same in every process", "failed", "Split 'train' differs between two processes"),
+    ("Bare", "tasks", "not empty", "failed", "No split has a task"),
+    ("HalfBare", "tasks", "not empty", "warning", "Split 'test' has no task"),
     ("Repeating", "tasks", "no duplicates", "warning", "first at index 2"),
     ("Repeating", "tasks", "separate splits", "warning", "share 2 tasks"),
     ("Miscounting", "tasks", "count and index", "failed", "counts 2 tasks and lists 1"),

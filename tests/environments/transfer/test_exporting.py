@@ -32,6 +32,7 @@ ODD: list[dict[str, Any]] = [
     {"number": 2.5},
     {"x": 1, "null": None},
     {},
+    {"_x": 1, "__y": {"_z": 2}, "_": 3, "____": 4, "x_": 5},
     {"_hash": "mine", "_tags": 3, "__state": {"_reason": 1}},
     {'ключ, "quoted"\nkey ': " leading", "order": {"z": 1, "a": 2}},
 ]
@@ -70,6 +71,15 @@ def test_another_environment_gets_the_same_tasks_from_it(shelf: Shelf, format: F
 def test_specs_alone_are_exported_too(shelf: Shelf, format: Format) -> None:
     shelf.apply(shelf.lines({"name": "apple", "_tags": ["red"]}))
     assert b"_" not in b"".join(exported(Selection(split=Split.objects.get().pk), format, has_labels=False))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_declared_keys_with_underscores_stay_as_they_are(shelf: Shelf, format: Format) -> None:
+    specs = [{"_x": 1, "_y": 2}, {"_x": 3, "__x": 4}]
+    shelf.apply(shelf.lines({"__x": 1, "__y": 2}, {"__x": 3, "___x": 4}))
+    shelf.schema(properties={"_x": {"type": "integer"}})
+    assert served() == specs
+    assert counts(shelf.dry_run(shelf.export(format))) == (0, 0, 2, 0)
 
 
 def test_jsonl_is_the_exact_text_and_the_reserved_columns(shelf: Shelf) -> None:

@@ -1,0 +1,125 @@
+"""ApiView: what every answer of the API has in common: JSON, readers only, GET only, errors that say what to change.
+
+An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework import exceptions
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from environments.errors import OrsError
+from episodes.api.exact import ExactRenderer, exact_json
+from episodes.api.readers import IsReader, Reader, ReaderAuthentication, reader_of
+from episodes.words import BadFilter
+from episodes.words import real as parse_real
+
+
+class AlwaysJson(BaseContentNegotiation):
+    """Whatever the client says it accepts: nobody is refused for that."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return None
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class ApiView(APIView):
+    authentication_classes: Any = (ReaderAuthentication,)
+    permission_classes: Any = (IsReader,)
+    renderer_classes = (ExactRenderer,)
+    content_negotiation_class = AlwaysJson
+    http_method_names = ["get", "head"]
+    parameters: Collection[str] = ()
+    """Of the address, those that the view knows; another is refused."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        for name, value in request.GET.items():
+            if self.parameters is not ANY and name not in self.parameters:
+                known = f"there are {', '.join(self.parameters)}" if self.parameters else "there are none here"
+                raise BadFilter(name, value, f"no parameter has that name; {known}")
+
+    @property
+    def reader(self) -> Reader:
+        return reader_of(self.request)
+
+    def note(self, sentences: str) -> str:
+        """About names that nothing has. A key hears none: they would tell it of names that others gave."""
+        return sentences if self.reader.key_label is None else ""
+
+    def get_exception_handler(self) -> Callable[[Exception, Any], Response | None]:
+        return handle
+
+
+ANY: Collection[str] = frozenset({"*"})
+"""`parameters` of a view that checks them itself."""
+
+
+def handle(error: Exception, context: Any) -> Response | None:
+    """The answer to `error`; None: it is a fault of ours."""
+    if isinstance(error, BadFilter):
+        told = {"field": error.field, "value": error.value, "allowed": error.allowed}
+        return Response({"detail": str(error), **told}, 400)
+    if isinstance(error, Http404):
+        return Response({"detail": str(error)}, 404)
+    if isinstance(error, OrsError):
+        return Response({"detail": str(error)}, 400)
+    if isinstance(error, OperationalError | InterfaceError):
+        return Response({"detail": "The database is away; try again."}, 503, headers={"Retry-After": "2"})
+    if isinstance(error, exceptions.MethodNotAllowed):
+        return Response(
+            {"detail": f"{error.detail} The API only reads: GET and HEAD."}, 405, headers={"Allow": "GET, HEAD"}
+        )
+    if isinstance(error, exceptions.APIException):
+        auth = getattr(error, "auth_header", None)
+        return Response(
+            {"detail": str(error.detail)}, error.status_code, headers={"WWW-Authenticate": auth} if auth else None
+        )
+    return None
+
+
+@csrf_exempt
+def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
+    """Whatever stands under /api/ and is nothing."""
+    detail = f"There is no {request.path[:200]} here; /api/ lists what there is."
+    return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
+
+
+# --- numbers of the address ------------------------------------------------------------------------------------------
+
+
+def whole(
+    request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0
+) -> int | None:
+    """Raises: BadFilter."""
+    text = request.GET.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isdecimal() and text.isascii() and len(text) < 20 and least <= int(text) <= most):
+        raise BadFilter(name, text, f"it has to be a whole number from {least} to {most}")
+    return int(text)
+
+
+def one_of(request: Request, name: str, allowed: Collection[str], default: str = "") -> str:
+    """Raises: BadFilter."""
+    value = request.GET.get(name, "").strip() or default
+    if value and value not in allowed:
+        raise BadFilter(name, value, f"allowed are {', '.join(allowed)}")
+    return value
+
+
+def real(request: Request, name: str) -> float | None:
+    """Raises: BadFilter."""
+    text = request.GET.get(name, "").strip()
+    return parse_real(name, text) if text else None

@@ -1,0 +1,52 @@
+"""Shapes of figures: the JSON of curves. See `shapes.py` for what all shapes keep to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as s
+
+from episodes.filters import DEFINITIONS
+
+
+class DefinitionSerializer(s.Serializer[Any]):
+    threshold = s.FloatField(help_text="A return above it is a success")
+
+    def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
+        name = s.ChoiceField(DEFINITIONS, help_text="Of the rewards of an episode's steps")
+        return {"return": name, **super().get_fields()}  # a word of the language, so no attribute
+
+
+class FiguresSerializer(s.Serializer[Any]):
+    episodes = s.IntegerField(help_text="Endings of every kind")
+    n = s.IntegerField(help_text="Attempts: without probes and failures of the machinery")
+    scored = s.IntegerField(help_text="Attempts that have a return")
+    mean = s.FloatField(allow_null=True, help_text="Of the returns")
+    error = s.FloatField(allow_null=True, help_text="Standard error of the mean")
+    p10 = s.FloatField(allow_null=True, help_text="Tenth percentile of the returns")
+    p90 = s.FloatField(allow_null=True, help_text="Ninetieth")
+    successes = s.IntegerField()
+    success = s.FloatField(allow_null=True, help_text="successes by n")
+    success_low = s.FloatField(help_text="Wilson's 95 % interval")
+    success_high = s.FloatField()
+    length_mean = s.FloatField(allow_null=True, help_text="Steps that ran in an attempt")
+    length_p10 = s.FloatField(allow_null=True)
+    length_p90 = s.FloatField(allow_null=True)
+
+
+class PointSerializer(FiguresSerializer):
+    x = s.FloatField(help_text="Where it begins: place of an episode, seconds since the epoch, or training step")
+    x_to = s.FloatField(help_text="Where it ends")
+    first_end = s.IntegerField(help_text="`ends_from` of the filter that finds its episodes")
+    last_end = s.IntegerField(help_text="`ends_to` of it")
+    causes = s.DictField(child=s.IntegerField(), help_text="Endings by cause, probes as `probe`")
+
+
+class CurveSerializer(s.Serializer[Any]):
+    definition = DefinitionSerializer()
+    x = s.ChoiceField(["episode", "time", "step"])
+    total = FiguresSerializer(allow_null=True, help_text="Of all that is shown; null without an ending")
+    excluded = s.DictField(child=s.IntegerField(), help_text="Probes and failures of the machinery, in no other figure")
+    is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
+    note = s.CharField(help_text="What should be said beside the curve; may be empty")
+    points = PointSerializer(many=True, help_text="In order of x")

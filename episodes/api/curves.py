@@ -1,0 +1,80 @@
+"""Curves: return, success and length over episodes, time or training steps, of whatever a filter finds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, cast, get_args
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from episodes.analytics.curve import MOST_POINTS, Curve, curve
+from episodes.analytics.definition import Definition, definition_of
+from episodes.analytics.scope import Scope, filtered, scope_of
+from episodes.analytics.zoom import Axis, Range
+from episodes.api.base import ANY, ApiView, one_of, real, whole
+from episodes.api.curve_shapes import CurveSerializer
+from episodes.api.documented import FILTERS, documented, parameter
+from episodes.api.episodes import asked_of
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.named import Named
+
+AXES: tuple[Axis, ...] = get_args(Axis)
+OWN = ("x", "from", "to", "points", "threshold")
+
+
+class CurvesView(ApiView):
+    """One curve. Of an environment, a split or a run alone it counts every episode; of other filters, and for a key,
+    the newest 50,000 are looked at."""
+
+    parameters = ANY
+
+    @documented(
+        "curves",
+        "figures",
+        CurveSerializer,
+        parameter("x", "What the curve is over; `episode` when left out", enum=AXES),
+        parameter("from", "Least x that is shown; by time in seconds since the epoch", kind=float),
+        parameter("to", "Highest x that is shown", kind=float),
+        parameter("points", f"Most points, up to {MOST_POINTS}", kind=int),
+        parameter("threshold", "A return above it is a success; left out: the environment's, else 0.9", kind=float),
+        *FILTERS,
+    )
+    def get(self, request: Request) -> Response:
+        asked = asked_of(request, self.reader, *OWN)
+        axis = cast(Axis, one_of(request, "x", AXES, "episode"))
+        points = whole(request, "points", MOST_POINTS, least=1, most=MOST_POINTS) or MOST_POINTS
+        shown = Range(real(request, "from"), real(request, "to"))
+        named = Named.of(asked)
+        definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
+        scope = _scope(asked, named)
+        found = curve(scope, definition, axis, points=points, shown=None if shown == Range() else shown)
+        note = " ".join(filter(None, (self.note(named.unknown), found.note)))
+        return Response(CurveSerializer(_told(found, definition, note)).data)
+
+
+def _scope(asked: EpisodeFilter, named: Named) -> Scope:
+    if named.unknown:
+        return filtered(Episode.objects.none(), "nothing")
+    given = set(asked.values()) - {"return"}
+    if asked.key is None:
+        if given == {"run"} and named.run:
+            return scope_of(named.run)
+        if given == {"environment", "split"} and named.split:
+            return scope_of(named.split)
+        if given == {"environment"} and named.environment:
+            return scope_of(named.environment)
+    return filtered(asked.episodes(), "filter")
+
+
+def _told(found: Curve, definition: Definition, note: str) -> dict[str, Any]:
+    return {
+        "definition": {"return": definition.return_, "threshold": definition.threshold},
+        "x": found.axis,
+        "total": asdict(found.total) if found.total else None,
+        "excluded": found.excluded,
+        "is_bounded": found.is_bounded,
+        "note": note,
+        "points": [asdict(point) for point in found.points],
+    }

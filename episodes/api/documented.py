@@ -1,0 +1,75 @@
+"""Documented: what the OpenAPI document says of a view, in the words that views share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+
+from episodes.api.paging import MOST, PAGE
+from episodes.api.shapes import ErrorSerializer
+from episodes.filters import DEFINITIONS, ENDINGS, PARAMETERS, PLAYERS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TEXTS = {
+    "environment": "Name of an environment",
+    "split": "Name of one of its splits; needs `environment`",
+    "task": "Number of a task",
+    "run": "Name of a run",
+    "step": "Training step",
+    "model": "Name of a model",
+    "ending": "`running`, a cause, `probe`, or `attempt`: what statistics count",
+    "player": "Who played",
+    "return": "Definition of the return that `return_from`, `return_to` and sorting go by; "
+    "left out: the environment's, else the sum",
+    "return_from": "Least return",
+    "return_to": "Highest return",
+    "steps_from": "Fewest steps",
+    "steps_to": "Most steps",
+    "error": "Whether a call was refused or failed",
+    "since": "Begun then or later: an ISO date or time, or a span before now such as `24h` or `7d`",
+    "until": "Begun before: the same",
+    "text": 'Words, "words in a row" and begin* of the transcript; finds the newest 50,000',
+    "ends_from": "Least `end_number`",
+    "ends_to": "Highest `end_number`",
+    "after": "Cursor of a page; take it from `next` or `previous`",
+    "limit": f"Most results, up to {MOST}; {PAGE} when left out",
+    "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; left out: `-time`",
+}
+_ENUMS: dict[str, Collection[str]] = {
+    "ending": ENDINGS,
+    "player": PLAYERS,
+    "return": DEFINITIONS,
+    "error": ("yes", "no"),
+}
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("task", "step", "steps_from", "steps_to", "ends_from", "ends_to", "limit"), OpenApiTypes.INT),
+    **dict.fromkeys(("return_from", "return_to"), OpenApiTypes.DOUBLE),
+}
+FILTERS = tuple(PARAMETERS)
+
+
+def parameter(name: str, text: str = "", *, enum: Collection[str] = (), kind: Any = None) -> OpenApiParameter:
+    return OpenApiParameter(
+        name,
+        kind or _TYPES.get(name, OpenApiTypes.STR),
+        description=text or _TEXTS[name],
+        enum=list(enum or _ENUMS.get(name, ())) or None,
+    )
+
+
+def documented(
+    operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, is_one: bool = False
+) -> Callable[[F], F]:
+    """Decorates a `get`. `is_one`: it tells of one thing, which may not be there."""
+    told = [parameter(one) if isinstance(one, str) else one for one in parameters]
+    errors: dict[int, Any] = {401: ErrorSerializer}
+    if told:
+        errors[400] = ErrorSerializer
+    if is_one:
+        errors[404] = ErrorSerializer
+    success = shape if isinstance(shape, dict) else {200: shape}
+    return extend_schema(operation_id=operation, tags=[tag], parameters=told, responses={**success, **errors})

@@ -1,0 +1,45 @@
+"""Environments: what this server hosts or has hosted, with their splits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from environments.models import Environment
+from episodes.api.base import ApiView
+from episodes.api.documented import documented
+from episodes.api.shapes import EnvironmentSerializer
+
+
+class EnvironmentsView(ApiView):
+    """All environments, in the order of hosting."""
+
+    @documented("environments", "environments", EnvironmentSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        shape: Any = EnvironmentSerializer(_environments(), many=True, context={"request": request})
+        return Response(shape.data)
+
+
+class EnvironmentView(ApiView):
+    """One environment."""
+
+    @documented("environment", "environments", EnvironmentSerializer, is_one=True)
+    def get(self, request: Request, name: str) -> Response:
+        return Response(EnvironmentSerializer(environment_of(name), context={"request": request}).data)
+
+
+def _environments() -> QuerySet[Environment]:
+    return Environment.objects.defer("card", "task_schema").prefetch_related("splits")
+
+
+def environment_of(name: str) -> Environment:
+    """Raises: Http404."""
+    found = _environments().filter(name=name).first() if "\0" not in name else None
+    if found is None:
+        names = ", ".join(Environment.objects.values_list("name", flat=True)[:50])
+        raise Http404(f"There is no environment {name[:200]!r}; there are {names or 'none yet'}.")
+    return found

@@ -1,0 +1,66 @@
+"""Episodes: what was played, by the filters of the pages and under the same names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django.http import Http404
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from episodes.api.base import ANY, ApiView
+from episodes.api.documented import FILTERS, documented
+from episodes.api.paging import limit_of, page
+from episodes.api.readers import Reader
+from episodes.api.shapes import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
+from episodes.browse import page_of
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode
+
+_BOUNDED = serializers.BooleanField(help_text="Not every episode was looked at, only the newest 50,000")
+_NOTE = serializers.CharField(help_text="About names that nothing has; else empty")
+
+
+class EpisodesView(ApiView):
+    """Episodes, newest first unless sorted otherwise; for a key those that were played with it."""
+
+    parameters = ANY
+
+    @documented(
+        "episodes",
+        "episodes",
+        page_serializer(EpisodeSerializer, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
+        *(*FILTERS, "sort", "limit", "after"),
+    )
+    def get(self, request: Request) -> Response:
+        asked = asked_of(request, self.reader, "limit")
+        found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
+        rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
+        told = {"is_bounded": found.is_bounded, "note": self.note(found.unknown)}
+        return Response(page(request, rows.data, found.next, found.previous, **told))
+
+
+class EpisodeView(ApiView):
+    """One episode with its task, prompt and tools; its steps stand at `steps_url`."""
+
+    @documented("episode", "episodes", EpisodeDetailSerializer, is_one=True)
+    def get(self, request: Request, pk: int) -> Response:
+        episode = episode_of(pk, self.reader, "environment", "split", "task", "run", "prompt", "tools")
+        return Response(EpisodeDetailSerializer(episode, context={"request": request}).data)
+
+
+def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
+    """The filter in the address, within what the reader may see. Raises: BadFilter."""
+    return replace(EpisodeFilter.parse(request.GET, also=also), key=reader.key_label)
+
+
+def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
+    """Raises: Http404, also for one that the reader may not see."""
+    rows = Episode.objects.select_related(*related) if related else Episode.objects.only("pk", "key_label", "status")
+    episode = rows.filter(pk=pk).first() if pk < 2**63 else None
+    if episode is None or not reader.sees(episode.key_label):
+        mine = "" if reader.key_label is None else " among those that were played with this key"
+        raise Http404(f"There is no episode {pk}{mine}.")
+    return episode

@@ -1,0 +1,95 @@
+"""Reference: an OpenAPI document as what a page shows of it: addresses, their parameters, the members of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A parameter or a member."""
+
+    name: str
+    kind: str
+    text: str
+    depth: int = 0
+    """Of a member: within how many others it stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    id: str
+    path: str
+    text: str
+    parameters: Sequence[Named]
+    media: str
+    """Type of its answer."""
+    members: Sequence[Named]
+    """Of the answer, those within others after them."""
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether something has to be filled in before it can be opened."""
+        return "{" in self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    name: str
+    addresses: Sequence[Address]
+
+
+def reference_of(document: Mapping[str, Any]) -> list[Subject]:
+    """By tag, in the order of the document."""
+    found: dict[str, list[Address]] = {}
+    shapes = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        told = methods["get"]
+        [(media, content)] = told["responses"]["200"]["content"].items()
+        parameters = (
+            [Named(one["name"], _kind(one["schema"]), one.get("description", "")) for one in told["parameters"]]
+            if "parameters" in told
+            else []
+        )
+        address = Address(
+            told["operationId"],
+            path,
+            told.get("description", ""),
+            parameters,
+            media,
+            list(_members(content["schema"], shapes)),
+        )
+        found.setdefault(told["tags"][0], []).append(address)
+    return [Subject(name, addresses) for name, addresses in found.items()]
+
+
+def _members(schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 0) -> Iterator[Named]:
+    schema = _resolved(schema, shapes)
+    if schema.get("type") == "array":
+        schema = _resolved(schema["items"], shapes)
+    for name, member in schema.get("properties", {}).items():
+        whole = _resolved(member, shapes)
+        text = member.get("description", "") or ("" if "properties" in whole else whole.get("description", ""))
+        yield Named(name, _kind(whole), text.split("\n\n")[0], depth)
+        if "properties" in whole or whole.get("type") == "array":
+            yield from _members(whole, shapes, depth + 1)
+
+
+def _resolved(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the schema refers to; of alternatives the first that refers to something."""
+    choices = [*schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())]
+    reference = schema.get("$ref") or next((one["$ref"] for one in choices if "$ref" in one), None)
+    return shapes[reference.rpartition("/")[2]] if reference else schema
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    """In a word or two: string or null, one of a, b."""
+    if "enum" in schema:
+        return " | ".join(repr(value) if value == "" else str(value) for value in schema["enum"] if value is not None)
+    kinds = schema.get("type", "object" if "properties" in schema else "any JSON")
+    words = [kinds] if isinstance(kinds, str) else list(kinds)
+    form = schema.get("format")
+    names = {"date-time": "time", "uri": "address"}
+    return " or ".join(names.get(form or "", word) if word == "string" else word for word in words)

@@ -1,0 +1,116 @@
+"""Tasks: what can be or was played, newest first, or of a split in its order; with what the record says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from environments.buckets import interval
+from environments.curation.places import places
+from environments.models import Environment, Split, Task, TaskStatistics
+from episodes.api.base import ApiView, whole
+from episodes.api.documented import documented, parameter
+from episodes.api.environments import environment_of
+from episodes.api.paging import limit_of, page
+from episodes.api.shapes import TaskSerializer, page_serializer
+from episodes.words import BadFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A task's row of TaskStatistics, with its interval and mean."""
+
+    row: TaskStatistics
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.row, name)
+
+    @property
+    def rate_low(self) -> float:
+        return interval(self.row.successes, self.row.attempts).low
+
+    @property
+    def rate_high(self) -> float:
+        return interval(self.row.successes, self.row.attempts).high
+
+    @property
+    def return_mean(self) -> float | None:
+        return self.row.return_total / self.row.scored if self.row.scored else None
+
+
+class TasksView(ApiView):
+    """Tasks of all environments or of one, newest first; of a split in its order."""
+
+    parameters = ("environment", "split", "limit", "after")
+
+    @documented(
+        "tasks",
+        "tasks",
+        page_serializer(TaskSerializer, "TaskPage"),
+        *("environment", "split", "limit"),
+        parameter("after", "Cursor of a page; take it from `next`"),
+    )
+    def get(self, request: Request) -> Response:
+        limit, after = limit_of(request), whole(request, "after")
+        split = _split_of(request)
+        name = request.GET.get("environment", "")
+        if split is not None:
+            found, cursor = _of_split(split, after, limit)
+        else:
+            found, cursor = _newest(environment_of(name) if name else None, after, limit)
+        shape: Any = TaskSerializer(_with_figures(found, self), many=True, context={"request": request})
+        return Response(page(request, shape.data, cursor))
+
+
+class TaskView(ApiView):
+    """One task."""
+
+    @documented("task", "tasks", TaskSerializer, is_one=True)
+    def get(self, request: Request, pk: int) -> Response:
+        found = list(Task.objects.filter(pk=pk).select_related("environment"))
+        if not found:
+            raise Http404(f"There is no task {pk}.")
+        return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
+
+
+def _split_of(request: Request) -> Split | None:
+    """Raises: BadFilter, Http404."""
+    name, environment = request.GET.get("split", ""), request.GET.get("environment", "")
+    if not name:
+        return None
+    if not environment:
+        raise BadFilter("split", name, "splits belong to an environment; name it too, as environment=")
+    splits = list(environment_of(environment).splits.all())
+    if found := next((split for split in splits if split.name == name), None):
+        return found
+    raise BadFilter("split", name, f"{environment} has {', '.join(one.name for one in splits) or 'no splits'}")
+
+
+def _newest(environment: Environment | None, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
+    rows = Task.objects.select_related("environment").order_by("-pk")
+    rows = rows if environment is None else rows.filter(environment=environment)
+    rows = rows if after is None else rows.filter(pk__lt=after)
+    found = list(rows[: limit + 1])
+    return found[:limit], found[limit - 1].pk if len(found) > limit else None
+
+
+def _of_split(split: Split, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
+    entries = places(split.pk).order_by("position").select_related("task__environment")
+    entries = entries if after is None else entries.filter(position__gt=after)
+    found = list(entries[: limit + 1])
+    return [entry.task for entry in found[:limit]], found[limit - 1].position if len(found) > limit else None
+
+
+def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
+    """The tasks, each with `figures`: None without attempts, and for a key, which sees only its own episodes."""
+    is_person = view.reader.key_label is None
+    rows = TaskStatistics.objects.filter(task__in=tasks, by="all") if is_person and tasks else ()
+    figures = {row.task_id: Figures(row) for row in rows}
+    for task in tasks:
+        task.figures = figures.get(task.pk)  # type: ignore[attr-defined]
+    return tasks

@@ -1,0 +1,156 @@
+"""Episodes: the table of everything that was played, with filters that stand in the address, and saved views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from environments.models import Environment, Split
+from episodes.browse import EpisodePage, page_of, shown, summary_of, value_of
+from episodes.choices import models, runs
+from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
+from episodes.glimpse import glimpse_of
+from episodes.models import Episode, SavedView
+from episodes.named import Named
+from episodes.tally import tally_of
+from episodes.words import BadFilter
+
+COLUMNS = {
+    "ending": "ending", "environment": "environment", "task": "task", "player": "player", "run": "run",
+    "return": "return", "steps": "steps", "duration": "duration", "time": "begun",
+}  # fmt: skip
+"""Name -> head, in order; those that a page can be sorted by have the sort's name."""
+_SORTABLE = ("return", "steps", "duration", "time")
+_RIGHT = ("return", "steps", "duration", "time")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    name: str
+    label: str
+    is_right: bool
+    query: str
+    """Of the page sorted by it, the other way round when it is already; empty: it cannot be sorted."""
+    direction: str
+    """`descending` or `ascending` when the page is sorted by it."""
+
+
+@require_safe
+@never_cache
+def episodes(request: HttpRequest) -> HttpResponse:
+    """The page; to htmx the table alone. Raises: BadRequest with the sentence of a filter that cannot be meant."""
+    query = request.GET
+    sort, after = query.get("sort", ""), query.get("after", "")
+    try:
+        asked = EpisodeFilter.parse(query)
+        page = page_of(asked, sort, after)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    context = _table(asked, page, sort, after)
+    if request.headers.get("HX-Request"):
+        return render(request, "episodes/browse_table.html", context)
+    return render(request, "episodes/browse.html", context | _form(asked, page, sort))
+
+
+def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> dict[str, Any]:
+    is_whole = not after and not page.next and not page.is_bounded
+    return {
+        "asked": asked,
+        "page": page,
+        "heads": list(_heads(asked, sort)),
+        "total": str(len(page.rows)) if is_whole else str(tally_of(asked)),
+        "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
+        "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
+        "first": asked.to_query(sort=sort),
+        "is_first": not after,
+        "is_by_figure": sort.removeprefix("-") not in ("", "time"),
+    }
+
+
+def _heads(asked: EpisodeFilter, sort: str) -> Sequence[Head]:
+    by, is_descending = (sort or "-time").removeprefix("-"), (sort or "-time").startswith("-")
+    found = []
+    for name, label in COLUMNS.items():
+        is_by = name == by
+        query = asked.to_query(sort=name if is_by and is_descending else f"-{name}") if name in _SORTABLE else ""
+        direction = ("descending" if is_descending else "ascending") if is_by else ""
+        found.append(Head(name, label, name in _RIGHT, query, direction))
+    return found
+
+
+def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
+    """What the filters can be set to."""
+    environments = list(Environment.objects.only("name", "default_return"))
+    chosen = next((row for row in environments if row.name == asked.environment), None)
+    return {
+        "values": asked.values(),
+        "chips": asked.chips(),
+        "sort": sort,
+        "environments": [row.name for row in environments],
+        "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
+        "runs": runs(),
+        "models": models(),
+        "endings": [(ending, ending.replace("_", " ")) for ending in ENDINGS],
+        "players": PLAYERS,
+        "views": list(SavedView.objects.all()),
+        "definition": page.definition,
+        "own_definition": chosen.default_return if chosen else "",
+    }
+
+
+@require_safe
+@never_cache
+def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
+    """The pane beside the table. `return` names the definition of the return, as on the page."""
+    episode = shown(Episode.objects.select_related("prompt").filter(pk=pk)).first()
+    if episode is None:
+        raise Http404(f"Episode {pk} is not here; it may have been deleted.")
+    try:
+        asked = EpisodeFilter.parse(request.GET)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    definition = Named.of(asked).definition(asked)
+    context = {
+        "episode": episode,
+        "summary": summary_of(episode),
+        "value": value_of(episode, definition),
+        "definition": definition,
+        "glimpse": glimpse_of(episode),
+    }
+    return render(request, "episodes/preview.html", context)
+
+
+# --- saved views -----------------------------------------------------------------------------------------------------
+
+
+@require_POST
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Keeps `query` under `name`, in place of another of that name. Raises: BadRequest."""
+    name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
+    if not name or len(name) > 100 or "\0" in name:
+        raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
+    given = dict(parse_qsl(query, max_num_fields=100))
+    try:
+        asked = EpisodeFilter.parse(given)
+        page_of(asked, given.get("sort", ""), size=1)
+    except (BadFilter, ValueError) as error:
+        raise BadRequest(f"This view cannot be saved: {error}") from error
+    kept = asked.to_query(sort=given.get("sort", ""))
+    author = request.user.get_username()[:150]
+    SavedView.objects.update_or_create(name=name, defaults={"query": kept, "author": author})
+    return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")
+
+
+@require_POST
+def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
+    SavedView.objects.filter(pk=pk).delete()
+    return HttpResponseRedirect(f"{reverse('episodes')}?{request.POST.get('query', '')}")

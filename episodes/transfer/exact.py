@@ -1,0 +1,133 @@
+"""Exact JSON texts inside of JSON: how they are embedded in a line, and how they are taken out of it unchanged.
+
+{"input": {"x": 1e20}}             the text stands as the value it is; who reads the file sees plain JSON
+{"input_text": "{\\"x\\": NaN}"}     what is not one line of JSON, or would not come back the same, is a string
+{}                                 there is no such text
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import Any, NoReturn
+
+from environments.wire import check_depth
+
+TEXT = "_text"
+"""What is added to a key whose value is the text as a string."""
+_MANY_LEVELS = 200
+_SHORT = 16 * 1024
+_BLANKS = " \t\r\n"
+_BLANK = frozenset(_BLANKS)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)
+
+
+def embedded(key: str, text: str) -> str:
+    """`, "key": value`, or nothing for an empty text."""
+    if not text:
+        return ""
+    is_value = _is_embeddable(text) if len(text) < _SHORT else is_embeddable(text)
+    return f', "{key}": {text}' if is_value else f', "{key}{TEXT}": {json.dumps(text)}'
+
+
+def is_embeddable(text: str) -> bool:
+    """Whether `text` is one line of JSON without blanks around it, and not too deep to be read again."""
+    if "\n" in text or "\r" in text or text[:1] in _BLANKS or text[-1:] in _BLANKS:
+        return False
+    try:
+        value, end = _decoder.raw_decode(text)
+        if len(text) > _MANY_LEVELS and text.count("[") + text.count("{") > _MANY_LEVELS:
+            check_depth(value)
+    except (ValueError, RecursionError):
+        return False
+    return end == len(text)
+
+
+_is_embeddable = lru_cache(256)(is_embeddable)
+"""Tools, prompts and many answers come again and again."""
+
+
+Shape = dict[str, Any] | list[Any] | None
+"""Where exact texts stand in a value: None for such a text, an object's keys, an array's one kind of item."""
+
+
+def sliced(text: str, shape: Shape) -> Any:
+    """`text` read as JSON, with the exact text in place of every value that `shape` names.
+
+    Raises: ValueError, RecursionError.
+    """
+    value, at = _value(text, _blank(text, 0), shape)
+    if at != len(text.rstrip(_BLANKS)):
+        raise ValueError(f"Extra data at character {at + 1}")
+    return value
+
+
+def _value(text: str, at: int, shape: Shape) -> tuple[Any, int]:
+    """What begins at `at`, and where it ends."""
+    start = text[at : at + 1]
+    if start == "{" and isinstance(shape, dict):
+        return _object(text, at, shape)
+    if start == "[" and isinstance(shape, list):
+        return _array(text, at, shape[0])
+    value, end = _decoder.raw_decode(text, at)
+    return (text[at:end], end) if shape is None else (value, end)
+
+
+def _object(text: str, at: int, shape: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    found: dict[str, Any] = {}
+    at = _blank(text, at + 1)
+    while text[at : at + 1] != "}":
+        _expect(text, at, '"')
+        key, at = scanstring(text, at + 1, True)
+        if key in found:
+            raise ValueError(f"The key {key[:60]!r} stands twice in one object")
+        at = _blank(text, at)
+        _expect(text, at, ":")
+        found[key], at = _value(text, _blank(text, at + 1), shape.get(key, _PLAIN))
+        at = _next(text, at, "}")
+    return found, at + 1
+
+
+def _array(text: str, at: int, shape: Shape) -> tuple[list[Any], int]:
+    found: list[Any] = []
+    at = _blank(text, at + 1)
+    while text[at : at + 1] != "]":
+        value, at = _value(text, at, shape)
+        found.append(value)
+        at = _next(text, at, "]")
+    return found, at + 1
+
+
+_PLAIN: dict[str, Any] = {}
+"""Shape of a value without exact texts."""
+
+
+def _next(text: str, at: int, closing: str) -> int:
+    """Where the next member begins, or `closing` stands."""
+    at = _blank(text, at)
+    if text[at : at + 1] == closing:
+        return at
+    _expect(text, at, ",")
+    at = _blank(text, at + 1)
+    if text[at : at + 1] == closing:
+        raise ValueError(f"Something is expected after the comma at character {at + 1}")
+    return at
+
+
+def _blank(text: str, at: int) -> int:
+    """Where what follows blanks begins."""
+    while text[at : at + 1] in _BLANK:
+        at += 1
+    return at
+
+
+def _expect(text: str, at: int, mark: str) -> None:
+    if text[at : at + 1] != mark:
+        raise ValueError(f"Expecting {mark!r} at character {at + 1}")

@@ -1,0 +1,223 @@
+"""Importing: files of episodes into the database. Driven by `manage.py import_episodes`, which holds the lock.
+
+An episode that is there already (the same session and beginning) is skipped, so an import that was cut short is
+repeated; one whose id another has gets a new id, beyond all ids of the database and the files. Episodes come in
+batches, each of them one short transaction; endings are numbered in the order of the file. Statistics of tasks are due
+with the first batch, and counted at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.db import DataError, IntegrityError, connection, transaction
+from django.db.models import Max
+
+from environments.models import Environment
+from environments.transfer.lines import Lines
+from environments.transfer.rows import BadRow, Refusal, Unreadable
+from episodes.known import Known
+from episodes.models import Episode
+from episodes.recount import rebuild
+from episodes.sql import BulkWriter
+from episodes.transfer.batch import Batch
+from episodes.transfer.line import HIGHEST_ID, EpisodeLine, episode_of
+from episodes.transfer.places import Places
+
+Progress = Callable[[int, int], None]
+"""Hears bytes done, and of how many."""
+
+MOST_LINE_BYTES = 512 * 1024 * 1024
+"""A line is an episode and is held in memory."""
+BATCH_EPISODES = 200
+BATCH_STEPS = 2000
+BATCH_BYTES = 8 * 1024 * 1024
+MOST_TOLD = 1000
+"""Told one by one; the rest is counted."""
+_ID = re.compile(rb'"id":\s*(\d{1,19})\b')
+_START_BYTES = 200
+"""Of a line, in which its id is looked for: exports begin with it."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of the lines."""
+
+    imported: int = 0
+    steps: int = 0
+    skipped: int = 0
+    """There already."""
+    renumbered: int = 0
+    """Of those imported, whose id another episode had."""
+    new_ids: dict[int, int] = field(default_factory=dict)
+    """Of these, id in the file -> id here; the first MOST_TOLD."""
+    refused: int = 0
+    refusals: list[tuple[str, Refusal]] = field(default_factory=list)
+    """File and line, the first MOST_TOLD."""
+
+    @property
+    def sentence(self) -> str:
+        """Without its full stop."""
+        renumbered = f" ({self.renumbered:,} under a new id)" if self.renumbered else ""
+        return (
+            f"{self.imported:,} episodes with {self.steps:,} steps imported{renumbered}, {self.skipped:,} skipped as "
+            f"already there, {self.refused:,} lines refused"
+        )
+
+    def take(self, episodes: Sequence[tuple[int, EpisodeLine]], skipped: int) -> None:
+        self.imported += len(episodes)
+        self.skipped += skipped
+        self.steps += sum(len(line.steps) for _, line in episodes)
+        moved = {line.id: number for number, line in episodes if number != line.id}
+        self.renumbered += len(moved)
+        if len(self.new_ids) < MOST_TOLD:
+            self.new_ids.update(moved)
+
+    def refuse(self, file: str, number: int, reason: str) -> None:
+        self.refused += 1
+        if self.refused <= MOST_TOLD:
+            self.refusals.append((file, Refusal(number, reason)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    file: str
+    number: int
+    """Of the line, from 1."""
+    line: EpisodeLine
+    size_bytes: int
+
+
+class Import:
+    """One import of some files. `report` tells how far it is, also after it failed."""
+
+    def __init__(self, paths: Sequence[Path], progress: Progress | None = None) -> None:
+        """Raises: Unreadable, before anything is written."""
+        self.report = Report()
+        self._paths, self._progress = paths, progress or (lambda done, total: None)
+        highest = [_highest_id(path) for path in paths]
+        here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
+        self._free = max([here, *highest]) + 1
+        self._total = sum(path.stat().st_size for path in paths)
+        self._known, self._places = Known(), Places()
+        self._environments: set[int] = set()
+
+    def run(self) -> Report:
+        """Raises: django.db.Error when the database fails; what was committed stays."""
+        for batch in self._batches():
+            self._write(batch)
+        for environment in Environment.objects.filter(pk__in=self._environments):
+            rebuild(environment)
+        return self.report
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def _batches(self) -> Iterator[list[_Numbered]]:
+        batch, steps, size_bytes = list[_Numbered](), 0, 0
+        for one in self._episodes():
+            batch.append(one)
+            steps += len(one.line.steps)
+            size_bytes += one.size_bytes
+            if len(batch) >= BATCH_EPISODES or steps >= BATCH_STEPS or size_bytes >= BATCH_BYTES:
+                yield batch
+                batch, steps, size_bytes = [], 0, 0
+        if batch:
+            yield batch
+
+    def _episodes(self) -> Iterator[_Numbered]:
+        before = 0
+        for path in self._paths:
+            with path.open("rb") as file:
+                lines = Lines(file, MOST_LINE_BYTES)
+                for line in lines:
+                    self._progress(before + lines.done, self._total)
+                    if line is None or line.strip():
+                        yield from self._episode(path.name, lines.number, line)
+                before += lines.done
+
+    def _episode(self, file: str, number: int, line: bytes | None) -> Iterator[_Numbered]:
+        """None if the line is refused."""
+        try:
+            if line is None:
+                raise BadRow(f"is longer than {MOST_LINE_BYTES // 2**20} MB")
+            yield _Numbered(file, number, episode_of(_decoded(line)), len(line))
+        except BadRow as error:
+            self.report.refuse(file, number, str(error))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _write(self, batch: Sequence[_Numbered]) -> None:
+        """What the database refuses for what it holds stands alone in the end, and is refused."""
+        try:
+            self._commit(batch)
+        except (DataError, IntegrityError, OverflowError, ValueError) as error:
+            if len(batch) == 1:
+                self.report.refuse(batch[0].file, batch[0].number, f"cannot be stored: {type(error).__name__}")
+                return
+            for one in batch:
+                self._write([one])
+
+    def _commit(self, batch: Sequence[_Numbered]) -> None:
+        """Raises: whatever stopped it; then nothing of `batch` is written."""
+        free = self._free
+        try:
+            with transaction.atomic():
+                new = self._new(batch)
+                writer = BulkWriter(connection)
+                environments = Batch(self._places, self._known, writer).write(new) if new else set[int]()
+        except BaseException:
+            self._free = free
+            self._known.forget()
+            self._places.forget()
+            raise
+        self._environments |= environments
+        self.report.take(new, skipped=len(batch) - len(new))
+
+    def _new(self, batch: Sequence[_Numbered]) -> list[tuple[int, EpisodeLine]]:
+        """Those that are not there yet, each with the id that it gets."""
+        sessions = Episode.objects.filter(session_id__in={one.line.session_id for one in batch})
+        there = set(sessions.values_list("session_id", "created"))
+        taken = set(Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list("pk", flat=True))
+        new: list[tuple[int, EpisodeLine]] = []
+        for line in (one.line for one in batch):
+            if (line.session_id, line.created) in there:
+                continue
+            number = self._next_free() if line.id in taken else line.id
+            there.add((line.session_id, line.created))
+            taken.add(number)
+            new.append((number, line))
+        return new
+
+    def _next_free(self) -> int:
+        self._free += 1
+        return self._free - 1
+
+
+def _highest_id(path: Path) -> int:
+    """Of the lines of a file, as far as their beginnings tell. Raises: Unreadable."""
+    highest = 0
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+            if start[:1] not in (b"{", b""):
+                raise Unreadable(
+                    f"{path.name} has no lines of JSON; export_episodes --format jsonl writes what comes back."
+                )
+            file.seek(0)
+            for line in Lines(file, MOST_LINE_BYTES):
+                if line and (found := _ID.search(line, 0, _START_BYTES)):
+                    highest = max(highest, int(found[1]))
+    except OSError as error:
+        raise Unreadable(f"{path.name} cannot be read: {error.strerror}.") from error
+    return min(highest, HIGHEST_ID)
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode().strip()
+    except UnicodeDecodeError as error:
+        byte = line[error.start]
+        raise BadRow(f"is not UTF-8: byte 0x{byte:02x} at {error.start + 1}; save the file as UTF-8") from error

@@ -1,0 +1,57 @@
+"""Summary: CSV with a row an episode, for spreadsheets. Its cells cannot become formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from episodes.transfer.source import Facts, Recorded
+
+_COLUMNS = {
+    **{"episode": "id", "environment": "environment", "split": "split", "task_index": "task_index"},
+    **{"task": "content_hash", "run": "run", "run_step": "run_step", "model": "model", "player": "player"},
+    **{"status": "status", "cause": "cause", "detail": "detail", "is_probe": "is_probe", "steps": "steps_count"},
+    **{"failed": "failed_count", "refused": "refused_count"},
+    **{name: name for name in ("return_sum", "return_last", "return_max", "return_mean")},
+    **{name: name for name in ("created", "ready", "first_acted", "last_acted", "ended", "duration_seconds")},
+    **{name: name for name in ("session_id", "user_agent", "key_label", "labels")},
+}
+"""Head of a column -> what of Facts stands there."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Summary:
+    needs_steps = False
+
+    def start(self) -> str:
+        return _csv(_COLUMNS)
+
+    def write(self, episode: Recorded) -> Iterator[str]:
+        yield _csv(_cell(value) for value in _values(episode.facts))
+
+    def end(self) -> str:
+        return ""
+
+
+def _values(facts: Facts) -> Iterator[Any]:
+    return (getattr(facts, name) for name in _COLUMNS.values())
+
+
+def _cell(value: Any) -> str:
+    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "" if value is None else repr(value)
+
+
+def _csv(cells: Iterable[str]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerow(cells)
+    return file.getvalue()

@@ -1,0 +1,36 @@
+"""Thresholds: episodes by their return, by one definition or by that of each episode's environment."""
+
+from __future__ import annotations
+
+from django.db.models import Case, Expression, F, FloatField, Q, QuerySet, When
+from django.db.models.expressions import Combinable
+
+from episodes.models import Episode
+from episodes.statistics import FAILURES
+
+DEFINITIONS = ("sum", "last", "max", "mean")
+
+
+def return_by(definition: str | None) -> Combinable:
+    """`definition`: sum, last, max or mean; None: the environment's own."""
+    if definition:
+        return F(f"return_{definition}")
+    whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in DEFINITIONS]
+    found: Expression = Case(*whens, output_field=FloatField())
+    return found
+
+
+def attempts(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """Those that ended and are no probe and no failure of the machinery."""
+    return episodes.filter(status="ended", is_probe=False).exclude(cause__in=FAILURES)
+
+
+def at_least(episodes: QuerySet[Episode], value: float, definition: str | None) -> QuerySet[Episode]:
+    """Those that ended with a return of `value` or more."""
+    return episodes.alias(its_return=return_by(definition)).filter(status="ended", its_return__gte=value)
+
+
+def successes(episodes: QuerySet[Episode], definition: str | None) -> QuerySet[Episode]:
+    """Attempts with a return above their environment's threshold."""
+    above = Q(its_return__gt=F("environment__success_threshold"))
+    return attempts(episodes).alias(its_return=return_by(definition)).filter(above)

@@ -1,0 +1,85 @@
+"""`manage.py import_episodes FILE …`: episodes that `export_episodes --format jsonl` wrote, into this database.
+
+It stands in the composition root like `serve`, for it takes the lock that servers take: ids of episodes and numbers of
+endings are counted in a server's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from environments.errors import OrsError
+from episodes.transfer import importing
+from orsweb import lock
+
+SHOWN = 20
+"""Of refused lines and of new ids."""
+
+
+class Command(BaseCommand):
+    help = "Import episodes from the JSONL of export_episodes. What is there already is skipped. No server may run."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "files", nargs="+", type=Path, metavar="FILE", help="as export_episodes --format jsonl wrote"
+        )
+
+    def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
+        _check_migrated()
+        try:
+            with lock.acquire():
+                self._import(files)
+        except (OrsError, lock.DatabaseInUse) as error:
+            raise CommandError(str(error)) from error
+
+    def _import(self, files: Sequence[Path]) -> None:
+        """Raises: CommandError when lines were refused or something stopped it; Unreadable."""
+        with _progress() as progress:
+            work = importing.Import(files, progress)
+            try:
+                work.run()
+            except KeyboardInterrupt:
+                raise CommandError(_stopped("Interrupted", work.report), returncode=130) from None
+            except DatabaseError as error:
+                raise CommandError(_stopped(f"The database failed ({error})", work.report)) from error
+        self._print(work.report)
+
+    def _print(self, report: importing.Report) -> None:
+        self.stdout.write(f"{report.sentence}.")
+        for old, new in list(report.new_ids.items())[:SHOWN]:
+            self.stdout.write(f"  episode {old} is {new} here, for another episode has its id")
+        if report.renumbered > SHOWN:
+            self.stdout.write(f"  and {report.renumbered - SHOWN:,} more have new ids")
+        for file, refusal in report.refusals[:SHOWN]:
+            self.stderr.write(f"  {file}, line {refusal.number}: {refusal.reason}")
+        if report.refused:
+            raise CommandError(f"{report.refused:,} lines were refused; the others are imported.")
+
+
+def _check_migrated() -> None:
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        raise CommandError("The database lacks migrations; run `manage.py migrate` first.")
+
+
+def _stopped(why: str, report: importing.Report) -> str:
+    return f"{why}. {report.sentence}; the same command goes on from there."
+
+
+@contextmanager
+def _progress() -> Iterator[importing.Progress]:
+    """A bar on the terminal's error stream, nothing elsewhere."""
+    columns = (TextColumn("Importing"), BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Importing", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,95 @@
+// Search inside the episode: asks which steps hold the text, walks through them, and marks it where it is on the page.
+export class Finder {
+  steps = []; // indexes of the steps that hold it
+  #form;
+  #input;
+  #count;
+  #address;
+  #text = "";
+  #found;
+
+  // `found(steps)` is told the indexes; `go(step)` shows one; `at()` is the current one.
+  constructor(form, address, { found, go, at }) {
+    this.#form = form;
+    this.#input = form.querySelector("input");
+    this.#count = form.querySelector("[data-find-count]");
+    this.#address = address;
+    this.#found = found;
+    form.addEventListener("submit", (event) => event.preventDefault());
+    this.#input.addEventListener("keydown", async (event) => {
+      if (event.key === "Escape") return this.clear();
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      const isNew = await this.#search();
+      const next = this.#next(at(), event.shiftKey ? -1 : 1, isNew);
+      if (next !== undefined) go(next);
+      this.#say(next);
+    });
+    this.#input.addEventListener("input", () => this.#input.value || this.clear());
+  }
+
+  focus() {
+    this.#input.focus();
+    this.#input.select();
+  }
+
+  clear() {
+    this.#input.value = this.#text = "";
+    this.steps = [];
+    this.#count.textContent = "";
+    this.#found([]);
+    this.mark();
+  }
+
+  async #search() {
+    const text = this.#input.value.trim();
+    if (text === this.#text) return false;
+    if (!text) return this.clear(), false;
+    this.#text = text;
+    this.#count.textContent = "…";
+    const answer = await fetch(`${this.#address}?text=${encodeURIComponent(text)}`);
+    const { steps, is_all: isAll } = answer.ok ? await answer.json() : { steps: [], is_all: true };
+    if (text !== this.#text) return false;
+    this.steps = steps;
+    this.#form.dataset.isAll = String(isAll);
+    this.#found(steps);
+    this.mark();
+    return true;
+  }
+
+  #next(at, by, isNew) {
+    if (by < 0) return this.steps.findLast((step) => step < at) ?? this.steps.at(-1);
+    return this.steps.find((step) => (isNew ? step >= at : step > at)) ?? this.steps[0];
+  }
+
+  #say(step) {
+    const more = this.#form.dataset.isAll === "false" ? " or more" : "";
+    const total = this.steps.length;
+    this.#count.textContent = total ? `${this.steps.indexOf(step) + 1} of ${total}${more} step${total === 1 ? "" : "s"}` : this.#text && `in no step${more && " that was searched"}`;
+  }
+
+  // Marks the text in what is on the page, without changing it.
+  mark() {
+    if (!CSS.highlights) return;
+    CSS.highlights.delete("found");
+    if (!this.#text) return;
+    const wanted = this.#text.toLowerCase();
+    const ranges = [];
+    for (const block of document.querySelectorAll(".transcript .said-text, .transcript .code.error, .transcript .tool-name")) {
+      const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
+      while (walker.nextNode() && ranges.length < 2000) mark(walker.currentNode, wanted, ranges);
+    }
+    CSS.highlights.set("found", new Highlight(...ranges));
+  }
+}
+
+function mark(node, wanted, ranges) {
+  const text = node.data.toLowerCase();
+  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
+    if (at + wanted.length > node.length) return;
+    const range = new Range();
+    range.setStart(node, at);
+    range.setEnd(node, at + wanted.length);
+    ranges.push(range);
+  }
+}

@@ -1,0 +1,236 @@
+// The replay: brings rail, windows, chart and search together, answers keys, and follows an episode that still runs.
+import { Finder } from "./finder.js";
+import { Rail } from "./rail.js";
+import { RunningChart } from "./running.js";
+import { Steps } from "./steps.js";
+import { Windows } from "./windows.js";
+
+const FOLDS = "orsweb:replay-folds";
+const ADDRESS_MS = 400; // browsers allow a few changes of the address a second
+
+const page = document.querySelector("[data-replay]");
+const transcript = page.querySelector("[data-transcript]");
+const facts = page.dataset;
+const steps = new Steps({
+  place: facts.rail,
+  definition: facts.definition,
+  low: Number(facts.low),
+  high: Number(facts.high),
+  total: Number(facts.total),
+  status: facts.status,
+});
+const windows = new Windows(transcript, {
+  size: Number(facts.window),
+  address: `${facts.steps}?return=${facts.definition}`,
+  total: Number(facts.total),
+  first: Number(facts.first),
+});
+const rail = new Rail(page.querySelector("[data-step-rail]"), steps);
+const chart = new RunningChart(page.querySelector("[data-chart-panel]"), steps, go);
+const finder = new Finder(page.querySelector("[data-find-form]"), facts.find, {
+  found: (found) => rail.mark(found),
+  go,
+  at: () => windows.current,
+});
+const followButton = page.querySelector("[data-follow]");
+let addressTimer = 0;
+let markTimer = 0;
+
+// --- the current step ------------------------------------------------------------------------------------------------
+
+function go(index) {
+  setFollowing(index >= steps.total - 1 && steps.status === "running");
+  return windows.go(index);
+}
+
+function moved() {
+  const index = windows.current;
+  transcript.querySelector(".step.current")?.classList.remove("current");
+  windows.card(index)?.classList.add("current");
+  rail.show(index);
+  chart.show(index);
+  showFacts(index);
+  clearTimeout(addressTimer);
+  addressTimer = setTimeout(() => keepAddress(index), ADDRESS_MS);
+}
+
+function addressOf(index) {
+  const address = new URL(location.href);
+  address.searchParams.delete("step");
+  address.hash = `step-${index}`;
+  return address;
+}
+
+function keepAddress(index) {
+  if (location.hash || index) history.replaceState(history.state, "", addressOf(index));
+}
+
+// What the card tells, beside it: the facts of the step and what its reward is made of.
+function showFacts(index) {
+  const panel = page.querySelector("[data-step-panel]");
+  const card = windows.card(index);
+  panel.hidden = !card;
+  if (!card) return;
+  panel.querySelector("[data-step-number]").textContent = `${index} · ${card.querySelector(".tool-name").textContent}`;
+  const told = [card.querySelector(".components"), card.querySelector(".step-facts")].filter(Boolean);
+  panel.querySelector("[data-step-facts]").replaceChildren(...told.map((one) => one.cloneNode(true)));
+}
+
+function loaded() {
+  if (windows.card(windows.current) && !transcript.querySelector(".step.current")) moved();
+  clearTimeout(markTimer);
+  markTimer = setTimeout(() => finder.mark(), 100);
+}
+
+// --- folding -----------------------------------------------------------------------------------------------------------
+
+const folds = page.querySelector("[data-folds]");
+
+function fold() {
+  const kept = {};
+  for (const choice of folds.querySelectorAll("input")) {
+    kept[choice.value] = choice.checked;
+    if (choice.value === "long") transcript.classList.toggle("unfold-long", !choice.checked);
+    else transcript.classList.toggle(`fold-${choice.value}`, choice.checked);
+  }
+  return kept;
+}
+
+function restoreFolds() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(FOLDS) ?? "{}");
+    for (const choice of folds.querySelectorAll("input")) choice.checked = kept[choice.value] ?? choice.checked;
+  } catch {
+    localStorage.removeItem(FOLDS);
+  }
+  fold();
+}
+
+folds.addEventListener("change", () => localStorage.setItem(FOLDS, JSON.stringify(fold())));
+
+// --- keys --------------------------------------------------------------------------------------------------------------
+
+function find(by, holds) {
+  const index = steps.next(windows.current, by, holds);
+  if (index >= 0) go(index);
+}
+
+const isRewarded = (index) => Boolean(steps.rewards[index]);
+const isError = (index) => steps.states[index] !== "o";
+
+const KEYS = {
+  j: () => go(windows.current + 1),
+  k: () => go(windows.current - 1),
+  n: () => find(1, isRewarded),
+  p: () => find(-1, isRewarded),
+  e: () => find(1, isError),
+  E: () => find(-1, isError),
+  g: () => {
+    setFollowing(false);
+    windows.home();
+  },
+  G: () => go(steps.total - 1),
+  "/": () => finder.focus(),
+  f: () => {
+    folds.open = !folds.open;
+    if (folds.open) folds.querySelector("input").focus();
+  },
+  l: copyLink,
+  d: () => page.querySelector("[data-download]").click(),
+};
+for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => document.querySelector(`.neighbours [data-key="${key}"]`)?.click();
+
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (document.querySelector("dialog[open]") || event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
+  const answer = KEYS[event.key];
+  if (!answer) return;
+  event.preventDefault();
+  answer();
+}
+
+async function copyLink() {
+  const button = page.querySelector("[data-copy-link]");
+  const address = addressOf(windows.current);
+  history.replaceState(history.state, "", address);
+  try {
+    await navigator.clipboard.writeText(address.href);
+    button.textContent = "copied";
+  } catch {
+    button.textContent = "in the address bar"; // the clipboard is for localhost and https only
+  }
+  setTimeout(() => (button.textContent = "link"), 1500);
+}
+
+// --- following ---------------------------------------------------------------------------------------------------------
+
+function setFollowing(isOn) {
+  followButton?.setAttribute("aria-pressed", String(isOn));
+}
+
+const isFollowing = () => followButton?.getAttribute("aria-pressed") === "true";
+
+async function changed() {
+  page.querySelector("[data-no-steps]").hidden = steps.total > 0;
+  page.querySelector("[data-end-mark]").hidden = steps.status === "running" || !steps.total;
+  if (steps.status !== "running") ended();
+  await windows.grow(steps.total);
+  if (isFollowing()) windows.go(steps.total - 1);
+  else if (steps.total && !transcript.querySelector(".step.current")) moved();
+}
+
+function ended() {
+  followButton?.remove();
+  const headline = document.getElementById("headline");
+  if (headline.dataset.status === "running") htmx.ajax("GET", headline.dataset.refetch, { target: headline, swap: "outerHTML" });
+}
+
+function gone() {
+  const notice = document.createElement("p");
+  notice.className = "notice";
+  notice.dataset.kind = "warn";
+  notice.setAttribute("role", "alert");
+  notice.textContent = "This episode has been deleted. What is on this page stays until you leave it; the rest cannot be loaded any more.";
+  page.querySelector(".headline").after(notice);
+}
+
+// --- start -------------------------------------------------------------------------------------------------------------
+
+function asked() {
+  const found = /^#step-(\d{1,9})$/.exec(location.hash);
+  return found ? Number(found[1]) : facts.asked === "" ? null : Number(facts.asked);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#step-"]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  go(Number(link.hash.slice("#step-".length)));
+});
+transcript.addEventListener("htmx:afterSettle", () => finder.mark());
+document.addEventListener("keydown", pressed);
+document.addEventListener("orsweb:live", () => steps.read());
+document.addEventListener("orsweb:open", () => steps.read());
+window.addEventListener("hashchange", () => asked() !== null && go(asked()));
+page.querySelector("[data-copy-link]").addEventListener("click", copyLink);
+followButton?.addEventListener("click", () => {
+  if (isFollowing()) return setFollowing(false);
+  setFollowing(true);
+  windows.go(steps.total - 1);
+});
+windows.addEventListener("moved", moved);
+windows.addEventListener("loaded", loaded);
+windows.addEventListener("scrolled", () => setFollowing(false));
+steps.addEventListener("change", changed);
+steps.addEventListener("gone", gone, { once: true });
+
+// where it stands above the transcript, it shows what it holds and no more
+if (matchMedia("(max-width: 1150px)").matches) {
+  for (const section of page.querySelectorAll(".replay-side > details")) section.open = false;
+}
+page.classList.add("has-windows");
+restoreFolds();
+if (steps.status === "running" && asked() === null) setFollowing(true);
+if (asked() !== null) go(asked());
+else if (steps.total) moved();
+steps.read();

@@ -1,0 +1,27 @@
+// What can be done with the texts and images of steps, on every page that shows them: more of a long one, a large image.
+const zoom = document.getElementById("zoom");
+
+function more(button) {
+  const block = button.closest(".said-block, .prompt");
+  const isOpen = block.matches(".prompt") ? !block.classList.toggle("folded") : block.classList.toggle("open");
+  button.setAttribute("aria-expanded", String(isOpen));
+  button.textContent = isOpen ? "show less" : "show more";
+  if (!isOpen) block.scrollIntoView({ block: "nearest" });
+}
+
+function enlarge(picture) {
+  const shown = zoom.querySelector("[data-zoom-image]");
+  shown.src = picture.src;
+  zoom.querySelector("[data-zoom-size]").textContent = `${picture.naturalWidth} × ${picture.naturalHeight} pixels, click for actual size`;
+  zoom.querySelector(".zoom-view").classList.remove("actual");
+  zoom.showModal();
+}
+
+document.addEventListener("click", (event) => {
+  const at = event.target.closest("[data-more], [data-prompt-more], [data-zoom], [data-zoom-image]");
+  if (!at) return;
+  if (at.matches("[data-zoom-image]")) at.closest(".zoom-view").classList.toggle("actual");
+  else if (at.matches("[data-zoom]")) enlarge(at.querySelector("img"));
+  else more(at);
+});
+zoom?.addEventListener("click", (event) => event.target === zoom && zoom.close());

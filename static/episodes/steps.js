@@ -1,0 +1,97 @@
+// The few facts of every step of an episode, fetched in pieces: what the rail, the chart and the keys go by.
+const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+export class Steps extends EventTarget {
+  tools = []; // name per step
+  states = []; // "o", "r" (refused) or "f" (failed) per step
+  rewards = []; // number or null per step
+  running = []; // the return so far per step, or null
+  total = 0; // steps that the episode has; the arrays may still be shorter
+  status = "running";
+  #place;
+  #definition;
+  #scale;
+  #reading = null;
+  #again = false;
+  #sum = 0;
+  #count = 0;
+  #last = null;
+  #most = null;
+
+  constructor({ place, definition, low, high, total, status }) {
+    super();
+    this.#place = place;
+    this.#definition = definition;
+    this.#scale = { low, high };
+    this.total = total;
+    this.status = status;
+  }
+
+  get known() {
+    return this.states.length;
+  }
+
+  // Reads what is not known yet. Tells "change" after each piece, "gone" when the episode has been deleted.
+  read() {
+    if (this.#reading) this.#again = true;
+    else this.#reading = this.#readAll().finally(() => (this.#reading = null));
+    return this.#reading;
+  }
+
+  async #readAll() {
+    do {
+      this.#again = false;
+      const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } });
+      if (answer.status === 404) return void this.dispatchEvent(new Event("gone"));
+      if (!answer.ok) throw new Error(`the steps could not be read: status ${answer.status}`);
+      this.#take(await answer.json());
+    } while (this.#again || this.known < this.total);
+  }
+
+  #take(piece) {
+    if (piece.first !== this.known) return;
+    for (const [n, state] of [...piece.state].entries()) {
+      this.tools.push(piece.tools[piece.tool[n]]);
+      this.states.push(state);
+      this.rewards.push(piece.reward[n]);
+      this.running.push(this.#add(piece.reward[n]));
+    }
+    this.total = Math.max(piece.total, this.known);
+    this.status = piece.status;
+    this.dispatchEvent(new Event("change"));
+  }
+
+  #add(reward) {
+    if (reward !== null) {
+      this.#sum = Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, this.#sum + reward));
+      this.#count += 1;
+      this.#last = reward;
+      this.#most = this.#most === null ? reward : Math.max(this.#most, reward);
+    }
+    if (this.#definition === "sum") return this.#sum;
+    if (this.#definition === "mean") return this.#count ? this.#sum / this.#count : null;
+    return this.#definition === "last" ? this.#last : this.#most;
+  }
+
+  // The place on the scale of rewards, -3 … 3, as the server's `figures.py` has it.
+  level(reward) {
+    if (!reward) return 0;
+    const { low, high } = this.#scale;
+    let span = reward > 0 ? high : Math.abs(low);
+    if (span <= 0) span = Math.max(Math.abs(low), Math.abs(high)) || 1;
+    return Math.sign(reward) * Math.ceil(3 * Math.min(1, Math.abs(reward) / span) - 1e-9);
+  }
+
+  // From `at` on in steps of `by`, the first index for which `holds`; -1: none.
+  next(at, by, holds) {
+    for (let n = at + by; n >= 0 && n < this.known; n += by) if (holds(n)) return n;
+    return -1;
+  }
+}
+
+export function signed(value) {
+  const size = Math.abs(value);
+  if (size === 0) return "0.00";
+  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : size.toPrecision(2);
+  return (value > 0 ? "+" : "−") + text;
+}

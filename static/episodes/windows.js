@@ -1,0 +1,210 @@
+// The transcript as windows of steps: each is fetched when it comes near, and let go of when it is far. What is on the
+// screen stays where it is while the heights of those above change.
+const NEAR = "1500px 0px";
+const FAR = 9000; // pixels from the screen at which a window is emptied
+const GUESS = 150; // pixels of a step that was never seen
+
+export class Windows extends EventTarget {
+  current = 0; // index of the step at the top of the screen, or the one that was gone to
+  #box;
+  #size;
+  #address;
+  #sections = []; // by number of the window
+  #loading = new Map(); // number -> promise
+  #total = 0;
+  #goal = null; // step that is kept at the top until the reader scrolls
+  #held = null; // {element, top}: what stays where it is
+  #near;
+  #sizes;
+
+  constructor(box, { size, address, total, first }) {
+    super();
+    this.#box = box;
+    this.#size = size;
+    this.#address = address;
+    this.#near = new IntersectionObserver((entries) => entries.forEach((entry) => this.#came(entry)), { rootMargin: NEAR });
+    this.#sizes = new ResizeObserver(() => this.#settle());
+    this.#adopt(box.querySelector(".window"), first, total);
+    window.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    for (const kind of ["wheel", "touchmove", "pointerdown"]) window.addEventListener(kind, (event) => this.#took(event), { passive: true });
+    window.addEventListener("keydown", (event) => ["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home", "End", " "].includes(event.key) && this.#took(event));
+  }
+
+  // The height of what covers the top of the screen.
+  get top() {
+    const bar = document.querySelector(".toolbar");
+    return bar && getComputedStyle(bar).position === "sticky" ? 48 + bar.offsetHeight : 104;
+  }
+
+  card(index) {
+    return this.#sections[Math.floor(index / this.#size)]?.querySelector(`#step-${index}`) ?? null;
+  }
+
+  // Shows step `index` at the top; resolves when it is there.
+  async go(index) {
+    if (!this.#total) return;
+    index = Math.max(0, Math.min(this.#total - 1, index));
+    this.#goal = index;
+    this.#select(index);
+    const number = Math.floor(index / this.#size);
+    this.#align();
+    if (!this.card(index)) await this.#load(number);
+    this.#align();
+  }
+
+  // The top of the page, where the prompt stands before the first step.
+  async home() {
+    await this.go(0);
+    this.#goal = null;
+    window.scrollTo({ top: 0, behavior: "instant" });
+    this.#select(0);
+  }
+
+  // There are `total` steps now; fetches the rest of the last window when it is on the page.
+  async grow(total) {
+    const before = this.#total;
+    if (total <= before) return;
+    this.#lay(total);
+    const number = Math.floor(Math.max(0, before - 1) / this.#size);
+    if (this.#sections[number]?.childElementCount || !before) await this.#load(number, true);
+  }
+
+  // --- windows -------------------------------------------------------------------------------------------------------
+
+  #adopt(section, first, total) {
+    const number = Math.floor(first / this.#size);
+    for (let n = 0; n < number; n++) this.#add(n, section);
+    this.#sections[number] = section;
+    this.#watch(section, number);
+    this.#lay(total);
+    const card = section.querySelector(".step");
+    if (card) this.current = Number(card.dataset.index);
+  }
+
+  #lay(total) {
+    this.#total = total;
+    for (let n = this.#sections.length; n * this.#size < total; n++) this.#add(n, null);
+    const last = this.#sections.at(-1);
+    if (last && !last.childElementCount) last.style.height = `${this.#guess(this.#sections.length - 1)}px`;
+  }
+
+  #add(number, before) {
+    const section = document.createElement("section");
+    section.className = "window";
+    this.#sections[number] = section;
+    section.style.height = `${this.#guess(number)}px`;
+    this.#box.insertBefore(section, before);
+    this.#watch(section, number);
+  }
+
+  #guess(number) {
+    return Math.max(1, Math.min(this.#size, this.#total - number * this.#size)) * GUESS;
+  }
+
+  #watch(section, number) {
+    section.dataset.number = number;
+    this.#near.observe(section);
+    this.#sizes.observe(section);
+  }
+
+  #came(entry) {
+    const number = Number(entry.target.dataset.number);
+    if (entry.isIntersecting) this.#load(number);
+    this.#letGo();
+  }
+
+  #load(number, again = false) {
+    const section = this.#sections[number];
+    if (!section || (section.childElementCount && !again)) return Promise.resolve();
+    if (!this.#loading.has(number)) {
+      const done = this.#fetch(section, number).finally(() => this.#loading.delete(number));
+      this.#loading.set(number, done);
+    }
+    return this.#loading.get(number);
+  }
+
+  async #fetch(section, number) {
+    const place = new URL(this.#address, location.href);
+    place.searchParams.set("first", number * this.#size);
+    const answer = await fetch(place, { headers: { "HX-Request": "true" } });
+    if (!answer.ok) return;
+    const made = document.createElement("template");
+    made.innerHTML = await answer.text();
+    const goal = this.#stretch(section);
+    // those that are there stay as the reader has opened them
+    for (const card of [...made.content.children]) if (!section.querySelector(`#${card.id}`)) section.append(card);
+    section.style.height = "";
+    htmx.process(section);
+    if (goal !== null) this.#hold(this.card(number * this.#size + goal));
+    this.#settle();
+    this.dispatchEvent(new CustomEvent("loaded", { detail: { section } }));
+  }
+
+  // Which step of an empty window is at the top of the screen; null: it is not there.
+  #stretch(section) {
+    const box = section.getBoundingClientRect();
+    if (this.#goal !== null || section.childElementCount || box.top >= this.top || box.bottom <= this.top) return null;
+    return Math.floor(((this.top - box.top) / box.height) * this.#size);
+  }
+
+  #letGo() {
+    for (const section of this.#sections) {
+      if (!section.childElementCount) continue;
+      const box = section.getBoundingClientRect();
+      if (box.bottom > -FAR && box.top < window.innerHeight + FAR) continue;
+      section.style.height = `${box.height}px`;
+      section.replaceChildren();
+    }
+  }
+
+  // --- place on the screen ---------------------------------------------------------------------------------------------
+
+  #align() {
+    const at = this.card(this.#goal) ?? this.#sections[Math.floor(this.#goal / this.#size)];
+    if (!at) return;
+    window.scrollBy({ top: at.getBoundingClientRect().top - this.top - 4, behavior: "instant" });
+  }
+
+  // Heights have changed: what was looked at stays where it was.
+  #settle() {
+    if (this.#goal !== null) return this.#align();
+    if (!this.#held?.element.isConnected) return;
+    const moved = this.#held.element.getBoundingClientRect().top - this.#held.top;
+    if (Math.abs(moved) >= 1) window.scrollBy({ top: moved, behavior: "instant" });
+  }
+
+  #hold(element) {
+    this.#held = element && { element, top: this.top };
+  }
+
+  #took(event) {
+    // a click on something is no scrolling; one on the scroll bar is on the page itself
+    if (event.type === "pointerdown" && event.target !== document.documentElement) return;
+    if (event.type === "keydown" && (event.defaultPrevented || event.target.matches("input, textarea, select"))) return;
+    if (event.type !== "keydown" && event.target.closest?.(".step-rail, .replay-side, dialog")) return;
+    this.#goal = null;
+    this.dispatchEvent(new Event("scrolled"));
+  }
+
+  #scrolled() {
+    if (this.#goal !== null) return;
+    const at = this.#topmost();
+    if (!at) return;
+    this.#held = { element: at, top: at.getBoundingClientRect().top };
+    if (at.dataset.index) this.#select(Number(at.dataset.index));
+  }
+
+  // The card at the top of the screen, or the empty window there.
+  #topmost() {
+    const line = this.top + 24;
+    const section = this.#sections.find((one) => one.getBoundingClientRect().bottom > line) ?? this.#sections.at(-1);
+    if (!section?.childElementCount) return section;
+    return [...section.children].find((card) => card.getBoundingClientRect().bottom > line) ?? section.lastElementChild;
+  }
+
+  #select(index) {
+    if (index === this.current && this.card(index)?.classList.contains("current")) return;
+    this.current = index;
+    this.dispatchEvent(new Event("moved"));
+  }
+}
