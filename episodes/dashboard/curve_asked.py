@@ -34,7 +34,8 @@ class CurveAsked:
     smooth: float = 0.0
     """0: as it is; towards 1 a point takes ever more after those before it."""
     is_log: bool = False
-    has_band: bool = True
+    has_band: bool | None = None
+    """None: where few curves are drawn, so that bands do not hide each other."""
     shown: Range = WHOLE
     threshold: float | None = None
     """A return above it is a success; None: the environment's."""
@@ -60,7 +61,7 @@ class CurveAsked:
             runs=given("runs", _ids, ()),
             smooth=given("smooth", _strength, 0.0),
             is_log=given("log", flag, False),
-            has_band=given("band", flag, True),
+            has_band=given("band", flag, None),
             shown=shown,
             threshold=given("threshold", real, None),
             format=given("format", chosen(FORMATS), ""),
@@ -74,7 +75,7 @@ class CurveAsked:
             "by": self.by or "",
             "smooth": f"{self.smooth:g}" if self.smooth else "",
             "log": "yes" if self.is_log else "",
-            "band": "" if self.has_band else "no",
+            "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
             "return": self.filter.definition or "",
         }
         return [(name, text) for name, text in given.items() if text]

@@ -18,6 +18,7 @@ from episodes.named import Named
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Degrees, of the series in order: far apart from one to the next."""
+MOST_BANDS = 3
 UNITS = {"return": "return", "success": "success rate", "length": "steps of an episode"}
 _FIELDS = {
     "return": ("mean", "p10", "p90"),
@@ -63,8 +64,8 @@ class Drawn:
         return not any(one.curve.points for one in self.series)
 
     @property
-    def has_one_point(self) -> bool:
-        return max((len(one.curve.points) for one in self.series), default=0) == 1
+    def has_bands(self) -> bool:
+        return len(self.series) <= MOST_BANDS if self.asked.has_band is None else self.asked.has_band
 
 
 def drawn(asked: CurveAsked) -> Drawn:
@@ -106,7 +107,7 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "unit": f"{UNITS[asked.y]} ({found.definition.return_})" if asked.y == "return" else UNITS[asked.y],
         "isShare": asked.y == "success",
         "log": asked.is_log,
-        "band": asked.has_band,
+        "band": found.has_bands,
         "series": [
             {
                 "name": one.label,

@@ -52,7 +52,7 @@ function listenToSwitches() {
     refetch();
   });
   panel.querySelector("[data-band]").addEventListener("change", (event) => {
-    set("band", event.target.checked ? null : "no");
+    set("band", event.target.checked ? "yes" : "no");
     refetch();
   });
   panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
