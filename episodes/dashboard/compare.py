@@ -9,11 +9,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from episodes.comparison import comparison_of
+from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.faults import refused
 from episodes.dashboard.replay import BIGGEST_ID, number
 from episodes.models import Episode
 from episodes.running import RETURNS
 from episodes.transcript import View
+from episodes.words import BadFilter
 
 SHOWN_CHARACTERS = 2_000
 
@@ -21,7 +23,12 @@ SHOWN_CHARACTERS = 2_000
 @require_safe
 @never_cache
 def compare(request: HttpRequest) -> HttpResponse:
-    """By parameter: `episodes=1,2`. Without one, where to choose."""
+    """By parameter: `episodes=1,2` or `runs=3,4`. Without one, where to choose."""
+    if request.GET.get("runs", "").strip(", "):
+        try:
+            return compare_runs(request)
+        except BadFilter as error:
+            return _refused(request, str(error))
     if request.GET.get("episodes", "").strip(", "):
         return compare_episodes(request)
     return render(request, "episodes/compare_start.html")

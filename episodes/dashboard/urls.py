@@ -7,10 +7,13 @@ from django.urls import path
 from episodes.dashboard import raw, replay
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
+from episodes.dashboard.curves import curves
 from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
+from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
+from episodes.dashboard.runs import run, runs
 from episodes.dashboard.task import group, task
 
 urlpatterns = [
@@ -36,5 +39,9 @@ urlpatterns = [
     path("episodes/views/<int:pk>/delete/", delete_view, name="delete_view"),
     path("episodes/<int:pk>/preview/", episode_preview, name="episode_preview"),
     path("compare/", compare, name="compare"),
+    path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
+    path("runs/", runs, name="runs"),
+    path("runs/<int:pk>/", run, name="run"),
+    path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),
 ]
