@@ -64,7 +64,8 @@ class Command(BaseCommand):
         for file, refusal in report.refusals[:SHOWN]:
             self.stderr.write(f"  {file}, line {refusal.number}: {refusal.reason}")
         if report.refused:
-            raise CommandError(f"{report.refused:,} lines were refused; the others are imported.")
+            lines = "1 line was" if report.refused == 1 else f"{report.refused:,} lines were"
+            raise CommandError(f"{lines} refused; the others are imported.")
 
 
 def _stopped(why: str, report: importing.Report) -> str:

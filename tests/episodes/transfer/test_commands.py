@@ -99,7 +99,7 @@ def test_refused_lines_are_told_and_the_others_imported(tmp_path: Path) -> None:
     path.write_text(f"{text_of()}oops\n")
     forget_everything()
     told = StringIO()
-    with pytest.raises(CommandError, match="1 lines were refused; the others are imported"):
+    with pytest.raises(CommandError, match="1 line was refused; the others are imported"):
         import_episodes(path, stderr=told)
     assert "a.jsonl, line 2: is not JSON" in told.getvalue()
     assert Episode.objects.count() == 1
