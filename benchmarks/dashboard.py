@@ -1,11 +1,11 @@
 """Server time of the pages over a million episodes: each default view, filter, sort, curve and search.
 
-    python -m benchmarks.dashboard [--episodes 1000000] [--only WORD] [--repeat 15]
+    python -m benchmarks.dashboard [--episodes 1000000] [--only WORD] [--repeat 15] [--strict]
 
-On SQLite in a directory that is kept for the next time (var/benchmark-dashboard), or on DATABASE_URL (an empty
-database that may be filled, or one that was). Pages are asked through Django's test client in this process, middleware and
-templates included, so the figures are server time; each page some times with other values, the first of them left out.
-Exit status 1 when a page failed; with `--strict` also when a target was missed.
+On SQLite in a directory that is kept for the next time, or on DATABASE_URL (empty, or filled by this before). Pages
+are asked through Django's test client in this process, middleware and templates included, so the figures are server
+time; each page some times with other values, the first of them left out. Exit status 1 when a page failed; with
+`--strict` also when a target was missed.
 """
 
 from __future__ import annotations
@@ -195,6 +195,9 @@ def _follow() -> None:
 
     started = time.perf_counter()
     call_command("rebuild_statistics", verbosity=0)
+    from episodes.follower.catch_up import catch_up
+
+    catch_up()
     print(f"statistics in {time.perf_counter() - started:.0f} s", flush=True)
 
 

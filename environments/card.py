@@ -31,10 +31,20 @@ def card_of(cls: type) -> str:
     return next((text for path in candidates if (text := _read(path))), "")
 
 
-def rendered(markdown: str) -> SafeString:
-    """`markdown` as HTML without anything active and without anything that another host would serve."""
+def rendered(markdown: str, title: str = "") -> SafeString:
+    """`markdown` as HTML without anything active and without anything that another host would serve.
+
+    `title`: what the page is called; a heading of that name at the top is left out.
+    """
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     tokens = parser.parse(markdown)
+    if (
+        title
+        and len(tokens) > 2
+        and tokens[0].type == "heading_open"
+        and tokens[1].content.casefold() == title.casefold()
+    ):
+        tokens = tokens[3:]
     for token in tokens:
         token.tag = _HEADINGS.get(token.tag, token.tag)
         if token.children:

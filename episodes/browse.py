@@ -19,6 +19,7 @@ from episodes.filters import Definition, EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named
 from episodes.reading import Found, Key, axis_of, read
+from episodes.rendering.visible import visible
 
 PAGE_EPISODES = 50
 
@@ -118,6 +119,6 @@ def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
         schema = episode.environment.task_schema
         field = fields.setdefault(episode.environment_id, summary_field(schema) if schema else "")
         if episode.task_id not in lines:
-            lines[episode.task_id] = summary(episode.head, field)  # type: ignore[attr-defined]  # annotated
+            lines[episode.task_id] = visible(summary(episode.head, field))  # type: ignore[attr-defined]  # annotated
         found[episode.pk] = lines[episode.task_id]
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from environments.errors import shorten
 from environments.parts import Part, blocks, fields, prompt, read_json
 from episodes.models import Blob, Episode, Step
+from episodes.rendering.visible import visible
 
 STEPS_AT_EACH_END = 3
 SHOWN_CHARACTERS = 600
@@ -55,7 +56,11 @@ def glimpse_of(episode: Episode) -> Glimpse:
 def _said(step: Step) -> Said:
     answer = read_json(_read(step.output_blob, step.output))
     shown = blocks(answer.get("blocks", [])) if isinstance(answer, dict) else []
-    return Said(step, _text(fields(_read(step.input_blob, step.input))), _text(shown) or step.error[:SHOWN_CHARACTERS])
+    return Said(
+        step,
+        _text(fields(_read(step.input_blob, step.input))),
+        _text(shown) or visible(shorten(step.error, SHOWN_CHARACTERS)),
+    )
 
 
 def _read(blob: Blob | None, text: str) -> str:
@@ -67,4 +72,4 @@ def _read(blob: Blob | None, text: str) -> str:
 def _text(parts: Sequence[Part]) -> str:
     """The parts as text, images by their kind."""
     lines = [f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text for part in parts]
-    return shorten("\n".join(lines).strip(), SHOWN_CHARACTERS)
+    return visible(shorten("\n".join(lines).strip(), SHOWN_CHARACTERS))

@@ -70,7 +70,7 @@ def read(conditions: Mapping[str, Condition], order: Order, cursor: Cursor | Non
 
 def within(scope: Scope) -> Iterator[tuple[QuerySet[Episode], bool]]:
     """What the scope finds, in parts without order, and whether it is all: else among the newest LOOKED_AT."""
-    edge = None if scope.is_direct else _edge(scope, Order(scope.axis), None)
+    edge = _edge(scope, Order(scope.axis), None) if scope.is_bounded else None
     for walk in scope.walks:
         rows = Episode.objects.filter(walk, *scope.beside).order_by()
         yield (rows if edge is None else rows.filter(**{f"{scope.axis}__gte": edge.value})), edge is None
@@ -111,7 +111,7 @@ def _is_down(order: Order, cursor: Cursor | None) -> bool:
 
 def _by_time(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Found:
     down = _is_down(order, cursor)
-    edge = None if scope.is_direct else _edge(scope, order, cursor)
+    edge = _edge(scope, order, cursor) if scope.is_bounded else None
     parts = []
     for walk in scope.walks:
         rows = _beyond(Episode.objects.filter(walk, *scope.beside), F(order.column), order, cursor)
@@ -167,7 +167,7 @@ def _ordered(rows: QuerySet[Episode], column: str, *, down: bool) -> QuerySet[Ep
 
 def _by_figure(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Found:
     """Segment after segment until the page is full."""
-    floor = None if scope.is_direct else _floor(scope)
+    floor = _floor(scope) if scope.is_bounded else None
     keys, backward = list[Key](), cursor is not None and cursor.is_backward
     segments = order.segments[::-1] if backward else order.segments
     for segment in segments[segments.index(cursor.segment) if cursor else 0 :]:
@@ -176,7 +176,7 @@ def _by_figure(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> 
             rows = rows.filter(**{f"{scope.axis}__gte": floor.value})
         start = cursor if cursor and cursor.segment == segment else None
         # a segment that is entered at its other end is read in the cursor's direction all the same
-        keys += _segment(rows, segment, _Direction(order, start, backward, scope.is_direct), size - len(keys))
+        keys += _segment(rows, segment, _Direction(order, start, backward, not scope.is_bounded), size - len(keys))
         if len(keys) >= size:
             break
     return Found(keys, floor)

@@ -44,11 +44,8 @@ class Scope:
     """`walks` are in no order of time: all ids have to be read before they can be sorted."""
     is_by_id: bool = False
     """`walks` are all episodes, so the id tells how many were looked at."""
-
-    @property
-    def is_direct(self) -> bool:
-        """Whether an index alone answers: everything that it finds counts."""
-        return not self.beside
+    is_bounded: bool = False
+    """No index answers alone: only LOOKED_AT episodes are looked at."""
 
 
 def driver_of(conditions: Mapping[str, Condition]) -> str | None:
@@ -102,20 +99,23 @@ def _beside(conditions: Mapping[str, Condition], driver: str | None) -> Scope:
         driver = None
     others = [check for name, condition in conditions.items() if name != driver for check in condition.beside]
     if driver is None:
-        return Scope([ALL], others, is_by_id=True)
+        return Scope([ALL], others, is_by_id=True, is_bounded=True)
     axis = "created" if driver == "time" else "id"
-    return Scope([conditions[driver].where], others, axis=axis, is_heap=driver == "text")
+    return Scope([conditions[driver].where], others, axis=axis, is_heap=driver == "text", is_bounded=True)
 
 
-def _by_ends(conditions: Mapping[str, Condition]) -> Scope:
-    """In the order of the endings: indexes have that number after a run, a split, an environment, or alone."""
+def _by_ends(conditions: Mapping[str, Condition], *, is_sorted: bool = True) -> Scope:
+    """By the number of the ending, which indexes have after a run, a split, an environment, or alone.
+
+    `is_sorted`: the page is in that order too.
+    """
     prefix = next((name for name in ("run", "split", "environment") if name in conditions), "")
     own = [name for name in (prefix, "ends") if name]
     where = ENDED
     for name in own:
         where &= conditions[name].where
     others = [check for name, condition in conditions.items() if name not in own for check in condition.beside]
-    return Scope([where], others, axis="end_number")
+    return Scope([where], others, axis="end_number", is_bounded=bool(others) or not is_sorted)
 
 
 def _by_figure(conditions: Mapping[str, Condition], order: Order) -> Scope:
@@ -123,5 +123,5 @@ def _by_figure(conditions: Mapping[str, Condition], order: Order) -> Scope:
     if set(conditions) <= {figure}:
         return Scope([conditions[figure].where if conditions else ALL])
     if "ends" in conditions and "task" not in conditions:
-        return _by_ends(conditions)
+        return _by_ends(conditions, is_sorted=False)
     return _beside(conditions, driver_of(conditions))

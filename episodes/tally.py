@@ -32,7 +32,7 @@ def tally_of(asked: EpisodeFilter) -> Tally:
     if named.unknown:
         return Tally(0, is_more=False)
     scope = scope_of(conditions_of(asked, named), Order("id"))
-    most = MOST_BY_INDEX if scope.is_direct and not scope.is_heap else MOST_CHECKED
+    most = MOST_BY_INDEX if not (scope.is_bounded or scope.is_heap) else MOST_CHECKED
     count, is_more = 0, False
     for rows, is_all in within(scope):
         found = rows[: most + 1].count()

@@ -95,14 +95,18 @@ def transcript_of(episode: Episode, index: int = 0, view: View = WHOLE) -> Trans
     last = episode.steps.aggregate(last=Max("index"))["last"]
     index = min(index, last or 0)
     first = index - index % view.steps
-    steps = _steps(episode).filter(index__gte=first, index__lt=first + view.steps)
-    return Transcript(list(_lines(list(steps), _before(episode, first, view), view)), first, last, view.steps)
+    return Transcript(lines_at(episode, first, first + view.steps, view), first, last, view.steps)
+
+
+def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
+    """Steps `first` to `stop` - 1. Three queries."""
+    steps = _steps(episode).filter(index__gte=first, index__lt=stop)
+    return list(_lines(list(steps), _before(episode, first, view), view))
 
 
 def line_of(episode: Episode, index: int, view: View) -> Line | None:
-    """One step; None: there is none. Three queries."""
-    found = list(_steps(episode).filter(index=index))
-    return next(iter(_lines(found, _before(episode, index, view), view)), None)
+    """One step; None: there is none."""
+    return next(iter(lines_at(episode, index, index + 1, view)), None)
 
 
 def _steps(episode: Episode) -> Any:

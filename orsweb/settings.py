@@ -207,7 +207,10 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX_INSERT": "/api",
-    "POSTPROCESSING_HOOKS": [],  # values stand where they are meant
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "SORT_OPERATIONS": False,
+    "SORT_OPERATION_PARAMETERS": False,
+    "POSTPROCESSING_HOOKS": ["episodes.api.document.without_marks"],  # and none that would give enums names
 }
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"

@@ -68,7 +68,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
         return {
             "splits": list(existing_splits().filter(environment=row)),
             "tools": hosted_tools(row.name),
-            "card": rendered(row.card or row.description),
+            "card": rendered(row.card or row.description, title=row.name),
             "overview": overview_of(row),
             "task_fields": fields_of(schema),
             "task_schema": indented(schema) if schema is not None else "",

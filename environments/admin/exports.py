@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.db import connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect, StreamingHttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -23,6 +19,7 @@ from environments.errors import OrsError
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
 from environments.transfer.source import FORMATS
+from environments.transfer.streaming import streamed
 
 COUNTED_TASKS = 100_000
 COUNT_SECONDS = 0.25
@@ -47,7 +44,7 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     except OrsError as error:
         messages.error(request, str(error))
         return _page(request, selection, context)
-    answer = StreamingHttpResponse(_streamed(first, pieces), content_type=MEDIA_TYPES[format])
+    answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
     header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
     answer["Content-Disposition"] = header or "attachment"
     return answer
@@ -63,18 +60,6 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
     count = selection.count(COUNTED_TASKS, COUNT_SECONDS)
     shown = {"title": "Export tasks", "chosen": selection.values(), "count": count, "about": ABOUT}
     return TemplateResponse(request, "environments/export.html", {**context, **shown})
-
-
-async def _streamed(first: bytes, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Piece by piece: Django would collect an ordinary iterator in memory before it sends anything."""
-    yield first
-    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "export")
-    try:
-        while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
-            yield piece
-    finally:
-        thread.submit(connections.close_all)
-        thread.shutdown(wait=False)
 
 
 def _name(selection: Selection) -> str:

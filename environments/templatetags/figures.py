@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Protocol
 
 from django import template
 from django.utils import timezone
@@ -12,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.buckets import interval
-from environments.models import Environment
+from environments.models import Environment, TaskStatistics
 
 register = template.Library()
 
@@ -55,27 +54,25 @@ def signed(value: float) -> str:
     return ("+" if value > 0 else "\N{MINUS SIGN}") + text
 
 
-class Attempts(Protocol):
-    """Of what there is a success rate: TaskStatistics, or any such sum."""
-
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def successes(self) -> int: ...
-    @property
-    def rate(self) -> float: ...
-
-
 @register.filter
-def rate(statistics: Attempts | None) -> SafeString:
+def rate(statistics: TaskStatistics | None) -> SafeString:
     """The success rate with half its 95 % interval, in percent; how much it rests on, and the interval, on hover."""
-    if statistics is None or not statistics.attempts:
+    return success(statistics.successes, statistics.attempts) if statistics else NONE
+
+
+@register.simple_tag
+def success(successes: int, attempts: int) -> SafeString:
+    """The same of any number of attempts."""
+    if not attempts:
         return NONE
-    low, high = interval(statistics.successes, statistics.attempts)
-    words = f"{statistics.successes:,} of {statistics.attempts:,} attempts; 95 % interval {low:.0%} to {high:.0%}"
+    low, high = interval(successes, attempts)
+    words = f"{successes:,} of {attempts:,} attempts; 95 % interval {low:.0%} to {high:.0%}"
     reach = f"±{(high - low) * 50:.0f}"
     return format_html(
-        '<span class="rate" title="{}">{} <span class="hint">{}</span></span>', words, f"{statistics.rate:.0%}", reach
+        '<span class="rate" title="{}">{} <span class="hint">{}</span></span>',
+        words,
+        f"{successes / attempts:.0%}",
+        reach,
     )
 
 

@@ -21,6 +21,7 @@ from environments.models import Environment, Split, SplitEntry, Task, TaskTag
 from environments.transfer.columns import Survey
 from environments.transfer.reserved import declared, escaped
 from environments.transfer.source import Format
+from environments.transfer.streaming import Pieces
 from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, Writer
 
 BATCH_TASKS = 250
@@ -50,7 +51,7 @@ class Exported:
         return f"{{{body}, {labels}}}" if body else f"{{{labels}}}"
 
 
-def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Iterator[bytes]:
+def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Pieces:
     """The file, in pieces. `has_labels`: with the reserved columns (`reserved.COLUMNS`).
 
     Raises: TransferError, before the first piece, where a format cannot hold the tasks.

@@ -6,7 +6,7 @@ An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NoReturn
 
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -49,6 +49,9 @@ class ApiView(APIView):
             if self.parameters is not ANY and name not in self.parameters:
                 known = f"there are {', '.join(self.parameters)}" if self.parameters else "there are none here"
                 raise BadFilter(name, value, f"no parameter has that name; {known}")
+
+    def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> NoReturn:
+        raise exceptions.NotAuthenticated(message)
 
     @property
     def reader(self) -> Reader:

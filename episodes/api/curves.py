@@ -10,12 +10,13 @@ from rest_framework.response import Response
 
 from episodes.analytics.curve import MOST_POINTS, Curve, curve
 from episodes.analytics.definition import Definition, definition_of
+from episodes.analytics.rows import Axis
 from episodes.analytics.scope import Scope, filtered, scope_of
-from episodes.analytics.zoom import Axis, Range
+from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
-from episodes.api.curve_shapes import CurveSerializer
 from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
+from episodes.api.figures import CurveSerializer
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named

@@ -9,10 +9,11 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.models import Environment
+from environments.models import Environment, Split
 from episodes.api.base import ApiView
 from episodes.api.documented import documented
 from episodes.api.shapes import EnvironmentSerializer
+from episodes.words import BadFilter
 
 
 class EnvironmentsView(ApiView):
@@ -43,3 +44,11 @@ def environment_of(name: str) -> Environment:
         names = ", ".join(Environment.objects.values_list("name", flat=True)[:50])
         raise Http404(f"There is no environment {name[:200]!r}; there are {names or 'none yet'}.")
     return found
+
+
+def split_of(environment: Environment, name: str) -> Split | None:
+    """None for an empty name. Raises: BadFilter."""
+    splits = {split.name: split for split in environment.splits.all()}
+    if name and name not in splits:
+        raise BadFilter("split", name, f"{environment.name} has {', '.join(splits) or 'no splits'}")
+    return splits[name] if name else None

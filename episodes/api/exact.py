@@ -45,6 +45,7 @@ def exact_json(value: Any) -> str:
 class ExactRenderer(BaseRenderer):
     media_type = "application/json"
     format = "json"
+    charset = None
 
     def render(
         self, data: Any, accepted_media_type: str | None = None, renderer_context: Mapping[str, Any] | None = None

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+Pieces = list[tuple[str, bool]]
+"""Of a text: each with whether it stood between backticks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -13,7 +16,7 @@ class Named:
 
     name: str
     kind: str
-    text: str
+    text: Pieces
     depth: int = 0
     """Of a member: within how many others it stands."""
 
@@ -22,12 +25,17 @@ class Named:
 class Address:
     id: str
     path: str
-    text: str
+    text: Pieces
     parameters: Sequence[Named]
     media: str
-    """Type of its answer."""
+    """Types of its answer."""
     members: Sequence[Named]
     """Of the answer, those within others after them."""
+
+    @property
+    def segments(self) -> list[str]:
+        """Of its path, which may be broken between them."""
+        return self.path.strip("/").split("/")
 
     @property
     def has_gaps(self) -> bool:
@@ -44,25 +52,26 @@ class Subject:
 def reference_of(document: Mapping[str, Any]) -> list[Subject]:
     """By tag, in the order of the document."""
     found: dict[str, list[Address]] = {}
-    shapes = document["components"]["schemas"]
     for path, methods in document["paths"].items():
         told = methods["get"]
-        [(media, content)] = told["responses"]["200"]["content"].items()
-        parameters = (
-            [Named(one["name"], _kind(one["schema"]), one.get("description", "")) for one in told["parameters"]]
-            if "parameters" in told
-            else []
-        )
-        address = Address(
-            told["operationId"],
-            path,
-            told.get("description", ""),
-            parameters,
-            media,
-            list(_members(content["schema"], shapes)),
-        )
-        found.setdefault(told["tags"][0], []).append(address)
+        found.setdefault(told["tags"][0], []).append(_address(path, told, document["components"]["schemas"]))
     return [Subject(name, addresses) for name, addresses in found.items()]
+
+
+def _address(path: str, told: Mapping[str, Any], shapes: Mapping[str, Any]) -> Address:
+    contents = told["responses"]["200"]["content"]
+    parameters = [
+        Named(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
+        for one in told.get("parameters", ())
+        if one["in"] != "path"
+    ]
+    members = [one for content in contents.values() for one in _members(content["schema"], shapes)]
+    text = _pieces(told.get("description", ""))
+    return Address(told["operationId"], path, text, parameters, ", ".join(contents), members)
+
+
+def _pieces(text: str) -> Pieces:
+    return [(piece, place % 2 == 1) for place, piece in enumerate(text.split("`")) if piece]
 
 
 def _members(schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 0) -> Iterator[Named]:
@@ -72,7 +81,7 @@ def _members(schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 
     for name, member in schema.get("properties", {}).items():
         whole = _resolved(member, shapes)
         text = member.get("description", "") or ("" if "properties" in whole else whole.get("description", ""))
-        yield Named(name, _kind(whole), text.split("\n\n")[0], depth)
+        yield Named(name, _kind(whole), _pieces(text.split("\n\n")[0]), depth)
         if "properties" in whole or whole.get("type") == "array":
             yield from _members(whole, shapes, depth + 1)
 

@@ -15,7 +15,7 @@ from environments.curation.places import places
 from environments.models import Environment, Split, Task, TaskStatistics
 from episodes.api.base import ApiView, whole
 from episodes.api.documented import documented, parameter
-from episodes.api.environments import environment_of
+from episodes.api.environments import environment_of, split_of
 from episodes.api.paging import limit_of, page
 from episodes.api.shapes import TaskSerializer, page_serializer
 from episodes.words import BadFilter
@@ -57,7 +57,7 @@ class TasksView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        split = _split_of(request)
+        split = _split_asked(request)
         name = request.GET.get("environment", "")
         if split is not None:
             found, cursor = _of_split(split, after, limit)
@@ -78,17 +78,12 @@ class TaskView(ApiView):
         return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
 
 
-def _split_of(request: Request) -> Split | None:
+def _split_asked(request: Request) -> Split | None:
     """Raises: BadFilter, Http404."""
     name, environment = request.GET.get("split", ""), request.GET.get("environment", "")
-    if not name:
-        return None
-    if not environment:
+    if name and not environment:
         raise BadFilter("split", name, "splits belong to an environment; name it too, as environment=")
-    splits = list(environment_of(environment).splits.all())
-    if found := next((split for split in splits if split.name == name), None):
-        return found
-    raise BadFilter("split", name, f"{environment} has {', '.join(one.name for one in splits) or 'no splits'}")
+    return split_of(environment_of(environment), name) if name else None
 
 
 def _newest(environment: Environment | None, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:

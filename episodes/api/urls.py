@@ -10,6 +10,8 @@ from episodes.api.document import DocumentView, reference
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
+from episodes.api.export import ExportView
+from episodes.api.leaderboards import LeaderboardView
 from episodes.api.runs import RunsView, RunView
 from episodes.api.steps import StepsView, StepView
 from episodes.api.tasks import TasksView, TaskView
@@ -17,17 +19,19 @@ from episodes.api.tasks import TasksView, TaskView
 urlpatterns = [
     path("", reference, name="api"),
     path("schema", DocumentView.as_view(), name="api-schema"),
+    path("episodes", EpisodesView.as_view(), name="api-episodes"),
+    path("episodes/export", ExportView.as_view(), name="api-export"),
+    path("episodes/<int:pk>", EpisodeView.as_view(), name="api-episode"),
+    path("episodes/<int:pk>/steps", StepsView.as_view(), name="api-steps"),
+    path("episodes/<int:pk>/steps/<int:index>", StepView.as_view(), name="api-step"),
+    path("episodes/<int:pk>/events", EventsView.as_view(), name="api-events"),
     path("environments", EnvironmentsView.as_view(), name="api-environments"),
     path("environments/<str:name>", EnvironmentView.as_view(), name="api-environment"),
     path("tasks", TasksView.as_view(), name="api-tasks"),
     path("tasks/<int:pk>", TaskView.as_view(), name="api-task"),
     path("runs", RunsView.as_view(), name="api-runs"),
     path("runs/<int:pk>", RunView.as_view(), name="api-run"),
-    path("episodes", EpisodesView.as_view(), name="api-episodes"),
-    path("episodes/<int:pk>", EpisodeView.as_view(), name="api-episode"),
-    path("episodes/<int:pk>/steps", StepsView.as_view(), name="api-steps"),
-    path("episodes/<int:pk>/steps/<int:index>", StepView.as_view(), name="api-step"),
-    path("episodes/<int:pk>/events", EventsView.as_view(), name="api-events"),
     path("curves", CurvesView.as_view(), name="api-curves"),
+    path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
     re_path("^(?P<rest>.+)$", unknown),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -152,5 +152,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
+    """Leads back to the page with `query`."""
     SavedView.objects.filter(pk=pk).delete()
-    return HttpResponseRedirect(f"{reverse('episodes')}?{request.POST.get('query', '')}")
+    kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
+    return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

@@ -6,7 +6,9 @@ Two parts of it are fetched again as episodes happen (`?part=`), each by the sam
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -17,71 +19,100 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from episodes.activity import SPANS, Span, fitting_span, lately
+from episodes.analytics.activity import ActivityPoint, Span, activity, together
+from episodes.analytics.definition import RETURNS, Return
+from episodes.analytics.overview import environment_figures
 from episodes.dashboard.faults import refused
 from episodes.models import Episode
-from episodes.newest import READ_ENDINGS, ended, record_of, running, running_count
+from episodes.newest import ended, running, running_count
+from episodes.statistics import FAILURES
 
 SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12
+WORTH_A_LOOK = 10
+"""Episodes within a span, for it to be shown unasked."""
+SPANS: Mapping[Span, str] = {"1h": "the last hour", "24h": "the last 24 hours", "30d": "the last 30 days"}
 PARTS = ("now", "environments")
+LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS, "return": RETURNS}
 
 
 @require_safe
 @never_cache
 def overview(request: HttpRequest) -> HttpResponse:
-    """`?span=` 1h, 24h or 30d; without it, the one that shows something."""
-    span, part = _span(request.GET.get("span")), request.GET.get("part")
-    if span is None:
-        return _refused(request, "span", [span.name for span in SPANS])
+    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` in place of the environments' own."""
+    for field, legal in LEGAL.items():
+        if request.GET.get(field, next(iter(legal))) not in legal:
+            sentence = f"{field}={request.GET[field]!r} is not known; give one of: {', '.join(legal)}."
+            return refused(request, "This address cannot be understood", sentence, [("/", "Overview")])
+    span = cast(Span | None, request.GET.get("span"))
+    definition = cast(Return | None, request.GET.get("return"))
+    part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_now.html", _now(span))
+        return render(request, "episodes/overview_now.html", _now(span, definition))
     if part == "environments":
-        return render(request, "episodes/overview_environments.html", _environments())
-    if part is not None:
-        return _refused(request, "part", PARTS)
-    return render(request, "episodes/overview.html", _now(span) | _environments() | _connecting(request))
+        return render(request, "episodes/overview_environments.html", _environments(definition))
+    context = _now(span, definition) | _environments(definition) | _connecting(request)
+    return render(request, "episodes/overview.html", context | {"definition": definition})
 
 
-def _span(name: str | None) -> Span | None:
-    """None: there is none of that name."""
-    return fitting_span(time.time()) if name is None else next((span for span in SPANS if span.name == name), None)
-
-
-def _refused(request: HttpRequest, field: str, legal: Any) -> HttpResponse:
-    sentence = f"{field}={request.GET[field]!r} is not known; give one of: {', '.join(legal)}."
-    return refused(request, "This address cannot be understood", sentence, [("/", "Overview")])
-
-
-def _now(span: Span) -> dict[str, Any]:
+def _now(asked: Span | None, definition: Return | None) -> dict[str, Any]:
     now = time.time()
-    strip = lately(SPANS[1], now)
+    lately: dict[Span, Sequence[ActivityPoint]] = {span: activity(span, now=now) for span in SPANS}
+    span = asked or _fitting(lately)
     live = running(SHOWN_RUNNING)
-    count = running_count() if len(live) == SHOWN_RUNNING else len(live)
-    part_url = "/?" + urlencode({"part": "now", "span": span.name})
+    chosen = {"return": definition} if definition else {}
+    part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
-        "strip": strip,
-        "steps_trace": [bucket.steps for bucket in strip.buckets],
-        "episodes_trace": [bucket.episodes for bucket in strip.buckets],
-        "success_trace": [bucket.success for bucket in strip.buckets],
-        "failures_trace": [bucket.failures for bucket in strip.buckets],
-        "failures": sum(count for _, count in strip.failures),
-        "shown": strip if span == strip.span else lately(span, now),
-        "spans": SPANS,
-        "playing": live + ended(SHOWN_EPISODES - len(live)),
-        "running_count": count,
+        **_strip(lately["24h"]),
+        "running_count": running_count() if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
+        "playing": live + ended(SHOWN_EPISODES - len(live)),
+        "span": span,
+        "spans": SPANS,
+        "words": SPANS[span],
+        "points": lately[span],
+        "shown": together(lately[span]),
+        "since": datetime.fromtimestamp(lately[span][0].start, UTC),
+        "page_url": f"?{urlencode(chosen)}&" if chosen else "?",
         "now_url": part_url,
         "part_url": part_url,
     }
 
 
-def _environments() -> dict[str, Any]:
+def _fitting(lately: Mapping[Span, Sequence[ActivityPoint]]) -> Span:
+    """The shortest in which enough ended to be worth a look; else the day."""
+    fitting = (span for span in SPANS if sum(point.episodes for point in lately[span]) >= WORTH_A_LOOK)
+    return next(fitting, "24h")
+
+
+def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
+    day = together(hours)
+    failures = [(cause, count) for cause, count in day.causes.items() if cause in FAILURES]
+    return {
+        "day": day,
+        "failures": sorted(failures, key=lambda failure: -failure[1]),
+        "failures_count": day.failures,
+        "traces": {
+            name: [getattr(hour, name) for hour in hours] for name in ("episodes", "steps", "success", "failures")
+        },
+    }
+
+
+def _environments(definition: Return | None) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
     hosted = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
-    rows = [(environment, record_of(environment)) for environment in hosted.defer("card", "task_schema")]
-    url = "/?part=environments"
-    return {"environments": rows, "read_endings": READ_ENDINGS, "environments_url": url, "part_url": url}
+    rows = [
+        {
+            "environment": figures.environment,
+            "definition": figures.definition,
+            "total": figures.total,
+            "is_bounded": figures.is_bounded,
+            "trace": [point.mean for point in figures.sparkline],
+        }
+        for figures in environment_figures(list(hosted.defer("card", "task_schema")), definition)
+    ]
+    url = "/?" + urlencode({"part": "environments"} | ({"return": definition} if definition else {}))
+    return {"environments": rows, "environments_url": url, "part_url": url}
 
 
 def _connecting(request: HttpRequest) -> dict[str, Any]:

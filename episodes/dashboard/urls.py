@@ -6,11 +6,22 @@ from django.urls import path
 
 from episodes.dashboard import raw, replay
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
+from episodes.dashboard.compare import compare
+from episodes.dashboard.curves import curves
+from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
+from episodes.dashboard.export import episode_export
+from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
+from episodes.dashboard.runs import run, runs
+from episodes.dashboard.task import group, task
 
 urlpatterns = [
     path("", overview, name="overview"),
+    path("environments/", environments, name="environments"),
+    path("environments/<str:name>/", environment, name="environment"),
+    path("tasks/<int:pk>/", task, name="task"),
+    path("tasks/<int:pk>/group/", group, name="group"),
     path("episodes/<int:pk>/", replay.replay, name="episode"),
     path("episodes/<int:pk>/headline/", replay.headline, name="episode_headline"),
     path("episodes/<int:pk>/prompt/", replay.prompt, name="episode_prompt"),
@@ -23,8 +34,14 @@ urlpatterns = [
     path("episodes/<int:pk>/steps/<int:index>/images/<int:number>", raw.image, name="episode_image"),
     path("episodes/<int:pk>/<str:name>.json", raw.text, name="episode_text"),
     path("episodes/", episodes, name="episodes"),
+    path("episodes/export", episode_export, name="episode_export"),
     path("episodes/views/", save_view, name="save_view"),
     path("episodes/views/<int:pk>/delete/", delete_view, name="delete_view"),
     path("episodes/<int:pk>/preview/", episode_preview, name="episode_preview"),
+    path("compare/", compare, name="compare"),
+    path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
+    path("runs/", runs, name="runs"),
+    path("runs/<int:pk>/", run, name="run"),
+    path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),
 ]

@@ -23,9 +23,10 @@ MOST = 60
 _FORMULA = re.compile(
     r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
     # a dollar is a sum of money where a blank or a word is on its wrong side
-    r"|(?<![\w$\\])\$(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
+    r"|(?<![\w$\\])\$(?!\d[\d.,]*\s[^$\\^_=]*\$)(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
     re.DOTALL,
 )
+_COMMAND = re.compile(r"\\[a-zA-Z]|[\^_]")
 _ELEMENTS = frozenset(
     (
         "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
@@ -43,9 +44,10 @@ _ATTRIBUTES = frozenset(
 
 
 def latex(text: str) -> SafeString:
-    """`text` with the formulas between `$`, `$$`, `\\(` or `\\[` drawn; a text that has none is one formula."""
+    """`text` with the formulas between `$`, `$$`, `\\(` or `\\[` drawn. A text that has none is a formula when it has a
+    command, a power or an index."""
     pieces = list(_pieces(text))
-    if len(pieces) == 1 and not pieces[0][1]:
+    if len(pieces) == 1 and _COMMAND.search(text):
         return formula(text.strip(), is_display=True)
     return format_html_join("", "{}", ((_drawn(*piece, n // 2 < MOST),) for n, piece in enumerate(pieces)))
 

@@ -40,9 +40,17 @@ def _parser() -> MarkdownIt:
         ("image", _image),
         ("link_open", _link),
         ("formula", _formula),
+        ("heading_open", _heading),
+        ("heading_close", _heading),
     ):
         parser.add_render_rule(name, rule)
     return parser
+
+
+def _heading(self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
+    """Three levels down: above are the page's own."""
+    tokens[place].tag = f"h{min(6, int(tokens[place].tag[1]) + 3)}"
+    return self.renderToken(tokens, place, options, env)
 
 
 def _read_formula(state: StateInline, silent: bool) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from django import template
 from django.utils.http import urlencode
 
-from episodes.activity import Bucket, Lately
+from episodes.analytics.activity import ActivityPoint
 
 register = template.Library()
 
@@ -38,37 +39,38 @@ class Share(NamedTuple):
 
 
 @register.inclusion_tag("episodes/bars.html")
-def bars(lately: Lately, figure: str, episodes_url: str) -> dict[str, Any]:
-    """`figure`: "episodes" or "steps", by bucket; each bar leads to the episodes that ended then."""
-    values = [getattr(bucket, figure) for bucket in lately.buckets]
+def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dict[str, Any]:
+    """`figure`: "episodes" or "steps" of each point; each bar leads to the episodes of that time."""
+    values = [getattr(point, figure) for point in points]
     return {
-        "bars": list(_bars(lately.buckets, values, figure)),
+        "bars": list(_bars(points, values, figure)),
         "width": BAR_WIDTH * len(values),
         "height": HEIGHT,
         "most": max(values),
+        "unit": {60: "minute", 3600: "hour"}.get(points[0].seconds, "day"),
         "figure": figure,
-        "lately": lately,
         "episodes_url": episodes_url,
     }
 
 
-def _bars(buckets: Sequence[Bucket], values: Sequence[int], figure: str) -> Iterator[Bar]:
+def _bars(points: Sequence[ActivityPoint], values: Sequence[int], figure: str) -> Iterator[Bar]:
     most = max(values) or 1
-    for number, (bucket, value) in enumerate(zip(buckets, values, strict=True)):
+    for number, (point, value) in enumerate(zip(points, values, strict=True)):
         height = max(value * HEIGHT / most, LEAST_HEIGHT) if value else 0.0
-        times = {"since": f"{bucket.start:%Y-%m-%dT%H:%M:%SZ}", "until": f"{bucket.until:%Y-%m-%dT%H:%M:%SZ}"}
-        title = f"{value:,} {figure}, {bucket.start:%b %d %H:%M} to {bucket.until:%H:%M} UTC"
-        yield Bar(number * BAR_WIDTH, HEIGHT - height, height, urlencode(times) if bucket.episodes else "", title)
+        since, until = (datetime.fromtimestamp(at, UTC) for at in (point.start, point.start + point.seconds))
+        query = urlencode({"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"})
+        title = f"{value:,} {figure}, {since:%b %d %H:%M} to {until:%H:%M} UTC"
+        yield Bar(number * BAR_WIDTH, HEIGHT - height, height, query if point.episodes else "", title)
 
 
 @register.simple_tag
-def shares(endings: Sequence[tuple[str, int]]) -> list[Share]:
+def shares(causes: Mapping[str, int]) -> list[Share]:
     """Of each ending along a line of SHARES_WIDTH; small ones are widened until they can be seen."""
-    total = sum(count for _, count in endings)
-    wide = [max(count / total * SHARES_WIDTH, LEAST_SHARE) for _, count in endings]
+    total = sum(causes.values())
+    wide = [max(count / total * SHARES_WIDTH, LEAST_SHARE) for count in causes.values()]
     scale = SHARES_WIDTH / (sum(wide) or 1)
     found, x = [], 0.0
-    for (cause, count), width in zip(endings, wide, strict=True):
+    for (cause, count), width in zip(causes.items(), wide, strict=True):
         found.append(Share(cause, round(x, 1), round(width * scale, 1), count, count / total * 100))
         x += width * scale
     return found

@@ -9,13 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, rate, reward, signed
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success
 from episodes.models import Episode
 
 register = template.Library()
 
-for shared in (reward, signed, moment, rate):
+for shared in (reward, signed, moment):
     register.filter(shared)
+register.simple_tag(success)
 
 ENDINGS = {
     "running": "◉",

@@ -14,6 +14,7 @@ from typing import Literal, Protocol, get_args
 
 from django.db.models import QuerySet
 
+from environments.transfer.streaming import Pieces
 from episodes.models import Episode
 from episodes.transfer.chat import Chat
 from episodes.transfer.episode_lines import EpisodeLines
@@ -62,7 +63,7 @@ def exported(
     definition: str | None = None,
     margin: float = 0.0,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[bytes]:
+) -> Pieces:
     """The file, in pieces.
 
     `definition`: of the reward in messages and pairs (sum, last, max, mean); None: each environment's own. `margin`: of
@@ -105,7 +106,7 @@ def _read(ids: Sequence[int], *, has_steps: bool) -> Iterator[Recorded]:
     return (Recorded(facts, "", "", iter(())) for facts in facts_of(ids))
 
 
-def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Iterator[bytes]:
+def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Pieces:
     waiting, size = list[bytes](), 0
     for piece in pieces:
         data = piece.encode() if isinstance(piece, str) else piece

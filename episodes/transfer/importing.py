@@ -3,7 +3,7 @@
 An episode that is there already (the same session and beginning) is skipped, so an import that was cut short is
 repeated; one whose id another has gets a new id, beyond all ids of the database and the files. Episodes come in
 batches, each of them one short transaction; endings are numbered in the order of the file. Statistics of tasks are due
-with the first batch, and counted at the end.
+with the first batch, and counted at the end; what follows endings then follows these.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from django.db.models import Max
 from environments.models import Environment
 from environments.transfer.lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
+from episodes.follower.catch_up import catch_up
 from episodes.known import Known
 from episodes.models import Episode
 from episodes.recount import rebuild
@@ -111,6 +112,7 @@ class Import:
             self._write(batch)
         for environment in Environment.objects.filter(pk__in=self._environments):
             rebuild(environment)
+        catch_up()
         return self.report
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -203,9 +205,8 @@ def _highest_id(path: Path) -> int:
         with path.open("rb") as file:
             start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
             if start[:1] not in (b"{", b""):
-                raise Unreadable(
-                    f"{path.name} has no lines of JSON; export_episodes --format jsonl writes what comes back."
-                )
+                wanted = "export_episodes --format jsonl writes what can be imported"
+                raise Unreadable(f"{path.name} does not begin with a line of JSON; {wanted}.")
             file.seek(0)
             for line in Lines(file, MOST_LINE_BYTES):
                 if line and (found := _ID.search(line, 0, _START_BYTES)):

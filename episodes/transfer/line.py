@@ -76,9 +76,7 @@ class TaskPart(Part):
             raise ValueError("there is no spec")
         own = hash_of_spec(self.text)
         if self.hash not in (None, own):
-            raise ValueError(
-                f"the spec has been changed, for its hash is {own}; leave the hash out to take it as it is"
-            )
+            raise ValueError(f"the hash of this spec is {own}; leave the hash out to take the spec as it is")
         self.hash = own
         return self
 

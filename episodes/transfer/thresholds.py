@@ -34,3 +34,12 @@ def successes(episodes: QuerySet[Episode], definition: str | None) -> QuerySet[E
     """Attempts with a return above their environment's threshold."""
     above = Q(its_return__gt=F("environment__success_threshold"))
     return attempts(episodes).alias(its_return=return_by(definition)).filter(above)
+
+
+def narrowed(
+    episodes: QuerySet[Episode], definition: str | None, *, least: float | None = None, only_successes: bool = False
+) -> QuerySet[Episode]:
+    """What is left of a filter's episodes. `definition`: None: each environment's own."""
+    if least is not None:
+        episodes = at_least(episodes, least, definition)
+    return successes(episodes, definition) if only_successes else episodes

@@ -115,7 +115,7 @@ function showPreview() {
   if (!row) return;
   preview.hidden = false;
   preview.scrollTop = 0;
-  htmx.ajax("GET", row.dataset.preview, { target: preview, swap: "innerHTML" });
+  htmx.ajax("GET", `${row.dataset.href}preview/?${browse.dataset.query}`, { target: preview, swap: "innerHTML" });
 }
 
 function closePreview() {
@@ -169,6 +169,8 @@ function showPicked() {
 
 function clicked(event) {
   const row = event.target.closest("tr[data-episode]");
+  // a box that keeps the focus would keep the table from being fetched again; the keyboard needs it, the mouse does not
+  if (event.detail && event.target.matches("[data-pick], [data-pick-all]")) event.target.blur();
   if (event.target.matches("[data-pick]")) pick(row, event.target.checked);
   else if (event.target.matches("[data-pick-all]")) for (const one of rows()) pick(one, event.target.checked);
   else if (event.target.closest("[data-close-preview]")) closePreview();
@@ -201,10 +203,15 @@ function pressed(event) {
 
 // --- after the table came anew ---------------------------------------------------------------------------------------
 
+// Another page's rows are not new, only other ones.
+function asked({ detail }) {
+  if (detail.elt.matches?.("a[rel]")) known = null;
+}
+
 function swapped({ detail }) {
   if (detail.target?.id !== "results" && detail.elt?.id !== "results") return;
   const wasRefetched = browse.querySelector("[data-refetch]") !== null;
-  for (const row of rows()) if (wasRefetched && known.size && !known.has(row.dataset.episode)) row.classList.add("new");
+  for (const row of rows()) if (known && wasRefetched && !known.has(row.dataset.episode)) row.classList.add("new");
   known = ids();
   rowAt()?.classList.add("at");
   showPicked();
@@ -224,4 +231,5 @@ bar.querySelector("[data-unselect]").addEventListener("click", () => {
   showPicked();
 });
 document.addEventListener("keydown", pressed);
+document.addEventListener("htmx:beforeRequest", asked);
 document.addEventListener("htmx:afterSettle", swapped);

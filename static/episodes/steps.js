@@ -39,13 +39,15 @@ export class Steps extends EventTarget {
   }
 
   async #readAll() {
+    let before;
     do {
+      before = this.known;
       this.#again = false;
       const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } });
       if (answer.status === 404) return void this.dispatchEvent(new Event("gone"));
       if (!answer.ok) throw new Error(`the steps could not be read: status ${answer.status}`);
       this.#take(await answer.json());
-    } while (this.#again || this.known < this.total);
+    } while (this.#again || before < this.known && this.known < this.total);
   }
 
   #take(piece) {

@@ -69,6 +69,11 @@ def test_a_huge_one_is_cut_and_odd_bytes_are_marked(author: Author, tmp_path: Pa
     assert len(card) < MOST_BYTES and card.startswith("\ufffdx")
 
 
+def test_a_heading_that_only_repeats_the_page_s_title_is_left_out() -> None:
+    assert rendered("# Shop\n\nBuy.", title="shop") == "<p>Buy.</p>\n"
+    assert rendered("# The shop\n\nBuy.", title="shop").startswith("<h3>The shop</h3>")
+
+
 def test_it_is_rendered_below_the_pages_own_headings() -> None:
     assert rendered("# Shop\n\n- *buy*\n- `sell`") == (
         "<h3>Shop</h3>\n<ul>\n<li><em>buy</em></li>\n<li><code>sell</code></li>\n</ul>\n"

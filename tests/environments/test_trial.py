@@ -12,7 +12,7 @@ from django.test import override_settings
 
 from environments import wiring
 from environments.errors import NotPlaying, UnknownEnvironment
-from environments.trial import try_spec
+from environments.trial import AT_ONCE, TrialsBusy, try_spec
 from episodes.models import Episode
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,3 +55,20 @@ def test_the_services_own_loop_may_not_wait_for_it(service: asyncio.AbstractEven
 
     with pytest.raises(AssertionError, match="wait for itself"):
         asyncio.run_coroutine_threadsafe(ask(), service).result(30)
+
+
+def test_one_more_than_may_run_at_once_is_told(
+    service: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = threading.BoundedSemaphore(1)
+    monkeypatch.setattr("environments.trial._turns", turns)
+    monkeypatch.setattr("environments.trial.WAIT_SECONDS", 0.0)
+    with turns, pytest.raises(TrialsBusy, match="trials are running"):
+        try_spec("echo", "{}")
+    assert try_spec("echo", '{"id": "new"}').prompt_json
+
+
+def test_a_failed_trial_gives_its_turn_back(service: asyncio.AbstractEventLoop) -> None:
+    for _ in range(AT_ONCE + 1):
+        with pytest.raises(UnknownEnvironment):
+            try_spec("ecko", "{}")

@@ -9,9 +9,10 @@ from episodes import reading, scope
 from episodes.browse import EpisodePage, page_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
+from episodes.search import index
 from episodes.tally import tally_of
 from episodes.words import BadFilter
-from tests.stored import make_environment, make_episode, make_run, make_split, make_task
+from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 SORTS = ("time", "return", "steps", "duration")
@@ -104,14 +105,18 @@ def test_conditions_combine_in_every_order(sort: str) -> None:
         {"error": "no"},
         {"model": "m", "until": "2030-01-01"},
         {"text": "walrus"},
+        {"text": "walrus", "ending": "attempt"},
     ],
 )
 def test_every_scope_reads_the_same_page_by_page_as_at_once(query: dict[str, str]) -> None:
     for number in range(8):
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
-        make_episode(**ending, end_number=number, model="m", run=make_run(), failed_count=number % 2)
+        facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3}
+        make_step(make_episode(**ending, **facts, model="m", run=make_run()), "the walrus")
     make_episode(status="running", cause="")
+    index(list(Episode.objects.values_list("pk", flat=True)))
     expected = sorted(asked(**query).episodes().values_list("pk", flat=True), reverse=True)
+    assert expected
     assert [pk for page in forth(asked(**query), "") for pk in ids(page)] == expected
 
 
@@ -148,6 +153,13 @@ def test_a_figure_of_several_conditions_sorts_the_newest(short_sight: None) -> N
     made = [make_episode(model="m", player="human", return_sum=-number).pk for number in range(7)]
     page = page_of(asked(model="m", player="human"), "-return")
     assert (ids(page), page.is_bounded) == (made[2:], True)
+
+
+@pytest.mark.parametrize("query", [{"model": "m"}, {"ends_from": "0"}, {"error": "no"}, {"ending": "attempt"}])
+def test_a_figure_of_one_other_condition_sorts_the_newest(short_sight: None, query: dict[str, str]) -> None:
+    made = [make_episode(model="m", return_sum=-number, end_number=number).pk for number in range(7)]
+    page = page_of(asked(**query), "-return")
+    assert (set(ids(page)) <= set(made[1:]), len(page.rows) >= 5, page.is_bounded) == (True, True, True)
 
 
 def test_one_condition_alone_is_never_bounded(short_sight: None) -> None:

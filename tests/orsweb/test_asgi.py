@@ -18,6 +18,8 @@ from tests.server import LiveServer
         ("GET", "/admin/"),
         ("POST", "/admin/login/"),
         ("GET", "/static/x.css"),
+        ("GET", "/episodes/"),
+        ("GET", "/events/"),
     ],
 )
 def test_it_gives_pages_to_django(method: str, path: str) -> None:

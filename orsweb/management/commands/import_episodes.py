@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db import DatabaseError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from environments.errors import OrsError
 from episodes.transfer import importing
-from orsweb import lock
+from orsweb import lock, migrating
 
 SHOWN = 20
 """Of refused lines and of new ids."""
@@ -34,12 +33,15 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
-        _check_migrated()
         try:
             with lock.acquire():
+                if migrating.is_behind():
+                    migrating.migrate()
                 self._import(files)
-        except (OrsError, lock.DatabaseInUse) as error:
+        except (OrsError, lock.DatabaseInUse, migrating.NotMigrated) as error:
             raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
 
     def _import(self, files: Sequence[Path]) -> None:
         """Raises: CommandError when lines were refused or something stopped it; Unreadable."""
@@ -63,12 +65,6 @@ class Command(BaseCommand):
             self.stderr.write(f"  {file}, line {refusal.number}: {refusal.reason}")
         if report.refused:
             raise CommandError(f"{report.refused:,} lines were refused; the others are imported.")
-
-
-def _check_migrated() -> None:
-    executor = MigrationExecutor(connection)
-    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        raise CommandError("The database lacks migrations; run `manage.py migrate` first.")
 
 
 def _stopped(why: str, report: importing.Report) -> str:

@@ -1,4 +1,4 @@
-"""Shapes of figures: the JSON of curves. See `shapes.py` for what all shapes keep to."""
+"""Figures: the JSON of curves and leaderboards. See `shapes.py` for what all shapes keep to."""
 
 from __future__ import annotations
 
@@ -50,3 +50,35 @@ class CurveSerializer(s.Serializer[Any]):
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="What should be said beside the curve; may be empty")
     points = PointSerializer(many=True, help_text="In order of x")
+
+
+class PassSerializer(s.Serializer[Any]):
+    k = s.IntegerField()
+    rate = s.FloatField(help_text="Chance that one of k attempts succeeds: unbiased, mean over the tasks")
+    tasks = s.IntegerField(help_text="Those that have k attempts or more")
+
+
+class LeaderboardRowSerializer(s.Serializer[Any]):
+    key = s.CharField(help_text="Name of the model or run; `agent`, `human` or `script`")
+    is_human = s.BooleanField()
+    n = s.IntegerField(help_text="Attempts")
+    mean = s.FloatField(allow_null=True, help_text="Of the returns")
+    error = s.FloatField(allow_null=True, help_text="Standard error of the mean, clustered by task")
+    successes = s.IntegerField()
+    success = s.FloatField(help_text="successes by n")
+    success_low = s.FloatField(help_text="Wilson's 95 % interval")
+    success_high = s.FloatField()
+    tasks = s.IntegerField(help_text="That were attempted")
+    coverage = s.FloatField(allow_null=True, help_text="Share of the tasks there are; null: not known")
+    passes = PassSerializer(many=True, help_text="For k = 1, 2, 4, …")
+
+
+class LeaderboardSerializer(s.Serializer[Any]):
+    environment = s.CharField()
+    split = s.CharField(allow_null=True)
+    by = s.ChoiceField(["model", "run", "player"])
+    definition = DefinitionSerializer()
+    tasks = s.IntegerField(allow_null=True, help_text="There are; null: not listed, or too many to count")
+    is_bounded = s.BooleanField(help_text="Whether only the newest episodes were read")
+    note = s.CharField(help_text="What should be said beside it; may be empty")
+    rows = LeaderboardRowSerializer(many=True, help_text="Best mean first; the humans have one of their own")

@@ -1,0 +1,35 @@
+"""Streaming: a file that is made piece by piece as the body of a response. Used by the export pages and the API."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator
+from concurrent.futures import ThreadPoolExecutor
+
+from django.db import connections
+
+Pieces = Generator[bytes, None, None]
+
+
+async def streamed(pieces: Pieces, first: bytes | None = None) -> AsyncIterator[bytes]:
+    """Piece by piece, each made when the one before is sent: Django would collect an ordinary iterator in memory first.
+
+    `first`: what the caller has taken already. Everything happens on one thread, and so on one connection to the
+    database, which is closed at the end, also when the client has gone.
+    """
+    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "export")
+    try:
+        if first is not None:
+            yield first
+        while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
+            yield piece
+    finally:
+        thread.submit(_end, pieces)
+        thread.shutdown(wait=False)
+
+
+def _end(pieces: Pieces) -> None:
+    try:
+        pieces.close()
+    finally:
+        connections.close_all()

@@ -1,0 +1,150 @@
+"""Groups: the attempts at one task in one training step of a run, compared as group-relative training compares them.
+
+An attempt's advantage is (return - mean) / (standard deviation + EPSILON) over the group's attempts that have a return,
+the deviation that of the population. Where all returns are equal no attempt can be told from another: there is nothing
+to learn from such a group.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import F
+from django.db.models.lookups import Exact
+
+from environments.models import Task
+from episodes.analytics.definition import Definition
+from episodes.conditions import Unindexed
+from episodes.models import Episode, Run
+from episodes.statistics import FAILURES
+
+EPSILON = 1e-4
+MOST_ATTEMPTS = 500
+"""Shown of one group, the newest."""
+MOST_READ = 50_000
+"""Of a run's episodes, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of the returns of a group."""
+
+    n: int
+    """Attempts that have a return."""
+    mean: float | None
+    """None without any, like the deviation."""
+    deviation: float | None
+    """Standard deviation of the population."""
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether two attempts or more all have the same return."""
+        return self.n > 1 and self.deviation == 0.0
+
+    def advantage(self, value: float) -> float:
+        """Of a return of the group."""
+        assert self.mean is not None and self.deviation is not None
+        return (value - self.mean) / (self.deviation + EPSILON)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    episode: Episode
+    value: float | None
+    """Its return by the definition in force."""
+    advantage: float | None
+    """None where it is not counted, or has no return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    attempts: Sequence[Attempt]
+    """Highest return first; after them those that are not counted: running ones, probes, failures of the machinery."""
+    spread: Spread
+    is_bounded: bool
+    """Whether older attempts are missing."""
+
+    @property
+    def ends(self) -> tuple[Episode, Episode] | None:
+        """The best and the worst attempt; None where there are no two that differ."""
+        counted = [one.episode for one in self.attempts if one.advantage is not None]
+        return (counted[0], counted[-1]) if len(counted) > 1 and not self.spread.is_flat else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLine:
+    """A group in the list of its step."""
+
+    task: int
+    episodes: int
+    """Those that are not counted included."""
+    spread: Spread
+    low: float | None
+    high: float | None
+
+
+def spread_of(values: Iterable[float]) -> Spread:
+    """Equal values deviate by exactly 0."""
+    found = list(values)
+    if not found:
+        return Spread(0, None, None)
+    mean = math.fsum(found) / len(found)
+    if min(found) == max(found):
+        return Spread(len(found), found[0], 0.0)
+    return Spread(len(found), mean, math.sqrt(math.fsum((value - mean) ** 2 for value in found) / len(found)))
+
+
+def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> Group:
+    """The attempts at `task` in training step `step` of `run`. One query, along the task's index."""
+    rows = Episode.objects.filter(Exact(Unindexed(F("run_id")), run.pk), task=task, run_step=step)
+    rows = rows.select_related("environment", "split", "run").order_by("-pk")
+    found = list(rows[: MOST_ATTEMPTS + 1])
+    shown = found[:MOST_ATTEMPTS]
+    values = [getattr(episode, definition.column) for episode in shown if _is_counted(episode)]
+    spread = spread_of(value for value in values if value is not None)
+    attempts = [_attempt(episode, definition, spread) for episode in shown]
+    return Group(sorted(attempts, key=_rank), spread, len(found) > MOST_ATTEMPTS)
+
+
+def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
+    """Every group of one training step, by task. One query, over the newest MOST_READ episodes of the run."""
+    newest = Episode.objects.filter(run=run).order_by("-pk").values("pk", "run_step", *_READ, definition.column)
+    values: dict[int, list[float]] = defaultdict(list)
+    episodes: dict[int, int] = defaultdict(int)
+    for row in newest[:MOST_READ]:
+        if row["run_step"] != step:
+            continue
+        episodes[row["task_id"]] += 1
+        is_counted = row["status"] == "ended" and not row["is_probe"] and row["cause"] not in FAILURES
+        if is_counted and row[definition.column] is not None:
+            values[row["task_id"]].append(row[definition.column])
+    return [
+        GroupLine(
+            task,
+            episodes[task],
+            spread_of(values[task]),
+            min(values[task], default=None),
+            max(values[task], default=None),
+        )
+        for task in sorted(episodes)
+    ]
+
+
+_READ = ("task_id", "status", "is_probe", "cause")
+
+
+def _is_counted(episode: Episode) -> bool:
+    return episode.status == "ended" and not episode.is_probe and episode.cause not in FAILURES
+
+
+def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:
+    value: float | None = getattr(episode, definition.column)
+    has_advantage = value is not None and _is_counted(episode)
+    return Attempt(episode, value, spread.advantage(value) if value is not None and has_advantage else None)
+
+
+def _rank(attempt: Attempt) -> tuple[bool, float, int]:
+    return attempt.advantage is None, -(attempt.value or 0.0), attempt.episode.pk

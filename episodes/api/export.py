@@ -1,0 +1,46 @@
+"""Export: the episodes of a filter as a file, made while it is sent. `episodes/transfer/` writes it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.db import connection
+from django.http import StreamingHttpResponse
+from django.utils.http import content_disposition_header
+from drf_spectacular.types import OpenApiTypes
+from rest_framework.request import Request
+
+from environments.transfer.streaming import streamed
+from episodes.api.base import ANY, ApiView, one_of, real
+from episodes.api.documented import FILTERS, documented, parameter
+from episodes.api.episodes import asked_of
+from episodes.transfer.exporting import ENDINGS, FORMATS, MEDIA_TYPES, Format, exported
+
+OWN = ("margin",)
+
+
+class ExportView(ApiView):
+    """Every episode that the filter finds, as a file; a key exports those that were played with it. Of a search in
+    transcripts the newest 50,000."""
+
+    parameters = ANY
+
+    @documented(
+        "export",
+        "episodes",
+        {(200, media.partition(";")[0]): OpenApiTypes.BINARY for media in dict.fromkeys(MEDIA_TYPES.values())},
+        parameter("format", "What is written: `jsonl` loses nothing and can be imported again", enum=FORMATS),
+        parameter("margin", "Of `pairs`: by how much the better return has to be above the other", kind=float),
+        *FILTERS,
+    )
+    def get(self, request: Request) -> Any:
+        format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
+        asked = asked_of(request, self.reader, *OWN)
+        pieces = exported(asked.episodes(), format, definition=asked.definition, margin=real(request, "margin") or 0.0)
+        first = next(pieces, b"")
+        if not connection.in_atomic_block:
+            connection.close()  # the rest is made on a thread of its own
+        response = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
+        name = content_disposition_header(as_attachment=True, filename=f"episodes.{ENDINGS[format]}")
+        response["Content-Disposition"] = name or "attachment"
+        return response

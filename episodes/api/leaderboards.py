@@ -1,0 +1,55 @@
+"""Leaderboards: who did how well at the tasks of an environment or of one of its splits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import cast, get_args
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from episodes.analytics.definition import Return, definition_of
+from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.results import By
+from episodes.api.base import ApiView, one_of, real
+from episodes.api.documented import documented, parameter
+from episodes.api.environments import environment_of, split_of
+from episodes.api.figures import LeaderboardSerializer
+from episodes.filters import DEFINITIONS
+
+BY: tuple[By, ...] = get_args(By)
+
+
+class LeaderboardView(ApiView):
+    """Of an environment or of one of its splits, best mean return first. For people: a key is answered 403."""
+
+    parameters = ("split", "by", "return", "threshold")
+
+    @documented(
+        "leaderboard",
+        "figures",
+        LeaderboardSerializer,
+        parameter("split", "Name of one of its splits; all its tasks when left out"),
+        parameter("by", "What a row is; `model` when left out", enum=BY),
+        parameter("return", "Definition of return; left out: the environment's"),
+        parameter("threshold", "A return above it is a success; left out: the environment's", kind=float),
+        is_one=True,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        self.reader.refuse_keys("Leaderboards")
+        environment = environment_of(name)
+        by = cast(By, one_of(request, "by", BY, "model"))
+        asked = cast(Return | None, one_of(request, "return", DEFINITIONS) or None)
+        definition = definition_of(environment, asked, real(request, "threshold"))
+        found = leaderboard(environment, split_of(environment, request.GET.get("split", "")), by, definition)
+        told = {
+            "environment": name,
+            "split": found.split.name if found.split else None,
+            "by": by,
+            "definition": {"return": definition.return_, "threshold": definition.threshold},
+            "tasks": found.tasks,
+            "is_bounded": found.is_bounded,
+            "note": found.note,
+            "rows": [asdict(row) for row in found.rows],
+        }
+        return Response(LeaderboardSerializer(told).data)

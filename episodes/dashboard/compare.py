@@ -1,0 +1,82 @@
+"""Compare: what two episodes did, beside each other; or what several runs did on the tasks they share."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from episodes.comparison import comparison_of
+from episodes.dashboard.compare_runs import compare_runs
+from episodes.dashboard.faults import refused
+from episodes.dashboard.replay import BIGGEST_ID, number
+from episodes.models import Episode
+from episodes.running import RETURNS
+from episodes.transcript import View
+from episodes.words import BadFilter
+
+SHOWN_CHARACTERS = 2_000
+
+
+@require_safe
+@never_cache
+def compare(request: HttpRequest) -> HttpResponse:
+    """By parameter: `episodes=1,2` or `runs=3,4`. Without one, where to choose."""
+    if request.GET.get("runs", "").strip(", "):
+        try:
+            return compare_runs(request)
+        except BadFilter as error:
+            return _refused(request, str(error))
+    if request.GET.get("episodes", "").strip(", "):
+        return compare_episodes(request)
+    return render(request, "episodes/compare_start.html")
+
+
+def compare_episodes(request: HttpRequest) -> HttpResponse:
+    """Two episodes aligned by step; `row` asks for the window that holds it."""
+    asked = request.GET.get("episodes", "")
+    ids = _ids(asked)
+    if len(ids) != 2:
+        sentence = (
+            f"episodes={asked[:100]!r} does not name two episodes; write two different numbers with a comma between "
+            "them, as in episodes=12,15."
+        )
+        return _refused(request, sentence)
+    related = Episode.objects.select_related("environment", "split", "task", "run")
+    episodes = related.defer("task__spec").in_bulk(ids)
+    missing = [pk for pk in ids if pk not in episodes]
+    if missing:
+        return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another one.")
+    left, right = (episodes[pk] for pk in ids)
+    return _beside(request, left, right)
+
+
+def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse:
+    definition = request.GET.get("return") or left.environment.default_return
+    if definition not in RETURNS:
+        return _refused(request, f"return={definition[:100]!r} is no definition of a return; use {', '.join(RETURNS)}.")
+    view = View(definition=definition, characters=SHOWN_CHARACTERS)
+    context = {
+        "left": left,
+        "right": right,
+        "sides": [(one, getattr(one, f"return_{definition}")) for one in (left, right)],
+        "turned": f"{right.pk},{left.pk}",
+        "definition": definition,
+        "own_definition": left.environment.default_return,
+        "comparison": comparison_of(left, right, view, number(request, "row")),
+    }
+    return render(request, "episodes/compare.html", context)
+
+
+def _ids(text: str) -> list[int]:
+    """Numbers, each once and in order; empty where one of them is none."""
+    words = [word.strip() for word in text.split(",")] if len(text) < 200 else []
+    if not all(word.isdecimal() and int(word) <= BIGGEST_ID for word in words):
+        return []
+    return list(dict.fromkeys(int(word) for word in words))
+
+
+def _refused(request: HttpRequest, sentence: str) -> HttpResponse:
+    return refused(request, "Nothing to compare", sentence, [(reverse("compare"), "Choose what to compare")])

@@ -1,0 +1,63 @@
+"""Two or more runs on the tasks they share. `compare.py` calls it for `?runs=`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from environments.models import Task
+from environments.summary import summary
+from episodes.analytics.definition import RETURNS, Definition, Return
+from episodes.analytics.paired import paired
+from episodes.analytics.runs import lines_of
+from episodes.dashboard.curve_asked import CurveAsked
+from episodes.dashboard.curve_drawn import drawn
+from episodes.dashboard.curves import panel_of
+from episodes.filters import EpisodeFilter
+from episodes.models import Run
+from episodes.words import BadFilter, chosen
+
+SHOWN_TASKS = 200
+PARAMETERS = ("runs", "return", "x", "y", "smooth", "log", "band", "from", "to")
+
+
+def compare_runs(request: HttpRequest) -> HttpResponse:
+    """`?runs=3,4`, the first is what the others are measured against. Raises: BadFilter."""
+    given = {name: text for name, text in request.GET.dict().items() if text.strip()}
+    asked = CurveAsked.parse(given)
+    runs = _runs(asked.runs, given["runs"])
+    lines = lines_of(runs)
+    definition = lines[0].definition
+    if "return" in given:
+        definition = Definition(cast(Return, chosen(RETURNS)("return", given["return"])), definition.threshold)
+    asked = replace(asked, filter=EpisodeFilter(definition=definition.return_), threshold=definition.threshold)
+    pairing = paired(runs, definition)
+    shown = pairing.tasks[:SHOWN_TASKS]
+    specs = dict(Task.objects.filter(pk__in=[one.task for one in shown]).values_list("pk", "spec"))
+    context = panel_of(request, drawn(asked)) | {
+        "runs": runs,
+        "environment": lines[0].environment,
+        "own_definition": lines[0].environment.default_return if lines[0].environment else "",
+        "pairing": pairing,
+        "attempted": list(zip(runs, pairing.attempted, strict=True)),
+        "rows": [(one, summary(specs.get(one.task, ""))) for one in shown],
+        "definition": definition.return_,
+        "threshold": definition.threshold,
+        "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
+    }
+    return render(request, "episodes/compare_runs.html", context)
+
+
+def _runs(ids: tuple[int, ...], text: str) -> list[Run]:
+    """In the order given. Raises: BadFilter."""
+    found = Run.objects.in_bulk(ids)
+    if len(ids) < 2:
+        raise BadFilter("runs", text, "it takes two numbers of runs or more, such as 3,4")
+    if missing := [str(pk) for pk in ids if pk not in found]:
+        raise BadFilter(
+            "runs", text, f"there is no run {', '.join(missing)}; numbers of runs stand in the addresses of their pages"
+        )
+    return [found[pk] for pk in ids]

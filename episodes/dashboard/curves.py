@@ -1,0 +1,74 @@
+"""Curves: return, success and length over episodes, time or training steps, of whatever a filter finds.
+
+One address gives the page, the numbers of its chart (`format=json`, for a zoom or another switch) and a CSV file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.models import Environment, Split
+from episodes.choices import models, runs
+from episodes.dashboard.curve_asked import AXES, FIGURES, CurveAsked
+from episodes.dashboard.curve_drawn import UNITS, Drawn, chart_of, csv_of, drawn
+from episodes.words import BadFilter
+
+_AXES = {"episode": "episode number", "time": "wall clock", "step": "training step"}
+_BY = (("", "all together"), ("run", "by run"), ("model", "by model"))
+
+
+@require_safe
+@never_cache
+def curves(request: HttpRequest) -> HttpResponse:
+    """Raises: BadRequest with the sentence of a parameter that cannot be meant."""
+    try:
+        asked = CurveAsked.parse(request.GET)
+        found = drawn(asked)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    if asked.format == "csv":
+        headers = {"Content-Disposition": 'attachment; filename="curve.csv"'}
+        return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
+    if asked.format == "json":
+        return JsonResponse(chart_of(found))
+    context = panel_of(request, found) | _form(found)
+    if request.headers.get("HX-Request"):
+        return render(request, "episodes/curve_panel.html", context)
+    return render(request, "episodes/curves.html", context)
+
+
+def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
+    """Inputs of `episodes/curve_panel.html`."""
+    return {
+        "drawn": found,
+        "asked": found.asked,
+        "chart": chart_of(found),
+        "definition": found.definition.return_,
+        "threshold": found.definition.threshold,
+        "own_definition": found.named.environment.default_return if found.named.environment else "",
+        "environment": found.named.environment,
+        "figures": [(name, UNITS[name]) for name in FIGURES],
+        "axes": [(name, _AXES[name]) for name in AXES],
+        "overlays": _BY,
+    }
+
+
+def _form(found: Drawn) -> dict[str, Any]:
+    """What the filters can be set to."""
+    environment = found.named.environment
+    splits = Split.objects.filter(environment=environment).values_list("name", flat=True) if environment else ()
+    return {
+        "values": found.asked.filter.values(),
+        "chips": found.asked.filter.chips(),
+        "kept": found.asked.switches(),
+        "environments": Environment.objects.values_list("name", flat=True),
+        "splits": splits,
+        "runs": runs(),
+        "models": models(),
+    }

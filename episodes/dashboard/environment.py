@@ -1,0 +1,146 @@
+"""Environments: the list of them, and the page of one: what it is, how it was played, how to connect to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.db.models import Prefetch, QuerySet
+from django.db.models.functions import Left
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments import conf, parts, wiring
+from environments.card import rendered
+from environments.models import Environment, Split, Task, TaskStatistics
+from environments.schema_fields import fields_of
+from environments.statistics import figures_of
+from environments.summary import READ_CHARACTERS, summary, summary_field
+from episodes.analytics.environment import endings_of, tool_figures
+from episodes.analytics.histogram import Histogram, histogram
+from episodes.analytics.overview import environment_figures
+from episodes.analytics.scope import scope_of
+from episodes.dashboard.asking import definition_asked
+from episodes.dashboard.connect import method_of
+from episodes.dashboard.faults import refused
+from episodes.words import BadFilter
+
+TASKS_SHOWN = 12
+HEIGHT, WIDTH = 100, 400
+LEAST_HEIGHT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One bin as drawn within WIDTH x HEIGHT."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+    query: str
+    """Of the attempts in it."""
+    is_success: bool
+
+
+@require_safe
+@never_cache
+def environments(request: HttpRequest) -> HttpResponse:
+    rows = list(_with_splits())
+    figures = [(one, [point.mean for point in one.sparkline]) for one in environment_figures(rows)]
+    return render(request, "episodes/environments.html", {"rows": figures})
+
+
+@require_safe
+@never_cache
+def environment(request: HttpRequest, name: str) -> HttpResponse:
+    found = _find(name)
+    try:
+        definition = definition_asked(request, found)
+    except BadFilter as error:
+        links = [(request.path, "The page by the environment's definition")]
+        return refused(request, "This address asks for something that is not there", str(error), links)
+    returns = histogram(scope_of(found), definition)
+    context = {
+        **_about(found),
+        "definition": definition.return_,
+        "own_definition": found.default_return,
+        "threshold": definition.threshold,
+        "returns": returns,
+        "columns": columns(found, returns),
+        "edges": (returns.bins[0].low, returns.bins[-1].high) if returns.bins else None,
+        "endings": endings_of(found),
+        "tool_use": tool_figures(found),
+        "tasks": _tasks(found),
+        "url": request.build_absolute_uri("/").rstrip("/"),
+        "needs_key": bool(settings.ORSWEB_API_KEYS),
+    }
+    return render(request, "episodes/environment.html", context)
+
+
+def columns(found: Environment, returns: Histogram) -> list[Column]:
+    """The bins side by side, each leading to the attempts in it."""
+    width = WIDTH / max(len(returns.bins), 1)
+    threshold = returns.definition.threshold
+    made = []
+    for place, one in enumerate(returns.bins):
+        height = max(one.n * HEIGHT / returns.most, LEAST_HEIGHT) if one.n else 0.0
+        span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
+        asked = {"environment": found.name, "ending": "attempt", "return": returns.definition.return_}
+        query = urlencode({**asked, "return_from": repr(one.low), "return_to": repr(one.high)})
+        title = f"return {span}: {one.n:,} attempts"
+        x, y = round(place * width, 2), round(HEIGHT - height, 2)
+        made.append(Column(x, y, round(width * 0.9, 2), round(height, 2), title, query, one.low > threshold))
+    return made
+
+
+def _about(found: Environment) -> dict[str, Any]:
+    """What its class and its rows say."""
+    splits = list(found.splits.all())
+    service = wiring.current()
+    hosted = service.registry.find(found.name) if service else None
+    schema = json.loads(found.task_schema) if found.task_schema else None
+    tools = parts.tools(hosted.tools_json) if hosted else None
+    return {
+        "environment": found,
+        "splits": splits,
+        "method": method_of(tools[0]) if tools else None,
+        "split": next((split.name for split in splits if split.is_served), "train"),
+        "tools": tools,
+        "card": rendered(found.card or found.description),
+        "task_fields": fields_of(schema),
+    }
+
+
+def _with_splits() -> QuerySet[Environment]:
+    splits = Split.objects.filter(is_served=True).select_related("environment").order_by("position", "name")
+    return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by("-is_hosted", "position")
+
+
+def _find(name: str) -> Environment:
+    """Raises: Http404 naming the nearest."""
+    splits = Split.objects.select_related("environment").order_by("position", "name")
+    found = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).filter(name=name).first()
+    if found is None:
+        names = list(Environment.objects.values_list("name", flat=True)[:200])
+        near = get_close_matches(name, names, 3) or names[:5]
+        known = f"There are {', '.join(near)}." if near else "None was hosted yet: manage.py serve module:Class"
+        raise Http404(f"There is no environment {name[:100]!r}. {known}")
+    return found
+
+
+def _tasks(found: Environment) -> list[dict[str, Any]]:
+    """Those with the lowest success rate, with their figures. Two queries."""
+    rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
+    figures = {row.task_id: figures_of(row, conf.thresholds()) for row in rows}
+    heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
+    field = summary_field(found.task_schema)
+    by_id = {task.pk: summary(task.head, field) for task in heads}
+    return [{"pk": pk, "summary": by_id.get(pk, ""), "figures": one} for pk, one in figures.items()]

@@ -1,0 +1,97 @@
+"""Export: the episodes of a filter, or chosen ones, as a file that is made while it is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import get_args
+
+from django.core.exceptions import BadRequest
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+from django.utils.text import slugify
+from django.views.decorators.http import require_safe
+
+from environments.transfer.streaming import streamed
+from episodes.dashboard.faults import refused
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.named import Named
+from episodes.transfer.exporting import ENDINGS, FORMATS, MEDIA_TYPES, Format, exported
+from episodes.transfer.thresholds import narrowed
+from episodes.words import BadFilter, chosen, flag, real
+
+ALSO = ("ids", "min_return", "success", "margin")
+"""Parameters beside the filter and `format`."""
+MOST_IDS = 1000
+_IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
+
+
+@require_safe
+def episode_export(request: HttpRequest) -> HttpResponseBase:
+    """`format` and any filter; `ids=1,2,3` narrows it to these. Raises: BadRequest with what is legal."""
+    query = request.GET.dict()
+    try:
+        asked = EpisodeFilter.parse(request.GET, also=ALSO)
+        format, ids = _format(query), _ids(query)
+        episodes = _episodes(asked, ids, query)
+        margin = real("margin", query["margin"]) if query.get("margin") else 0.0
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    pieces = exported(episodes, format, definition=asked.definition, margin=margin)
+    if not episodes.exists() or (first := next(pieces, None)) is None:
+        return _nothing(request, asked, format)
+    answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
+    name = f"{_name(asked, ids)}.{ENDINGS[format]}"
+    answer["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"
+    return answer
+
+
+def _format(query: Mapping[str, str]) -> Format:
+    """Raises: BadFilter."""
+    given = chosen(FORMATS)("format", query.get("format", ""))
+    return next(format for format in get_args(Format) if format == given)
+
+
+def _ids(query: Mapping[str, str]) -> list[int]:
+    """Empty: not asked for. Raises: BadFilter."""
+    given = query.get("ids", "")
+    if given and not _IDS.fullmatch(given):
+        raise BadFilter("ids", given, "give numbers of episodes with commas between, such as ids=1,2,3")
+    ids = [int(number) for number in given.split(",") if number]
+    if len(ids) > MOST_IDS:
+        raise BadFilter("ids", f"{len(ids)} numbers", f"{MOST_IDS} are possible; a filter has no such limit")
+    return ids
+
+
+def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) -> QuerySet[Episode]:
+    """Raises: BadFilter."""
+    least = real("min_return", query["min_return"]) if query.get("min_return") else None
+    only_successes = bool(query.get("success")) and flag("success", query["success"])
+    episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
+    return episodes.filter(pk__in=ids) if ids else episodes
+
+
+def _nothing(request: HttpRequest, asked: EpisodeFilter, format: Format) -> HttpResponseBase:
+    """A page in place of an empty file, which nobody could tell from a failed one."""
+    reasons = {
+        "pairs": "A pair needs two attempts at one task that called a tool and have different returns; there are none.",
+        "messages": "None of these episodes has called a tool, so there is no conversation.",
+    }
+    sentence = Named.of(asked).unknown or reasons.get(format, "No episode matches; loosen the filter.")
+    link = (f"{reverse('episodes')}?{asked.to_query()}", "The episodes of this filter")
+    return refused(request, "Nothing to export", sentence, [link], status=404)
+
+
+def _name(asked: EpisodeFilter, ids: list[int]) -> str:
+    """Of the file, after what is in it."""
+    if len(ids) == 1:
+        return f"episode-{ids[0]}"
+    words = [value if name in _PLAIN else f"{name} {value}" for name, value in asked.values().items()]
+    return slugify(" ".join(["episodes", *words]).replace("/", "-").replace(".", "-"))[:100]
+
+
+_PLAIN = ("environment", "split", "run", "model", "ending", "player")
+"""Filters whose value says by itself what it is."""

@@ -1,0 +1,133 @@
+"""Leaderboard of an environment or one of its splits: by model, run or kind of player, with the human row."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any, cast, get_args
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.models import Environment, Split
+from episodes.analytics.definition import RETURNS, Return, definition_of
+from episodes.analytics.leaderboard import Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.results import By
+from episodes.dashboard.curve_drawn import plain
+from episodes.filters import EpisodeFilter
+from episodes.words import BadFilter, chosen, real
+
+PARAMETERS = ("split", "by", "return", "threshold", "sort", "format")
+SORTS = ("mean", "success", "n", "coverage", "key")
+SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
+_WHISKER = 120
+"""Width of the drawn interval of a success rate."""
+
+
+@require_safe
+@never_cache
+def board(request: HttpRequest, name: str) -> HttpResponse:
+    """Raises: BadRequest, Http404, with a sentence."""
+    environment = Environment.objects.filter(name=name).first()
+    if environment is None:
+        names = ", ".join(Environment.objects.values_list("name", flat=True)) or "none yet"
+        raise Http404(f"There is no environment {name!r}. Environments: {names}.")
+    try:
+        found, sort = _asked(request, environment)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    rows = _sorted(found.rows, sort)
+    if request.GET.get("format") == "csv":
+        file = f"leaderboard-{environment.name}.csv".replace('"', "")
+        headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+        return HttpResponse(_csv(found, rows), content_type="text/csv; charset=utf-8", headers=headers)
+    return render(request, "episodes/leaderboard.html", _context(found, rows, sort))
+
+
+def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard, str]:
+    """Raises: BadFilter."""
+    given = {name: text.strip() for name, text in request.GET.dict().items() if text.strip()}
+    for name in given:
+        if name not in PARAMETERS:
+            raise BadFilter(name, given[name], f"no parameter has that name; there are {', '.join(PARAMETERS)}")
+    by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
+    return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
+    threshold = real("threshold", given["threshold"]) if "threshold" in given else None
+    sort = chosen(SORTS)("sort", given.get("sort", "mean"))
+    chosen(("csv",))("format", given.get("format", "csv"))
+    definition = definition_of(environment, return_, threshold)
+    return leaderboard(environment, _split(environment, given.get("split")), by, definition), sort
+
+
+def _split(environment: Environment, name: str | None) -> Split | None:
+    """Raises: BadFilter."""
+    if name is None:
+        return None
+    split = environment.splits.filter(name=name).first()
+    if split is None:
+        names = ", ".join(environment.splits.values_list("name", flat=True)) or "none"
+        raise BadFilter("split", name, f"splits of {environment.name}: {names}")
+    return split
+
+
+def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
+    """Best first; by name in alphabetical order."""
+    if sort == "key":
+        return sorted(rows, key=lambda row: row.key)
+    return sorted(rows, key=lambda row: (getattr(row, sort) is None, -(getattr(row, sort) or 0.0), row.key))
+
+
+def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
+    ks = [k for k in SHOWN_K if any(rate.k == k for row in rows for rate in row.passes)]
+    own = definition_of(found.environment)
+    return {
+        "board": found,
+        "environment": found.environment,
+        "splits": found.environment.splits.filter(is_served=True),
+        "lines": [(row, _query(found, row), _whisker(row), _passes(row, ks)) for row in rows],
+        "ks": ks,
+        "sort": sort,
+        "width": _WHISKER,
+        "definition": found.definition.return_,
+        "threshold": found.definition.threshold,
+        "own_definition": own.return_,
+    }
+
+
+def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
+    rates = {rate.k: rate for rate in row.passes}
+    return [rates.get(k) for k in ks]
+
+
+def _query(found: Leaderboard, row: LeaderboardRow) -> str:
+    """Of the episodes behind a row."""
+    by = "player" if row.is_human else found.by
+    names = {"environment": found.environment.name, by: row.key}
+    split = found.split.name if found.split else None
+    return EpisodeFilter(split=split, ending="attempt", **names).to_query()  # type: ignore[arg-type]
+
+
+def _whisker(row: LeaderboardRow) -> dict[str, float]:
+    """Places along a line of _WHISKER pixels."""
+    return {
+        "low": round(row.success_low * _WHISKER, 1),
+        "at": round(row.success * _WHISKER, 1),
+        "high": round(row.success_high * _WHISKER, 1),
+    }
+
+
+def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    ks = sorted({rate.k for row in rows for rate in row.passes})
+    columns = ("n", "mean", "error", "successes", "success", "success_low", "success_high", "tasks", "coverage")
+    writer.writerow([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks)])
+    for row in rows:
+        rates = {rate.k: rate.rate for rate in row.passes}
+        values = [getattr(row, column) for column in columns] + [rates.get(k) for k in ks]
+        writer.writerow([plain(row.key), row.is_human, *("" if value is None else value for value in values)])
+    return text.getvalue()

@@ -1,0 +1,112 @@
+"""Runs: every training or evaluation run with what it reached, and one of them in full."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+from django.core.exceptions import BadRequest
+from django.db.models import Count, Max
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from episodes.analytics.definition import RETURNS, Return
+from episodes.analytics.runs import lines_of
+from episodes.analytics.scope import filtered, floor_of
+from episodes.browse import page_of
+from episodes.dashboard.curve_asked import CurveAsked
+from episodes.dashboard.curve_drawn import drawn
+from episodes.dashboard.curves import panel_of
+from episodes.filters import EpisodeFilter
+from episodes.models import Episode, Run
+from episodes.words import BadFilter, chosen, count_in
+
+RUNS_PER_PAGE = 30
+SHOWN_EPISODES = 10
+SHOWN_STEPS = 40
+
+
+@require_safe
+@never_cache
+def runs(request: HttpRequest) -> HttpResponse:
+    """`?after=` the id of the last run of the page before, `?return=` a definition. Raises: BadRequest."""
+    try:
+        given = request.GET.get("return", "").strip()
+        return_ = cast("Return | None", chosen(RETURNS)("return", given) if given else None)
+        after = count_in("after", request.GET.get("after", "").strip() or "0")
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    rows = Run.objects.order_by("-pk")
+    shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
+    lines = lines_of(shown[:RUNS_PER_PAGE], return_)
+    context = {
+        "lines": lines,
+        "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
+        "is_first": not after,
+        "definition": return_ or "of the environment",
+        "own_definition": "" if return_ is None else "of the environment",
+    }
+    return render(request, "episodes/runs.html", context)
+
+
+@require_safe
+@never_cache
+def run(request: HttpRequest, pk: int) -> HttpResponse:
+    """`?return=`, `?threshold=` and the switches of a curve. Raises: BadRequest."""
+    row = Run.objects.filter(pk=pk).first()
+    if row is None:
+        raise Http404(f"Run {pk} is not here. Runs are named by agents, and stand in the list of runs.")
+    has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
+    given = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
+    try:
+        asked = CurveAsked.parse(given)
+        asked = replace(asked, filter=EpisodeFilter(run=row.name, definition=asked.filter.definition))
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    line = lines_of([row], asked.filter.definition, asked.threshold)[0]
+    asked = replace(
+        asked, filter=replace(asked.filter, definition=line.definition.return_), threshold=line.definition.threshold
+    )
+    found = drawn(asked)
+    context = panel_of(request, found) | {
+        "run": row,
+        "line": line,
+        "environment": line.environment,
+        "own_definition": line.environment.default_return if line.environment else "",
+        "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
+        "where": _environments(row),
+        "steps": _steps(row) if has_steps else [],
+        "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
+    }
+    return render(request, "episodes/run_page.html", context)
+
+
+def _environments(row: Run) -> list[dict[str, Any]]:
+    """Episodes by environment among the run's newest, most first."""
+    counted = _recent(row).values("environment__name").annotate(count=Count("pk"), last=Max("created"))
+    query = {"run": row.name}
+    return [
+        {**one, "query": EpisodeFilter(environment=one["environment__name"], **query).to_query()}  # type: ignore[arg-type]
+        for one in counted.order_by("-count")
+    ]
+
+
+def _steps(row: Run) -> list[dict[str, Any]]:
+    """Episodes and tasks by training step among the run's newest, latest step first."""
+    counted = _recent(row).filter(run_step__isnull=False).values("run_step")
+    return list(
+        counted.annotate(count=Count("pk"), tasks=Count("task", distinct=True)).order_by("-run_step")[:SHOWN_STEPS]
+    )
+
+
+def _recent(row: Run) -> Any:
+    episodes = Episode.objects.filter(run=row)
+    return episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes))).order_by()
+
+
+def compare_address(runs: list[int]) -> str:
+    """Of the page that compares them."""
+    return f"{reverse('compare')}?runs={','.join(map(str, runs))}"

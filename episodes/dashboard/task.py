@@ -1,0 +1,133 @@
+"""Task: what one task says and how it was played; group: all attempts at it in one training step, compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments import parts, wiring
+from environments.dossier import dossier_of
+from environments.history import history_of
+from environments.models import Task
+from environments.summary import summary, summary_field
+from episodes.analytics.definition import Definition
+from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
+from episodes.dashboard.asking import BIGGEST, definition_asked, whole_asked
+from episodes.dashboard.faults import refused
+from episodes.models import Episode, Run
+from episodes.words import BadFilter
+
+ATTEMPTS_PER_PAGE = 50
+SHOWN_CHARACTERS = 20_000
+
+
+@require_safe
+@never_cache
+def task(request: HttpRequest, pk: int) -> HttpResponse:
+    found = _find(pk)
+    try:
+        definition, before = definition_asked(request, found.environment), whole_asked(request, "before")
+    except BadFilter as error:
+        return refused(
+            request, "This address asks for something that is not there", str(error), [(request.path, "The task")]
+        )
+    attempts = list(_attempts(found, before)[: ATTEMPTS_PER_PAGE + 1])
+    shown = attempts[:ATTEMPTS_PER_PAGE]
+    context = {
+        **frame(found, definition),
+        **_spec(found),
+        "dossier": dossier_of(found),
+        "history": history_of(found),
+        "prompt": _prompt(shown),
+        "attempts": [(episode, getattr(episode, definition.column)) for episode in shown],
+        "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
+        "is_newest": before is None,
+    }
+    return render(request, "episodes/task.html", context)
+
+
+@require_safe
+@never_cache
+def group(request: HttpRequest, pk: int) -> HttpResponse:
+    """`run` (id) and `step` (training step; empty: none was told) name the group."""
+    found = _find(pk)
+    try:
+        definition, run_id = definition_asked(request, found.environment), whole_asked(request, "run")
+        step = whole_asked(request, "step")
+        if run_id is None:
+            raise BadFilter("run", "", "name the id of a run; the Runs page lists them")
+    except BadFilter as error:
+        return refused(request, "This address names no group", str(error), [(f"/tasks/{pk}/", "The task")])
+    run = Run.objects.filter(pk=run_id).first()
+    if run is None:
+        raise Http404(f"There is no run {run_id}. The Runs page lists those that are kept.")
+    lines = groups_of(run, step, definition)
+    context = {
+        **frame(found, definition),
+        "run": run,
+        "step": step,
+        "group": group_of(found, run, step, definition),
+        "epsilon": EPSILON,
+        "place": _place(lines, found.pk),
+        "flat": sum(line.spread.is_flat for line in lines),
+        "groups": len(lines),
+    }
+    return render(request, "episodes/group.html", context)
+
+
+def frame(found: Task, definition: Definition) -> dict[str, Any]:
+    return {
+        "task": found,
+        "environment": found.environment,
+        "summary": summary(found.spec, summary_field(found.environment.task_schema)),
+        "definition": definition.return_,
+        "threshold": definition.threshold,
+        "own_definition": found.environment.default_return,
+    }
+
+
+def _find(pk: int) -> Task:
+    """Raises: Http404 with what to do."""
+    found = Task.objects.select_related("environment").filter(pk=pk).first() if pk <= BIGGEST else None
+    if found is None:
+        raise Http404(f"There is no task {pk}. The page of its environment leads to those that are kept.")
+    return found
+
+
+def _attempts(found: Task, before: int | None) -> Any:
+    rows = Episode.objects.filter(task=found) if before is None else Episode.objects.filter(task=found, pk__lt=before)
+    return rows.select_related("environment", "split", "run").order_by("-pk")
+
+
+def _prompt(episodes: list[Episode]) -> list[parts.Part]:
+    """As the newest of `episodes` that asked for one got it."""
+    with_prompt = next((episode for episode in episodes if episode.prompt_id), None)
+    return parts.prompt(with_prompt.prompt.text) if with_prompt and with_prompt.prompt else []
+
+
+def _spec(found: Task) -> dict[str, Any]:
+    """The content as parts, what agents must not see apart; all of it where no class says what that is."""
+    service = wiring.current()
+    hosted = service.registry.find(found.environment.name) if service else None
+    names = set(getattr(hosted.cls, "hidden_fields", ())) if hosted else set()
+    shown = parts.fields(found.spec)
+    return {
+        "spec": [one for one in shown if hosted and one.label not in names],
+        "hidden": [one for one in shown if not hosted or one.label in names],
+        "is_hosted": hosted is not None,
+    }
+
+
+def _place(lines: list[GroupLine], task: int) -> dict[str, int | None]:
+    """Where the group stands among those of its step, and its neighbours' tasks."""
+    tasks = [line.task for line in lines]
+    at = tasks.index(task) if task in tasks else -1
+    return {
+        "number": at + 1,
+        "previous": tasks[at - 1] if at > 0 else None,
+        "next": tasks[at + 1] if 0 <= at < len(tasks) - 1 else None,
+    }

@@ -1,0 +1,103 @@
+"""`manage.py export_episodes [--environment NAME …]`: recorded episodes into a file, or to the standard output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from environments.errors import OrsError
+from episodes.filters import PARAMETERS, EpisodeFilter
+from episodes.named import Named
+from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported
+from episodes.transfer.thresholds import narrowed
+
+HELP = """
+Export episodes: jsonl (all that was recorded; import_episodes takes it back), csv (a row an episode), parquet (a row a
+step), messages (conversations for fine-tuning), pairs (best and worst attempt of each task). A server may be running.
+"""
+
+
+class Command(BaseCommand):
+    help = HELP
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--format", choices=FORMATS, help="by default, the ending of the output's name, or jsonl")
+        parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- is the standard output, the default")
+        parser.add_argument(
+            "--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"'
+        )
+        parser.add_argument("--min-return", type=float, metavar="NUMBER", help="only those with this return or more")
+        parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
+        parser.add_argument("--margin", type=float, default=0.0, help="of pairs: how much better the best has to be")
+        filters = parser.add_argument_group("filter", "as in the addresses of pages; all of them have to hold")
+        for name in PARAMETERS:
+            filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
+
+    def handle(self, *args: Any, output: str, **options: Any) -> None:
+        try:
+            asked = EpisodeFilter.parse(_query(options))
+            least, only_successes = options["min_return"], options["success_only"]
+            episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
+            format = options["format"] or _format_of(output)
+            if not (total := episodes.count()):
+                unknown = Named.of(asked).unknown
+                raise CommandError(unknown or "No episode matches, so there is nothing to export; loosen the filter.")
+            with _progress(total) as progress:
+                definition, margin = asked.definition, options["margin"]
+                _write(exported(episodes, format, definition=definition, margin=margin, progress=progress), output)
+        except OrsError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
+
+
+def _query(options: dict[str, Any]) -> dict[str, str]:
+    given = {name: options[f"filter_{name}"] for name in PARAMETERS}
+    query = parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True)
+    return {**dict(query), **{name: value for name, value in given.items() if value is not None}}
+
+
+def _format_of(output: str) -> Format:
+    """By the ending of the file's name. Raises: CommandError."""
+    by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))  # pairs.jsonl before jsonl
+    if found := next((format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None):
+        return found
+    if output == "-":
+        return "jsonl"
+    raise CommandError(f"{output}: the name does not tell the format; add --format {'|'.join(FORMATS)}.")
+
+
+def _write(pieces: Iterable[bytes], output: str) -> None:
+    """A file is there when it is whole, or not at all."""
+    if output == "-":
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar on the terminal's error stream, nothing elsewhere."""
+    columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Exporting", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,58 @@
+// Keys of the comparison: both sides move together.
+const rows = [...document.querySelectorAll(".compare-row")];
+let at = Math.max(0, rows.findIndex((row) => `#${row.id}` === location.hash));
+
+function show(index) {
+  if (index < 0 || index >= rows.length) return turn(index < 0 ? "prev" : "next");
+  rows[at]?.classList.remove("current");
+  at = index;
+  const row = rows[at];
+  row.classList.add("current");
+  row.scrollIntoView({ block: row.offsetHeight > innerHeight / 2 ? "start" : "nearest", behavior: "instant" });
+  history.replaceState(history.state, "", `#${row.id}`);
+}
+
+function turn(relation) {
+  document.querySelector(`.paging [rel="${relation}"]`)?.click();
+}
+
+function difference(by) {
+  for (let n = at + by; n >= 0 && n < rows.length; n += by) if (rows[n].dataset.verdict !== "same") return show(n);
+  turn(by < 0 ? "prev" : "next");
+}
+
+function unfold() {
+  for (const side of rows[at]?.querySelectorAll("details") ?? []) side.open = !side.open;
+}
+
+const KEYS = {
+  j: () => show(at + 1),
+  k: () => show(at - 1),
+  n: () => difference(1),
+  p: () => difference(-1),
+  g: () => show(0),
+  G: () => show(rows.length - 1),
+  v: () => document.querySelector("[data-divergence]")?.click(),
+  Enter: unfold,
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
+  if (event.target.closest("input, textarea, select, dialog[open]") || (event.key === "Enter" && event.target.closest("a, button, summary"))) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+document.addEventListener("click", (event) => {
+  const row = event.target.closest(".compare-row");
+  if (!row || event.target.closest("a, button, summary, select")) return;
+  rows[at]?.classList.remove("current");
+  at = rows.indexOf(row);
+  row.classList.add("current");
+});
+window.addEventListener("hashchange", () => {
+  const found = rows.findIndex((row) => `#${row.id}` === location.hash);
+  if (found >= 0) show(found);
+});
+
+if (rows.length && location.hash) show(at);
+else rows[0]?.classList.add("current");

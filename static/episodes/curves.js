@@ -1,0 +1,133 @@
+// Curves: the chart of a curve panel, its switches, and the episodes behind a point.
+//
+// The panel's address holds everything that is asked for; switches that need no other page change it in place.
+import { drawChart } from "../orsweb/chart.js";
+
+const panel = document.querySelector("[data-curve]");
+const canvas = panel?.querySelector("[data-chart]");
+const behind = document.getElementById("behind");
+const query = new URLSearchParams(panel?.dataset.query ?? "");
+let chart = null;
+
+function data() {
+  return JSON.parse(document.getElementById("curve-data").textContent);
+}
+
+// --- switches --------------------------------------------------------------------------------------------------------
+
+let latest = 0;
+
+async function refetch() {
+  const turn = ++latest;
+  query.delete("format");
+  if (panel.dataset.source === location.pathname) history.replaceState(null, "", `?${query}`);
+  const answer = await fetch(`${panel.dataset.source}?${query}&format=json`);
+  if (!answer.ok || turn !== latest) return;
+  chart.update(await answer.json());
+  panel.querySelector("[data-unzoom]").hidden = !query.has("from") && !query.has("to");
+}
+
+function set(name, value) {
+  if (value === "" || value === null) query.delete(name);
+  else query.set(name, value);
+}
+
+function zoom({ detail: { from, to } }) {
+  set("from", Number(from.toPrecision(12)));
+  set("to", Number(to.toPrecision(12)));
+  refetch();
+}
+
+function unzoom() {
+  set("from", null);
+  set("to", null);
+  refetch();
+}
+
+function listenToSwitches() {
+  const smooth = panel.querySelector("[data-smooth]");
+  smooth.addEventListener("input", () => (smooth.nextElementSibling.textContent = smooth.value));
+  smooth.addEventListener("change", () => {
+    set("smooth", smooth.value === "0" ? null : smooth.value);
+    refetch();
+  });
+  panel.querySelector("[data-band]").addEventListener("change", (event) => {
+    set("band", event.target.checked ? "yes" : "no");
+    refetch();
+  });
+  panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
+  panel.querySelector("[data-png]").addEventListener("click", download);
+  for (const legend of panel.querySelectorAll("[data-series]")) {
+    legend.addEventListener("click", () => {
+      const isShown = legend.getAttribute("aria-pressed") !== "true";
+      legend.setAttribute("aria-pressed", isShown);
+      chart.show(legend.dataset.series, isShown);
+    });
+  }
+}
+
+async function download() {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await chart.png());
+  link.download = "curve.png";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+// --- the episodes of a point -----------------------------------------------------------------------------------------
+
+function listEpisodes({ detail: { series, point } }) {
+  const asked = new URLSearchParams(series.query);
+  asked.set("ends_from", point.first);
+  asked.set("ends_to", point.last);
+  if (!asked.has("ending")) asked.set("ending", "attempt");
+  const address = `${panel.dataset.episodes}?${asked}`;
+  const title = document.createElement("h2");
+  const link = document.createElement("a");
+  link.href = address;
+  link.textContent = `${point.n.toLocaleString("en")} episode${point.n === 1 ? "" : "s"} behind this point of ${series.name}`;
+  title.append(link);
+  const list = document.createElement("div");
+  behind.replaceChildren(title, list);
+  behind.hidden = false;
+  htmx.ajax("GET", address, { target: list, swap: "innerHTML" });
+}
+
+function openRow(event) {
+  const row = event.target.closest("tr[data-href]");
+  if (row && !event.target.closest("a, input, button")) location.assign(row.dataset.href);
+}
+
+// --- filters and keys ------------------------------------------------------------------------------------------------
+
+function listenToFilters(form) {
+  form.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-auto]")) return;
+    const cleared = event.target.dataset.clears && form.elements[event.target.dataset.clears];
+    if (cleared) cleared.value = "";
+    form.requestSubmit();
+  });
+  form.addEventListener("submit", () => {
+    for (const field of form.elements) field.disabled = field.name !== "" && field.value === "";
+  });
+}
+
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, textarea, select")) return;
+  const action = { c: () => canvas.focus(), 0: unzoom }[event.key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+const filters = document.querySelector("[data-curve-filters]");
+if (filters) listenToFilters(filters);
+if (canvas) {
+  chart = drawChart(canvas, data());
+  listenToSwitches();
+  canvas.addEventListener("chart:zoom", zoom);
+  canvas.addEventListener("chart:point", listEpisodes);
+  behind.addEventListener("click", openRow);
+  document.addEventListener("keydown", pressed);
+}

@@ -1,0 +1,262 @@
+// A large chart of one or more series with bands. Chart.js (a classic script, loaded before) draws it; what people do
+// with it is told by events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:series"
+// {name, isShown}.
+//
+// Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
+//        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
+// y, low and high may be null. Times are seconds since the epoch.
+
+const DRAG_PIXELS = 6;
+
+export function drawChart(canvas, data) {
+  const state = { canvas, data, hidden: new Set(), cursor: null, drag: null };
+  state.chart = new Chart(canvas.getContext("2d"), configuration(state));
+  const themes = new MutationObserver(() => redraw(state));
+  themes.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const rescheme = () => redraw(state);
+  scheme.addEventListener("change", rescheme);
+  listen(state);
+  return {
+    update(fresh) {
+      state.data = fresh;
+      state.cursor = null;
+      redraw(state);
+    },
+    show(name, isShown) {
+      isShown ? state.hidden.delete(name) : state.hidden.add(name);
+      redraw(state);
+    },
+    png: () => png(state),
+    destroy() {
+      themes.disconnect();
+      scheme.removeEventListener("change", rescheme);
+      state.chart.destroy();
+    },
+  };
+}
+
+// --- what Chart.js is given ------------------------------------------------------------------------------------------
+
+function configuration(state) {
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const ink = resolved(colour("--ink-soft"), state.canvas);
+  const rule = resolved(colour("--rule-faint"), state.canvas);
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  return {
+    type: "line",
+    data: { datasets: state.data.series.flatMap((series) => datasets(state, series)) },
+    options: {
+      animation: calm ? false : { duration: 150 },
+      maintainAspectRatio: false,
+      responsive: true,
+      normalized: true,
+      parsing: false,
+      interaction: { mode: "nearest", axis: "x", intersect: false },
+      scales: {
+        x: axis(ink, rule, { type: "linear", bounds: "data", ticks: { maxRotation: 0, callback: tick(state.data.x) } }),
+        y: axis(ink, rule, {
+          type: state.data.log ? "logarithmic" : "linear",
+          title: { display: true, text: state.data.unit, color: ink },
+          ...(state.data.isShare && !state.data.log ? { min: 0, max: 1 } : {}),
+        }),
+      },
+      plugins: { legend: { display: false }, tooltip: tooltip(state) },
+    },
+    plugins: [cursorLine(state, ink)],
+  };
+}
+
+function axis(ink, rule, more) {
+  return { grid: { color: rule }, border: { color: rule }, ...more, ticks: { color: ink, ...(more.ticks ?? {}) } };
+}
+
+function datasets(state, series) {
+  const dark = isDark(state.canvas);
+  const line = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue})`;
+  const area = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.16)`;
+  const hidden = state.hidden.has(series.name);
+  const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
+  const points = (key) => series.points.map((point) => ({ x: point.x, y: positive(state, point[key]), point }));
+  const middle = {
+    ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line },
+    ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
+  };
+  if (!state.data.band) return [middle];
+  const low = { ...plain, isBand: true, data: points("low") };
+  const high = { ...plain, isBand: true, data: points("high"), fill: "-1", backgroundColor: area };
+  return [low, high, middle];
+}
+
+function positive(state, value) {
+  return state.data.log && !(value > 0) ? null : value;
+}
+
+function tooltip(state) {
+  return {
+    filter: (item) => !item.dataset.isBand,
+    displayColors: state.data.series.length > 1,
+    callbacks: {
+      title: (items) => (items.length ? span(state.data.x, items[0].raw.point) : ""),
+      label: (item) => {
+        const { y, low, high, n } = item.raw.point;
+        const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
+        const name = state.data.series.length > 1 ? `${item.dataset.label}: ` : "";
+        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}`;
+      },
+    },
+  };
+}
+
+function cursorLine(state, ink) {
+  return {
+    id: "cursor",
+    afterDatasetsDraw(chart) {
+      const { top, bottom } = chart.chartArea;
+      const context = chart.ctx;
+      context.save();
+      if (state.drag) {
+        context.fillStyle = ink;
+        context.globalAlpha = 0.15;
+        context.fillRect(state.drag.from, top, state.drag.to - state.drag.from, bottom - top);
+      } else if (state.cursor !== null) {
+        const x = chart.scales.x.getPixelForValue(state.cursor);
+        context.strokeStyle = ink;
+        context.setLineDash([3, 3]);
+        context.beginPath();
+        context.moveTo(x, top);
+        context.lineTo(x, bottom);
+        context.stroke();
+      }
+      context.restore();
+    },
+  };
+}
+
+function redraw(state) {
+  const { data, options } = configuration(state);
+  state.chart.data = data;
+  state.chart.options = options;
+  state.chart.update("none");
+}
+
+// --- what people do with it ------------------------------------------------------------------------------------------
+
+function listen(state) {
+  const { canvas } = state;
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button === 0) state.drag = { from: event.offsetX, to: event.offsetX, isWide: false };
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!state.drag) return;
+    state.drag.to = event.offsetX;
+    state.drag.isWide ||= Math.abs(state.drag.to - state.drag.from) > DRAG_PIXELS;
+    state.chart.draw();
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    const drag = state.drag;
+    state.drag = null;
+    if (!drag) return;
+    if (drag.isWide) zoom(state, drag);
+    else openPoint(state, nearest(state, event));
+  });
+  canvas.addEventListener("pointerleave", () => {
+    state.drag = null;
+    state.chart.draw();
+  });
+  canvas.addEventListener("keydown", (event) => onKey(state, event));
+}
+
+function zoom(state, drag) {
+  const scale = state.chart.scales.x;
+  const ends = [drag.from, drag.to].map((pixel) => scale.getValueForPixel(pixel)).sort((a, b) => a - b);
+  tell(state, "chart:zoom", { from: ends[0], to: ends[1] });
+}
+
+function nearest(state, event) {
+  const [found] = state.chart
+    .getElementsAtEventForMode(event, "nearest", { axis: "x", intersect: false }, true)
+    .filter((element) => !state.chart.data.datasets[element.datasetIndex].isBand);
+  if (!found) return null;
+  const set = state.chart.data.datasets[found.datasetIndex];
+  return { series: set.series, point: set.data[found.index].point };
+}
+
+function openPoint(state, found) {
+  if (!found) return;
+  state.cursor = found.point.x;
+  state.chart.draw();
+  tell(state, "chart:point", found);
+}
+
+function onKey(state, event) {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const series = state.data.series.find(({ name }) => !state.hidden.has(name));
+  if (!series?.points.length || (!step && event.key !== "Enter")) return;
+  event.preventDefault();
+  const at = series.points.findIndex(({ x }) => x === state.cursor);
+  if (!step) {
+    if (at >= 0) openPoint(state, { series, point: series.points[at] });
+    return;
+  }
+  const next = at < 0 ? (step > 0 ? 0 : series.points.length - 1) : at + step;
+  const point = series.points[Math.max(0, Math.min(next, series.points.length - 1))];
+  state.cursor = point.x;
+  const set = state.chart.data.datasets.findIndex((dataset) => dataset.series === series);
+  state.chart.tooltip.setActiveElements([{ datasetIndex: set, index: series.points.indexOf(point) }], { x: 0, y: 0 });
+  state.chart.update("none");
+}
+
+function tell(state, type, detail) {
+  state.canvas.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
+}
+
+function png(state) {
+  const copy = document.createElement("canvas");
+  copy.width = state.canvas.width;
+  copy.height = state.canvas.height;
+  const context = copy.getContext("2d");
+  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  context.fillRect(0, 0, copy.width, copy.height);
+  context.drawImage(state.canvas, 0, 0);
+  return new Promise((done) => copy.toBlob(done, "image/png"));
+}
+
+// --- texts and colours -----------------------------------------------------------------------------------------------
+
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(2);
+  return value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 });
+}
+
+export function moment(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
+}
+
+function span(kind, point) {
+  const told = kind === "time" ? moment : (value) => value.toLocaleString("en");
+  const name = { episode: "episode", time: "", step: "training step" }[kind];
+  const isOne = point.xTo === undefined || point.xTo === null || point.xTo === point.x;
+  return `${name} ${told(point.x)}${isOne ? "" : ` to ${told(point.xTo)}`} `.trim();
+}
+
+function tick(kind) {
+  return (value) => (kind === "time" ? moment(value).slice(5) : value.toLocaleString("en"));
+}
+
+function isDark(element) {
+  return resolved("light-dark(rgb(255, 255, 255), rgb(0, 0, 0))", element) === "rgb(0, 0, 0)";
+}
+
+function resolved(colour, element) {
+  // a canvas knows neither custom properties nor light-dark(): the page's own element has to resolve them
+  const probe = document.createElement("span");
+  probe.hidden = true;
+  probe.style.color = colour;
+  element.parentElement.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}

@@ -1,0 +1,106 @@
+"""The Episodes page in a browser: filters in the address, keys, selection, saved views, rows as they happen."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.server import LiveServer
+
+
+def play(live: LiveServer, run: str, *, count: int = 1) -> None:
+    """Ended episodes of `echo` with one call each, under a run of the test's own."""
+    for number in range(count):
+        headers = {"X-Session-ID": f"{run}-{number}", "X-Run": run}
+        with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
+            agent.post("/create", json={"env_name": "echo", "task_spec": {"of": run}}).raise_for_status()
+            agent.post("/echo/call", json={"name": "echo", "input": {"text": f"said in {run}"}}).raise_for_status()
+            agent.post("/delete").raise_for_status()
+
+
+@pytest.fixture
+def table(page: Page, live: LiveServer, request: pytest.FixtureRequest) -> Page:
+    """The page with three episodes, of a run named after the test."""
+    run = f"run-{request.node.name.partition('[')[0]}"
+    play(live, run, count=3)
+    page.goto(f"/episodes/?run={run}")
+    expect(page.locator("tr[data-episode]")).to_have_count(3)
+    return page
+
+
+def test_a_chosen_filter_stands_in_the_address_and_as_a_chip(table: Page) -> None:
+    table.locator("#f-ending").select_option("finished")
+    expect(table).to_have_url(re.compile(r"\?run=run-[^&]+&ending=finished$"))
+    table.get_by_label("Without ending finished").click()
+    expect(table).to_have_url(re.compile(r"\?run=run-[^&]+$"))
+    expect(table.locator("tr[data-episode]")).to_have_count(3)
+
+
+def test_keys_move_select_and_open(table: Page) -> None:
+    rows = table.locator("tr[data-episode]")
+    for key in ("j", "x", "j", "j", "k", "x"):
+        table.keyboard.press(key)
+    expect(rows.nth(1)).to_have_class(re.compile(r"\bat\b"))
+    first, second = (rows.nth(place).get_attribute("data-episode") for place in (0, 1))
+    expect(table.locator("[data-selected-count]")).to_have_text("2 selected")
+    expect(table.locator("[data-compare-link]")).to_have_attribute("href", f"/compare/?episodes={first},{second}")
+    table.keyboard.press("Enter")
+    expect(table).to_have_url(re.compile(rf"/episodes/{second}/"))
+
+
+def test_a_selection_lasts_until_it_is_cleared(table: Page) -> None:
+    number = table.locator("tr[data-episode]").first.get_attribute("data-episode")
+    table.get_by_label(f"Select episode {number}").check()
+    table.reload()
+    expect(table.locator("[data-selected-format=csv]")).to_have_attribute(
+        "href", f"/episodes/export?ids={number}&format=csv"
+    )
+    table.get_by_role("button", name="Clear").click()
+    expect(table.locator("[data-selection]")).to_be_hidden()
+
+
+def test_space_previews_and_the_preview_follows_the_cursor(table: Page) -> None:
+    numbers = [row.get_attribute("data-episode") for row in table.locator("tr[data-episode]").all()]
+    table.keyboard.press("Space")
+    expect(table.locator("#preview h2")).to_have_text(f"Episode {numbers[0]}")
+    expect(table.locator("#preview")).to_contain_text("said in run-")
+    table.keyboard.press("j")
+    expect(table.locator("#preview h2")).to_have_text(f"Episode {numbers[1]}")
+    table.keyboard.press("Escape")
+    expect(table.locator("#preview")).to_be_hidden()
+
+
+def test_columns_that_are_hidden_stay_hidden(table: Page) -> None:
+    table.get_by_text("columns", exact=True).click()
+    table.get_by_label("duration", exact=True).uncheck()
+    expect(table.locator("th[data-column=duration]")).to_be_hidden()
+    table.reload()
+    expect(table.locator("th[data-column=duration]")).to_be_hidden()
+    expect(table.locator("th[data-column=steps]")).to_be_visible()
+
+
+def test_a_view_is_saved_and_opened_again(table: Page) -> None:
+    address = table.url
+    table.get_by_text("saved views").click()
+    table.get_by_label("save this view as").fill("only mine")
+    table.get_by_role("button", name="Save").click()
+    table.goto("/episodes/")
+    table.get_by_text("saved views").click()
+    table.get_by_role("link", name="only mine").click()
+    expect(table).to_have_url(address)
+
+
+def test_episodes_appear_as_they_happen(table: Page, live: LiveServer) -> None:
+    expect(table.locator("[data-live-state=live]")).to_be_visible()
+    run = table.locator("#f-run").input_value()
+    headers = {"X-Session-ID": f"{run}-live", "X-Run": run}
+    with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
+        agent.post("/create", json={"env_name": "echo", "task_spec": {}}).raise_for_status()
+        agent.get("/echo/prompt").raise_for_status()
+        expect(table.locator("tr[data-episode]")).to_have_count(4)
+        expect(table.locator("tr[data-episode]").first).to_contain_text("running")
+        agent.post("/delete").raise_for_status()
+    expect(table.locator("tr[data-episode]").first).to_contain_text("probe")

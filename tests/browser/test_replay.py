@@ -1,0 +1,218 @@
+"""The replay in a browser: keys, following, search, windows of steps, hostile texts, dark; and the comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+
+from tests.server import LiveServer
+
+HOSTILE = "</pre><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \u202egnp.exe \x1b[31mred"
+
+
+class Agent:
+    """One session of `echo`, as a client drives it."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def call(self, tool: str, text: str = "hi") -> None:
+        self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
+
+
+@pytest.fixture(autouse=True)
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
+    found: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            found.append(message.text)
+
+    page.on("console", hear)
+    yield found
+    assert not found
+
+
+@contextmanager
+def playing(live: LiveServer) -> Iterator[Agent]:
+    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
+        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": "talk"}}).raise_for_status()
+        yield Agent(http)
+        http.post("/delete").raise_for_status()
+
+
+def latest(live: LiveServer) -> str:
+    """Address of the newest episode's replay, by the list of episodes."""
+    numbers = re.findall(r'href="/episodes/(\d+)/', httpx.get(f"{live.url}/episodes/", timeout=30).text)
+    return f"/episodes/{max(map(int, numbers))}/"
+
+
+@pytest.fixture(scope="module")
+def played(live: LiveServer) -> str:
+    """Address of an episode of 100 steps with rewards, of which step 50 was refused and step 70 is about a needle."""
+    with playing(live) as agent:
+        for n in range(99):
+            agent.call("nothing" if n == 50 else "echo", "the needle" if n == 70 else f"said {n}")
+        agent.call("finish")
+    return latest(live)
+
+
+@pytest.fixture
+def current(page: Page) -> Callable[[int], None]:
+    """Asserts which step the page is at, in transcript and rail, and that it is on the screen."""
+
+    def check(index: int) -> None:
+        expect(page.locator(".step.current")).to_have_id(f"step-{index}")
+        expect(page.locator(".step.current")).to_be_in_viewport()
+        expect(page.locator(".rail-row[aria-current]")).to_have_attribute("href", f"#step-{index}")
+
+    return check
+
+
+def test_keys_move_through_steps(page: Page, played: str, current: Callable[[int], None]) -> None:
+    page.goto(played)
+    for key, index in [("j", 1), ("j", 2), ("k", 1), ("e", 50), ("G", 99), ("p", 98), ("E", 50), ("n", 51), ("g", 0)]:
+        page.keyboard.press(key)
+        current(index)
+
+
+def test_every_step_has_an_address(page: Page, played: str, current: Callable[[int], None]) -> None:
+    page.goto(f"{played}#step-60")
+    current(60)
+    page.goto(f"{played}?step=30")
+    current(30)
+    page.keyboard.press("j")
+    expect(page).to_have_url(re.compile(r"/\d+/#step-31$"))
+
+
+def test_the_chart_and_the_facts_follow_the_cursor(page: Page, played: str, current: Callable[[int], None]) -> None:
+    page.goto(f"{played}#step-9")
+    current(9)
+    expect(page.locator("[data-chart-at]")).to_have_text("step 9: +1.00")
+    expect(page.locator("[data-step-number]")).to_have_text("9 · echo")
+
+
+def test_scrolling_fetches_further_steps_and_moves_the_cursor(page: Page, played: str) -> None:
+    page.goto(played)
+    expect(page.locator("#step-79")).to_have_count(0)
+    page.mouse.move(600, 500)
+    page.locator(".window").nth(1).evaluate("window => window.scrollIntoView()")
+    expect(page.locator("#step-79")).to_have_count(1)
+    expect(page.locator(".step.current")).not_to_have_id("step-0")
+
+
+def test_search_walks_through_the_steps_that_hold_a_text(
+    page: Page, played: str, current: Callable[[int], None]
+) -> None:
+    page.goto(played)
+    page.keyboard.press("/")
+    page.keyboard.type("NEEDLE")
+    page.keyboard.press("Enter")
+    current(70)
+    expect(page.locator("[data-find-count]")).to_have_text("1 of 1 step")
+
+
+def test_kinds_of_content_fold_and_stay_folded(page: Page, played: str) -> None:
+    page.goto(played)
+    page.keyboard.press("f")
+    page.get_by_label("inputs").check()
+    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
+    page.reload()
+    expect(page.locator("#step-0 [data-side=output]").first).to_be_visible()
+    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
+
+
+def test_a_text_is_read_as_another_kind(page: Page, played: str) -> None:
+    page.goto(played)
+    shown = page.locator("#step-0 div[data-side=output]")
+    shown.hover()
+    shown.locator("select").select_option("markdown")
+    expect(shown.locator(".prose")).to_have_text(re.compile("said 0"))
+    expect(shown.locator("select")).to_have_value("markdown")
+
+
+def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer) -> None:
+    with playing(live) as agent:
+        agent.call("echo", "before")
+        page.goto(latest(live))
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        agent.call("echo", "while it is open")
+        expect(page.locator("#step-1")).to_contain_text("while it is open")
+        expect(page.locator(".step.current")).to_have_id("step-1")
+        page.keyboard.press("k")
+        expect(page.locator("[data-follow]")).to_have_attribute("aria-pressed", "false")
+        agent.call("finish", "done")
+        expect(page.locator("#step-2")).to_contain_text("done")
+        expect(page.locator(".step.current")).to_have_id("step-0")
+    expect(page.locator("#headline .ending")).to_contain_text("finished")
+    expect(page.locator("[data-follow]")).to_have_count(0)
+
+
+def test_hostile_texts_are_shown_and_never_run(page: Page, live: LiveServer) -> None:
+    with playing(live) as agent:
+        agent.call("echo", HOSTILE)
+        agent.call("echo", "x" * 500_000)
+    page.goto(latest(live))
+    expect(page.locator("#step-0")).to_contain_text("<script>window.hacked = 1</script>")
+    expect(page.locator("#step-0")).to_contain_text("⟦RLO⟧gnp.exe")
+    page.locator("#step-1").get_by_text("show all").first.click()
+    expect(page.locator("#step-1 .said-block.open").first).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_it_is_dark_where_the_system_is(page: Page, played: str) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(played)
+    assert brightness(page.locator("body")) < 60 < 180 < brightness(page.locator(".tool-name").first, "color")
+
+
+def test_nothing_is_cut_off_on_a_phone(page: Page, played: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(played)
+    expect(page.locator(".rail-row").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def brightness(element: Locator, name: str = "background-color") -> float:
+    """Mean of red, green and blue as they are drawn, 0 to 255."""
+    colour = element.evaluate("(element, name) => getComputedStyle(element).getPropertyValue(name)", name)
+    return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3]) / 3
+
+
+def test_it_can_be_read_by_those_who_do_not_see_it(browser: Browser, live: LiveServer, played: str) -> None:
+    context = browser.new_context(base_url=live.url, bypass_csp=True)  # axe is put into the page as a script
+    page = context.new_page()
+    page.goto(played)
+    expect(page.locator(".rail-row").first).to_be_visible()
+    found = Axe().run(page).response["violations"]
+    context.close()
+    assert not [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+
+
+# --- two episodes beside each other ----------------------------------------------------------------------------------
+
+
+def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live: LiveServer) -> None:
+    addresses = []
+    for said in (["one", "two", "three"], ["one", "deux"]):
+        with playing(live) as agent:
+            for text in said:
+                agent.call("echo", text)
+        addresses.append(latest(live).strip("/").rpartition("/")[2])
+    page.goto(f"/compare/?episodes={','.join(addresses)}")
+    expect(page.locator(".compare-row")).to_have_count(3)
+    page.keyboard.press("n")
+    expect(page.locator(".compare-row.current")).to_have_attribute("data-verdict", "call")
+    page.keyboard.press("j")
+    expect(page.locator(".compare-row.current")).to_have_attribute("data-verdict", "left")
+    page.keyboard.press("v")
+    expect(page.locator(".compare-row.current")).to_have_id("row-1")
+    expect(page.locator("#divergence")).to_be_in_viewport()

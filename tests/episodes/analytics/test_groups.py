@@ -1,0 +1,36 @@
+"""Groups of attempts at one task in one training step."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.analytics.definition import Definition
+from episodes.analytics.groups import group_of, groups_of, spread_of
+from tests.stored import make_episode, make_run, make_task
+
+SUM = Definition()
+
+
+def test_equal_returns_deviate_by_nothing_whatever_their_rounding() -> None:
+    assert spread_of([0.1] * 7).is_flat
+    assert not spread_of([0.1, 0.2]).is_flat and not spread_of([0.1]).is_flat
+
+
+@pytest.mark.django_db
+def test_what_is_no_attempt_stays_out_of_the_mean() -> None:
+    task, run = make_task(), make_run()
+    for value, cause in [(1.0, "finished"), (0.0, "abandoned"), (-9.0, "env_error")]:
+        make_episode(task=task, run=run, run_step=2, return_sum=value, cause=cause)
+    group = group_of(task, run, 2, SUM)
+    assert (group.spread.n, group.spread.mean, group.spread.deviation) == (2, 0.5, 0.5)
+    assert [one.advantage for one in group.attempts] == [pytest.approx(1, abs=1e-3), pytest.approx(-1, abs=1e-3), None]
+
+
+@pytest.mark.django_db
+def test_groups_of_a_step_are_told_by_task() -> None:
+    run, tasks = make_run(), [make_task(), make_task()]
+    for task in tasks:
+        make_episode(task=task, run=run, run_step=2, return_sum=1.0)
+        make_episode(task=task, run=run, run_step=3)
+    lines = groups_of(run, 2, SUM)
+    assert [(line.task, line.episodes, line.low) for line in lines] == [(task.pk, 1, 1.0) for task in tasks]

@@ -1,0 +1,61 @@
+"""Curves as the API tells them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.episodes.api.asking import get
+from tests.stored import make_episode, make_run
+
+pytestmark = pytest.mark.django_db
+
+
+def played(count: int, **values: object) -> None:
+    for number in range(1, count + 1):
+        make_episode(end_number=number, return_sum=number % 2, return_last=0.0, steps_count=3, **values)
+
+
+def test_a_curve_tells_return_success_and_length() -> None:
+    played(10)
+    told = get("curves?environment=math")
+    assert told["definition"] == {"return": "sum", "threshold": 0.9}
+    total = told["total"]
+    assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
+    assert sum(point["n"] for point in told["points"]) == 10
+
+
+def test_the_definition_can_be_switched() -> None:
+    played(10)
+    told = get("curves?environment=math&return=last&threshold=-1")
+    assert told["definition"] == {"return": "last", "threshold": -1.0}
+    assert (told["total"]["mean"], told["total"]["success"]) == (0.0, 1.0)
+
+
+def test_probes_and_failures_are_told_apart() -> None:
+    played(2)
+    make_episode(end_number=3, is_probe=True, cause="abandoned")
+    make_episode(end_number=4, cause="env_error", return_sum=9.0)
+    told = get("curves?environment=math")
+    assert told["excluded"] == {"probe": 1, "env_error": 1}
+    assert told["total"]["n"] == 2
+
+
+def test_a_curve_over_steps_of_a_run() -> None:
+    run = make_run()
+    for step in (1, 1, 2):
+        make_episode(run=run, run_step=step, end_number=10 + step * 3 + run.episodes.count())
+    told = get("curves?run=grpo-3&x=step")
+    assert [(point["x"], point["n"]) for point in told["points"]] == [(1.0, 2), (2.0, 1)]
+
+
+@pytest.mark.parametrize("query", ["", "ending=attempt", "environment=math&player=agent", "model=x", "since=24h"])
+def test_any_filter_has_a_curve(query: str) -> None:
+    played(3)
+    assert get(f"curves?{query}")["is_bounded"] is False
+
+
+def test_a_point_leads_to_its_episodes() -> None:
+    played(4)
+    [point, *_] = get("curves?environment=math&points=2")["points"]
+    found = get(f"episodes?ends_from={point['first_end']}&ends_to={point['last_end']}")["results"]
+    assert len(found) == point["n"]

@@ -1,0 +1,63 @@
+"""The API's OpenAPI document and the page that shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from django.test import Client
+from jsonschema import Draft202012Validator
+
+from tests.episodes.api.asking import get
+from tests.stored import make_episode, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+SNAPSHOT = Path(__file__).parents[2] / "snapshots" / "openapi.yaml"
+
+
+def test_the_document_is_the_one_that_was_agreed_on() -> None:
+    """After a change that is meant: python -m tests.episodes.api.snapshot"""
+    assert Client().get("/api/schema").content.decode() == SNAPSHOT.read_text(encoding="utf-8")
+
+
+def test_the_document_can_be_had_as_json_too() -> None:
+    told = Client().get("/api/schema?format=json")
+    assert told.json() == yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
+    assert told.json()["openapi"] == "3.1.0"
+
+
+@pytest.mark.usefixtures("keys")
+def test_the_document_needs_no_key() -> None:
+    assert Client().get("/api/schema").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["environments", "environments/{name}", "environments/{name}/leaderboard", "tasks", "tasks/{id}", "runs",
+             "runs/{id}", "episodes", "episodes/{id}", "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves"],
+)  # fmt: skip
+def test_answers_are_as_the_document_says(path: str) -> None:
+    task = make_task()
+    episode = make_episode(task=task, split=make_split(task), run=make_run(), end_number=1)
+    make_step(episode)
+    numbers = {"episodes": episode.pk, "tasks": task.pk, "runs": episode.run_id}
+    filled = path.format(name="math", id=numbers.get(path.partition("/")[0]), index=0)
+    document = yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
+    answers = document["paths"][f"/api/{path}"]["get"]["responses"]
+    schema = {**answers["200"]["content"]["application/json"]["schema"], "components": document["components"]}
+    Draft202012Validator(schema).validate(get(filled))
+
+
+def test_the_page_lists_every_address() -> None:
+    html = Client().get("/api/").content.decode()
+    for path in yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))["paths"]:
+        assert f"<code>{path}</code>" in html
+
+
+def test_the_page_has_nothing_inline_and_nothing_from_elsewhere() -> None:
+    response = Client().get("/api/")
+    html = response.content.decode()
+    assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=", html)
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', html)
+    assert "unsafe" not in response["Content-Security-Policy"]

@@ -1,0 +1,125 @@
+"""Episodes and their steps as the API tells them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.api import steps
+from tests.episodes.api.asking import get, ids, pages
+from tests.stored import make_blob, make_episode, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_episode_is_told_by_names() -> None:
+    task = make_task()
+    episode = make_episode(task=task, split=make_split(task), run=make_run(), run_step=3, return_sum=1.5)
+    [told] = get("episodes")["results"]
+    named = (told["environment"], told["split"], told["run"], told["step"], told["task"]["id"])
+    assert named == ("math", "train", "grpo-3", 3, task.pk)
+    assert told["returns"] == {"sum": 1.5, "last": None, "max": None, "mean": None}
+    assert told["created"] == "2026-01-02T03:04:05.000000Z"
+    assert told["url"] == f"http://testserver/api/episodes/{episode.pk}"
+
+
+def test_one_episode_is_told_with_task_prompt_and_tools() -> None:
+    texts = {"prompt": make_blob('[{"type": "text", "text": "\\u00e9"}]'), "tools": make_blob('{"tools": []}')}
+    episode = make_episode(labels='{"seed": 1e20}', **texts)
+    told = get(f"episodes/{episode.pk}")
+    assert told["prompt"] == [{"type": "text", "text": "\u00e9"}]
+    assert (told["tools"], told["labels"]) == ({"tools": []}, {"seed": 1e20})
+    assert told["spec"] == json.loads(episode.task.spec)
+    assert told.keys() > get("episodes")["results"][0].keys()
+
+
+def test_what_an_episode_lacks_is_null() -> None:
+    told = get(f"episodes/{make_episode().pk}")
+    assert (told["prompt"], told["tools"], told["run"], told["split"]) == (None, None, None, None)
+
+
+def test_episodes_come_newest_first_page_by_page_and_back() -> None:
+    made = [make_episode().pk for _ in range(5)]
+    assert pages("episodes?limit=2") == made[::-1]
+    second = get("episodes?limit=2")["next"].partition("/api/")[2]
+    assert ids(get(second)["previous"].partition("/api/")[2]) == made[:2:-1]
+
+
+def test_filters_are_those_of_the_pages() -> None:
+    make_episode(is_probe=True, cause="abandoned")
+    attempt = make_episode(return_sum=2.0, end_number=1)
+    assert ids("episodes?ending=attempt&return_from=1") == [attempt.pk]
+
+
+def test_a_name_that_nothing_has_is_told_beside_no_results() -> None:
+    make_episode(run=make_run("grpo-3"))
+    answer = get("episodes?run=grpo-4")
+    assert answer["results"] == []
+    assert "grpo-3" in answer["note"]
+
+
+@pytest.mark.parametrize(("query", "queries"), [("", 2), ("?sort=-return", 3), ("?ending=attempt", 4)])
+def test_a_page_costs_as_many_queries_however_long(
+    query: str, queries: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(4):
+        make_episode(end_number=number)
+    get(f"episodes{query}")
+    with django_assert_num_queries(1 + queries):  # the operator; and what browse.py asks
+        get(f"episodes{query}")
+
+
+def test_steps_are_told_with_their_exact_texts() -> None:
+    episode = make_episode()
+    output = '{"blocks": [], "metadata": {"a": 1e20, "b": -0.0}, "reward": 0.5, "finished": true}'
+    make_step(episode, input='{"z": 1.0, "a": [1E2]}', output=output, reward=0.5, finished=True)
+    body = Client().get(f"/api/episodes/{episode.pk}/steps").content.decode()
+    assert '"input": {"z": 1.0, "a": [1E2]}' in body and f'"output": {output}' in body
+    [told] = json.loads(body)["results"]
+    assert (told["index"], told["tool"], told["reward"], told["finished"]) == (0, "submit", 0.5, True)
+
+
+def test_steps_come_in_order_page_by_page() -> None:
+    episode = make_episode()
+    for _ in range(5):
+        make_step(episode)
+    first = get(f"episodes/{episode.pk}/steps?limit=3")
+    second = get(first["next"].partition("/api/")[2])
+    assert [one["index"] for one in first["results"] + second["results"]] == [0, 1, 2, 3, 4]
+    assert second["next"] is None
+
+
+def test_one_step_is_told() -> None:
+    episode = make_episode()
+    make_step(episode, status="refused", error="no such tool", output="")
+    told = get(f"episodes/{episode.pk}/steps/0")
+    assert (told["status"], told["error"], told["output"]) == ("refused", "no such tool", None)
+    get(f"episodes/{episode.pk}/steps/1", 404)
+
+
+def test_a_page_of_steps_ends_before_it_grows_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "MOST_BLOB_BYTES", 25)
+    episode = make_episode()
+    for number in range(4):
+        make_step(episode, input="", input_blob=make_blob(f'{{"text": "{number:010}"}}'))  # 22 bytes
+    answer = get(f"episodes/{episode.pk}/steps")
+    assert [one["input"]["text"] for one in answer["results"]] == ["0000000000"]
+    assert answer["next"].endswith("after=0")
+
+
+def test_steps_cost_as_many_queries_however_many(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    episode = make_episode()
+    for number in range(4):
+        make_step(episode, output="", output_blob=make_blob(f'{{"blocks": [], "n": {number}}}'))
+    get("episodes")
+    with django_assert_num_queries(4):  # the operator, the episode, steps, blobs
+        get(f"episodes/{episode.pk}/steps")
+
+
+def test_hostile_text_is_a_string_in_json() -> None:
+    episode = make_episode(model="</script><b>\u202e", session_id="\u2028\x1b[31m")
+    told = get(f"episodes/{episode.pk}")
+    assert (told["model"], told["session_id"]) == ("</script><b>\u202e", "\u2028\x1b[31m")

@@ -1,0 +1,89 @@
+"""Environments, tasks and runs as the API tells them."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from environments.models import TaskStatistics
+from tests.episodes.api.asking import get, ids, pages
+from tests.stored import make_environment, make_run, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def test_an_environment_is_told_with_its_splits() -> None:
+    make_split(make_task(), name="train")
+    [told] = get("environments")
+    assert told == get("environments/math")
+    assert (told["name"], told["default_return"], told["success_threshold"]) == ("math", "sum", 0.9)
+    assert [(one["name"], one["type"], one["tasks"]) for one in told["splits"]] == [("train", "train", 1)]
+    assert told["url"] == "http://testserver/api/environments/math"
+    assert told["html_url"] == "http://testserver/environments/math/"
+
+
+def test_an_environment_that_is_none_is_told_with_those_there_are() -> None:
+    make_environment("math")
+    assert "math" in get("environments/chess", 404)["detail"]
+    get("environments/%00", 404)
+
+
+def test_environments_cost_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    for name in ("a", "b", "c"):
+        make_split(environment=make_environment(name))
+    get("environments")  # makes the operator
+    with django_assert_num_queries(3):  # the operator, environments, splits
+        get("environments")
+
+
+def test_a_task_is_told_with_its_exact_spec() -> None:
+    task = make_task({"n": 1e20, "z": -0.0, "a": "\u00e9"})
+    from django.test import Client
+
+    body = Client().get(f"/api/tasks/{task.pk}").content.decode()
+    assert f'"spec": {task.spec}' in body
+    assert '1e+20, "z": -0.0' in body
+
+
+def test_a_tasks_figures_carry_their_interval() -> None:
+    task = make_task()
+    counted = {"attempts": 4, "scored": 2, "successes": 2, "return_total": 3.0, "rate": 0.5}
+    TaskStatistics.objects.create(task=task, environment=task.environment, by="all", **counted)
+    figures = get(f"tasks/{task.pk}")["statistics"]
+    assert (figures["rate"], figures["return_mean"]) == (0.5, 1.5)
+    assert 0.1 < figures["rate_low"] < 0.2 and 0.8 < figures["rate_high"] < 0.9
+
+
+def test_tasks_come_newest_first_page_by_page() -> None:
+    tasks = [make_task().pk for _ in range(5)]
+    assert pages("tasks?limit=2") == tasks[::-1]
+
+
+def test_tasks_of_an_environment_are_no_others() -> None:
+    make_task()
+    other = make_task(environment=make_environment("chess"))
+    assert ids("tasks?environment=chess") == [other.pk]
+    assert "chess" in get("tasks?environment=go", 404)["detail"]
+
+
+def test_tasks_of_a_split_come_in_its_order() -> None:
+    first, second, third = (make_task() for _ in range(3))
+    make_task()
+    make_split(third, first, second)
+    assert pages("tasks?environment=math&split=train&limit=2") == [third.pk, first.pk, second.pk]
+    assert "train" in get("tasks?environment=math&split=dev", 400)["allowed"]
+
+
+def test_tasks_cost_as_many_queries_however_many_there_are(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    for _ in range(4):
+        make_task()
+    get("tasks")
+    with django_assert_num_queries(3):  # the operator, tasks, statistics
+        get("tasks")
+
+
+def test_runs_come_newest_first_page_by_page_or_by_name() -> None:
+    runs = [make_run(f"run-{n}") for n in range(5)]
+    assert pages("runs?limit=2") == [run.pk for run in reversed(runs)]
+    assert ids("runs?name=run-3") == [runs[3].pk]
+    assert get(f"runs/{runs[0].pk}")["name"] == "run-0"

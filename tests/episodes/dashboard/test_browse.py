@@ -1,0 +1,205 @@
+"""The Episodes page: its table, filters, refusals, saved views and preview."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.models import Episode, SavedView
+from tests.stored import make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def page(client: Client, address: str = "/episodes/") -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return " ".join(response.content.decode().split())
+
+
+def listed(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r'<tr data-episode="(\d+)"', text)]
+
+
+def test_it_lists_every_episode_the_newest_first(client: Client) -> None:
+    numbers = [make_episode().pk for _ in range(3)]
+    assert listed(page(client)) == numbers[::-1]
+
+
+def test_a_row_tells_what_was_played_by_whom_and_how_it_went(client: Client) -> None:
+    task = make_task({"question": "Is <b>this</b> safe?"})
+    make_episode(
+        task=task, model="qwen", run=make_run(), run_step=12, return_sum=0.75, steps_count=3, duration_seconds=4.2
+    )
+    text = page(client)
+    for words in ("Is &lt;b&gt;this&lt;/b&gt; safe?", "qwen", "grpo-3", "step 12", "+0.75", ">3<", "4.2 s", "finished"):
+        assert words in text, words
+
+
+def test_filters_and_the_order_stand_in_the_address(client: Client) -> None:
+    low, high = (make_episode(model="m", return_sum=value).pk for value in (0.25, 0.5))
+    make_episode(return_sum=0.4)
+    text = page(client, "/episodes/?model=m&sort=return")
+    assert listed(text) == [low, high]
+    assert "<option selected>m</option>" in text and 'aria-sort="ascending"' in text
+
+
+def test_a_chip_takes_its_filter_away_and_keeps_the_order(client: Client) -> None:
+    make_episode(model="m")
+    assert 'href="?player=agent&amp;sort=steps" aria-label="Without model m"' in page(
+        client, "/episodes/?model=m&player=agent&sort=steps"
+    )
+
+
+def test_pages_lead_on_and_back(client: Client) -> None:
+    numbers = [make_episode().pk for _ in range(60)][::-1]
+    first = page(client)
+    second = page(client, _link(first, "next"))
+    assert (listed(first), listed(second)) == (numbers[:50], numbers[50:])
+    assert "<b>50</b> of 60" in first
+    assert listed(page(client, _link(second, "prev"))) == numbers[:50]
+
+
+def _link(text: str, rel: str) -> str:
+    found = re.search(f'rel="{rel}" href="([^"]+)"', text)
+    assert found
+    return found[1].replace("&amp;", "&")
+
+
+def test_htmx_gets_the_table_alone(client: Client) -> None:
+    make_episode()
+    text = client.get("/episodes/", headers={"HX-Request": "true"}).content.decode()
+    assert text.strip().startswith('<section class="results"') and "<html" not in text
+
+
+def test_only_the_first_page_is_fetched_again(client: Client) -> None:
+    for _ in range(51):
+        make_episode()
+    first = page(client)
+    assert 'data-refetch="/episodes/?"' in first
+    assert "data-refetch=" not in page(client, _link(first, "next"))
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("ending=won", "allowed are running, finished"),
+        ("colour=red", "no filter has that name"),
+        ("after=zzz", "leave it out to begin anew"),
+        ("sort=luck", "allowed are time, -time"),
+        ("split=train", "name it too, as environment="),
+    ],
+)
+def test_what_cannot_be_meant_is_answered_400_with_what_can(client: Client, query: str, sentence: str) -> None:
+    response = client.get(f"/episodes/?{query}")
+    assert response.status_code == 400
+    assert sentence in response.content.decode()
+
+
+def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
+    make_environment("math")
+    assert "No environment is named &#x27;maths&#x27;. The nearest: &#x27;math&#x27;." in page(
+        client, "/episodes/?environment=maths"
+    )
+
+
+def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:
+    assert "python manage.py demo" in page(client)
+
+
+def test_filters_that_nothing_meets_say_so(client: Client) -> None:
+    make_episode()
+    assert "No episode meets all of these filters." in page(client, "/episodes/?player=human")
+
+
+def test_the_return_can_be_switched(client: Client) -> None:
+    make_episode(return_sum=3.0, return_last=0.5)
+    text = page(client, "/episodes/?return=last")
+    assert "+0.50" in text and "+3.00" not in text and 'data-definition="last"' in text
+
+
+def test_the_number_of_queries_does_not_grow_with_the_episodes(
+    client: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    split = make_split(make_task(), name="train")
+    for _ in range(60):
+        make_episode(run=make_run(), model="m", split=split)
+    client.get("/episodes/")
+    with django_assert_num_queries(BARE):
+        client.get("/episodes/")
+    with django_assert_num_queries(FILTERED):
+        client.get("/episodes/?environment=math&split=train&sort=-return")
+
+
+BARE = 8
+"""Who asks; ids, rows, a tally; what environments, runs, models and saved views there are."""
+FILTERED = 14
+"""And twice each the environment and the split; how far the newest reach; the splits to choose from."""
+
+
+# --- saved views -----------------------------------------------------------------------------------------------------
+
+
+def test_a_view_is_saved_under_a_name_and_listed(client: Client) -> None:
+    response = client.post("/episodes/views/", {"name": "bad ones", "query": "ending=env_error&sort=-steps"})
+    assert response["Location"] == "/episodes/?ending=env_error&sort=-steps"
+    assert '<a href="/episodes/?ending=env_error&amp;sort=-steps" title="by local operator">bad ones</a>' in page(
+        client
+    )
+
+
+def test_a_view_replaces_the_one_of_its_name(client: Client) -> None:
+    for query in ("model=a", "model=b"):
+        client.post("/episodes/views/", {"name": "mine", "query": query})
+    assert list(SavedView.objects.values_list("name", "query")) == [("mine", "model=b")]
+
+
+@pytest.mark.parametrize(("name", "query"), [("", ""), ("x" * 101, ""), ("x", "colour=red"), ("x", "sort=luck")])
+def test_a_view_that_could_not_be_opened_is_not_saved(client: Client, name: str, query: str) -> None:
+    assert client.post("/episodes/views/", {"name": name, "query": query}).status_code == 400
+    assert not SavedView.objects.exists()
+
+
+def test_a_view_can_be_deleted(client: Client) -> None:
+    view = SavedView.objects.create(name="old", query="", author="me")
+    response = client.post(f"/episodes/views/{view.pk}/delete/", {"query": "model=m\r\nX: y"})
+    assert response["Location"] == "/episodes/?model=m%0D%0AX%3A+y"
+    assert not SavedView.objects.exists()
+
+
+# --- preview ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_preview_shows_the_first_and_the_last_steps(client: Client) -> None:
+    episode = make_episode(prompt=make_blob('[{"type": "text", "text": "Add them."}]'))
+    for number in range(9):
+        make_step(episode, f"answer-{number}", reward=0.5)
+    text = page(client, f"/episodes/{episode.pk}/preview/")
+    assert re.findall(r"answer-(\d)", text) == list("012678")
+    assert "Add them." in text and "… 3 steps between …" in text and "+0.50" in text
+
+
+def test_the_preview_escapes_what_was_said(client: Client) -> None:
+    episode = make_episode()
+    make_step(episode, "<script>alert(1)</script> \u202eevil")
+    text = page(client, f"/episodes/{episode.pk}/preview/")
+    assert "&lt;script&gt;" in text and "⟦RLO⟧evil" in text and "<script>" not in text
+
+
+def test_the_preview_of_an_episode_without_calls_says_so(client: Client) -> None:
+    running = make_episode(status="running", cause="")
+    assert "No tool was called yet." in page(client, f"/episodes/{running.pk}/preview/")
+
+
+def test_the_preview_of_a_deleted_episode_is_not_found(client: Client) -> None:
+    make_episode()
+    Episode.objects.all().delete()
+    assert client.get("/episodes/1/preview/").status_code == 404
+
+
+def test_strangers_see_no_episode(client: Client, settings: object) -> None:
+    settings.ORSWEB_API_KEYS = {"secret": "someone"}  # type: ignore[attr-defined]
+    assert client.get("/episodes/").status_code == 302

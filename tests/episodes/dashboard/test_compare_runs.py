@@ -1,0 +1,66 @@
+"""Compare of runs: paired by the tasks that they share."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from episodes.analytics.definition import Definition
+from episodes.analytics.paired import paired
+from episodes.models import Run
+from tests.episodes.ended import end_episode
+from tests.stored import make_run, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def played() -> tuple[Run, Run]:
+    """Two shared tasks, of which the second run is better at one; and one that the first run has alone."""
+    first, second = make_run("first"), make_run("second")
+    easy, hard, alone = make_task({"question": "easy"}), make_task({"question": "hard"}), make_task()
+    for run, task, reward in (
+        *((first, easy, 1.0), (first, hard, 0.0), (first, hard, 0.0), (first, alone, 1.0)),
+        *((second, easy, 1.0), (second, hard, 0.5)),
+    ):
+        end_episode(reward, run=run, task=task)
+    return first, second
+
+
+def test_every_shared_task_counts_once() -> None:
+    first, second = paired(played(), Definition()).versus
+    assert (first.mean, first.n) == (0.5, 3)
+    assert (second.mean, second.difference, second.wins, second.ties, second.losses) == (0.75, 0.25, 1, 1, 0)
+    assert second.reach == pytest.approx(1.96 * 0.25)
+
+
+def test_the_largest_difference_comes_first() -> None:
+    assert [task.difference for task in paired(played(), Definition()).tasks] == [0.5, 0.0]
+
+
+def test_failures_and_probes_are_left_out() -> None:
+    first, second = played()
+    for task in paired((first, second), Definition()).tasks:
+        end_episode(0.0, run=second, cause="env_error", task_id=task.task)
+    assert paired((first, second), Definition()).versus[1].difference == 0.25
+
+
+def test_the_page_shows_both_and_their_tasks(client: Client) -> None:
+    first, second = played()
+    page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
+    assert "On the 2 tasks they share" in page and "hard" in page and "+0.25" in page
+
+
+def test_without_a_shared_task_it_says_so(client: Client) -> None:
+    runs = [make_run("first"), make_run("second")]
+    for run in runs:
+        end_episode(run=run)
+    page = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").content.decode()
+    assert "No task was attempted by all of these runs" in page
+
+
+@pytest.mark.parametrize(
+    ("ids", "told"), [("1", "two numbers of runs"), ("1,x", "numbers of runs"), ("998,999", "no run 998")]
+)
+def test_what_names_no_runs_is_refused(client: Client, ids: str, told: str) -> None:
+    answer = client.get(f"/compare/?runs={ids}")
+    assert answer.status_code == 400 and told in answer.content.decode()

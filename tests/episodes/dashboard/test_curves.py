@@ -1,0 +1,168 @@
+"""Curves: what is drawn, the switches of the address, the numbers as a file, and the episodes behind a point."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.dashboard.curve_drawn import smoothed
+from tests.episodes.ended import end_episode
+from tests.stored import make_environment, make_run, make_task
+
+pytestmark = pytest.mark.django_db
+CURVES = "/runs/curves/"
+
+
+def chart(client: Client, query: str = "") -> dict[str, Any]:
+    answer = client.get(f"{CURVES}?format=json&{query}")
+    assert answer.status_code == 200
+    return dict(answer.json())
+
+
+def test_it_draws_the_mean_return_of_an_environment(client: Client) -> None:
+    for reward in (0.0, 1.0, 1.0):
+        end_episode(reward)
+    [series] = chart(client, "environment=math")["series"]
+    assert [point["y"] for point in series["points"]] == [0.0, 1.0, 1.0]
+    assert sum(point["n"] for point in series["points"]) == 3
+
+
+@pytest.mark.parametrize(("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0)])
+def test_each_figure_has_its_own_values(client: Client, figure: str, value: float) -> None:
+    end_episode(0.95)
+    [series] = chart(client, f"y={figure}")["series"]
+    assert series["points"][0]["y"] == pytest.approx(value)
+
+
+def test_another_threshold_makes_other_successes(client: Client) -> None:
+    end_episode(0.95)
+    [series] = chart(client, "y=success&threshold=0.99")["series"]
+    assert series["points"][0]["y"] == 0
+
+
+def test_another_definition_makes_other_returns(client: Client) -> None:
+    end_episode(1.0, return_max=7.0)
+    assert chart(client, "return=max")["series"][0]["points"][0]["y"] == 7.0
+    assert chart(client)["unit"] == "return (sum)"
+
+
+def test_probes_and_failures_are_counted_apart(client: Client) -> None:
+    end_episode(1.0)
+    end_episode(0.0, cause="env_error")
+    end_episode(0.0, cause="abandoned", is_probe=True)
+    page = client.get(CURVES).content.decode()
+    assert "environment error" in page and "ending=probe" in page
+    assert sum(point["n"] for point in chart(client)["series"][0]["points"]) == 1
+
+
+def test_runs_are_drawn_over_each_other(client: Client) -> None:
+    for name in ("first", "second"):
+        end_episode(run=make_run(name))
+    assert [series["name"] for series in chart(client, "by=run")["series"]] == ["first", "second"]
+
+
+def test_models_are_drawn_over_each_other(client: Client) -> None:
+    for name in ("small", "large"):
+        end_episode(model=name)
+    assert {series["name"] for series in chart(client, "by=model")["series"]} == {"small", "large"}
+
+
+def test_runs_are_drawn_in_the_order_of_the_address(client: Client) -> None:
+    first, second = make_run("first"), make_run("second")
+    assert [s["name"] for s in chart(client, f"runs={second.pk},{first.pk}")["series"]] == ["second", "first"]
+
+
+def test_training_steps_are_an_axis(client: Client) -> None:
+    for step in (10, 10, 20):
+        end_episode(run=make_run(), run_step=step)
+    points = chart(client, "run=grpo-3&x=step")["series"][0]["points"]
+    assert [(point["x"], point["n"]) for point in points] == [(10, 2), (20, 1)]
+
+
+def test_the_episodes_of_a_point_are_those_it_counts(client: Client) -> None:
+    for _ in range(40):
+        end_episode(1.0)
+    end_episode(0.0, cause="interrupted")
+    [series] = chart(client, "environment=math")["series"]
+    for point in series["points"]:
+        query = f"{series['query']}&ends_from={point['first']}&ends_to={point['last']}&ending=attempt"
+        page = client.get(f"/episodes/?{query}").content.decode()
+        assert len(re.findall(r"<tr data-episode=", page)) == point["n"]
+
+
+def test_a_file_has_a_row_for_each_point(client: Client) -> None:
+    end_episode(0.5, run=make_run("=HYPERLINK()"))
+    answer = client.get(f"{CURVES}?by=run&format=csv")
+    [row] = csv.DictReader(io.StringIO(answer.content.decode()))
+    assert (row["series"], row["n"], row["mean"]) == ("'=HYPERLINK()", "1", "0.5")
+    assert answer["Content-Disposition"] == 'attachment; filename="curve.csv"'
+
+
+def test_a_part_of_it_is_shown(client: Client) -> None:
+    for _ in range(30):
+        end_episode()
+    points = chart(client, "environment=math&from=10&to=19")["series"][0]["points"]
+    assert (points[0]["x"], points[-1]["x"]) == (10, 19)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("x=epoch", "allowed are episode, time, step"),
+        ("y=loss", "allowed are return, success, length"),
+        ("by=color", "allowed are run, model"),
+        ("smooth=1", "a number from 0 to 0.99"),
+        ("runs=a", "numbers of runs"),
+        ("from=3&to=1", "exchange the two"),
+        ("colour=red", "no filter has that name"),
+        ("threshold=nan", "it has to be a number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: str, told: str) -> None:
+    answer = client.get(f"{CURVES}?{query}")
+    assert answer.status_code == 400 and told in answer.content.decode()
+
+
+def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
+    make_environment("math")
+    page = client.get(f"{CURVES}?environment=maths").content.decode()
+    assert "No environment is named" in page and "&#x27;math&#x27;" in page
+
+
+def test_an_empty_database_says_what_to_do(client: Client) -> None:
+    assert "manage.py demo" in client.get(CURVES).content.decode()
+
+
+def test_its_data_cannot_leave_the_element_that_holds_it(client: Client) -> None:
+    end_episode(model="</script><script>alert(1)</script>")
+    page = client.get(f"{CURVES}?by=model").content.decode()
+    held = re.search(r'<script id="curve-data" type="application/json">(.*?)</script>', page)
+    assert held and json.loads(held[1])["series"][0]["name"] == "</script><script>alert(1)</script>"
+
+
+def test_the_number_of_queries_does_not_grow_with_the_episodes(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    task = make_task()
+    for number in range(20):
+        end_episode(run=make_run(f"run {number % 5}"), task=task)
+    with django_assert_max_num_queries(50):
+        client.get(f"{CURVES}?environment=math&by=run")
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 0.9])
+def test_smoothing_leaves_what_is_level_and_what_is_missing(strength: float) -> None:
+    found = smoothed([2.0, None, 2.0, 2.0], strength)
+    assert found[1] is None
+    assert [value for value in found if value is not None] == pytest.approx([2.0, 2.0, 2.0])
+
+
+def test_smoothing_weighs_earlier_values_less() -> None:
+    assert smoothed([0.0, 1.0], 0.5) == [0.0, pytest.approx(2 / 3)]

@@ -1,0 +1,84 @@
+"""The list of environments and the page of one."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from environments.parts import ToolPart
+from episodes.dashboard.connect import method_of
+from tests.stored import make_environment, make_episode, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def played(*returns: float) -> None:
+    environment = make_environment()
+    for number, value in enumerate(returns, 1):
+        make_episode(environment=environment, return_sum=value, end_number=number)
+
+
+def test_the_list_leads_to_each(client: Client) -> None:
+    make_environment("chess")
+    assert '<a href="/environments/chess/">' in client.get("/environments/").content.decode()
+
+
+def test_the_list_says_what_would_be_there(client: Client) -> None:
+    assert b"manage.py serve my_module:MyEnvironment" in client.get("/environments/").content
+
+
+def test_a_page_shows_returns_that_lead_to_their_attempts(client: Client) -> None:
+    played(0.0, 1.0, 1.0)
+    page = client.get("/environments/math/").content.decode()
+    assert "<title>return 1: 2 attempts</title>" in page
+    assert "return_from=1.0&amp;return_to=1.0" in page
+
+
+def test_another_threshold_changes_what_a_success_is(client: Client) -> None:
+    played(0.4, 0.4, 1.0, 1.0)
+    assert '<dd class="figure">0.50</dd>' in client.get("/environments/math/").content.decode()
+    assert '<dd class="figure">1.00</dd>' in client.get("/environments/math/?threshold=0.3").content.decode()
+
+
+@pytest.mark.parametrize("query", ["return=best", "threshold=high", "threshold=nan"])
+def test_what_cannot_be_meant_is_refused(client: Client, query: str) -> None:
+    make_environment()
+    assert client.get(f"/environments/math/?{query}").status_code == 400
+
+
+def test_its_snippets_are_for_this_server_and_environment(client: Client) -> None:
+    make_split(make_task(), name="holdout", environment=make_environment("chess"))
+    page = client.get("/environments/chess/", headers={"host": "127.0.0.1:8123"}).content.decode()
+    assert "http://127.0.0.1:8123" in page and "holdout" in page and "openreward" in page
+
+
+def test_one_that_is_gone_says_how_to_host_it_again(client: Client) -> None:
+    make_environment("chess", is_hosted=False)
+    assert b"manage.py serve tests.envs:Echo" in client.get("/environments/chess/").content
+
+
+def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
+    make_environment("chess", unavailable="Install bubblewrap.")
+    assert b"Install bubblewrap." in client.get("/environments/chess/").content
+
+
+def test_an_unknown_one_is_told_the_nearest(client: Client) -> None:
+    make_environment("chess")
+    answer = client.get("/environments/ches/")
+    assert answer.status_code == 404 and "There are chess." in answer.content.decode()
+
+
+def test_a_tool_becomes_a_method_with_what_it_requires() -> None:
+    schema = '{"properties": {"n": {"type": "integer"}, "from": {}, "x": {}}, "required": ["n", "from"]}'
+    method = method_of(ToolPart("guess", 'Say "it".\nMore.', schema))
+    assert (method.name, method.description) == ("guess", "Say 'it'.")
+    assert [(one.name, one.type) for one in method.arguments] == [("n", "int")]
+
+
+def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    played(*[0.5] * 30)
+    with django_assert_max_num_queries(14):
+        client.get("/environments/math/")

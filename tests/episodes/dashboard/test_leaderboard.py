@@ -1,0 +1,108 @@
+"""Leaderboard: who is on it, in which order, by which definition, and the numbers as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from tests.episodes.ended import count_statistics, end_episode
+from tests.stored import make_environment, make_run, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+BOARD = "/environments/math/leaderboard/"
+
+
+def ranked(client: Client, query: str = "") -> list[str]:
+    rows = csv.reader(io.StringIO(client.get(f"{BOARD}?format=csv&{query}").content.decode()))
+    return [row[0] for row in rows][1:]
+
+
+def play() -> None:
+    task = make_task()
+    for model, reward in (("small", 0.0), ("small", 1.0), ("large", 1.0), ("large", 1.0), ("large", 1.0)):
+        end_episode(reward, task=task, model=model, run=make_run(f"of {model}"))
+    end_episode(0.5, task=task, player="human")
+    count_statistics()
+
+
+def test_the_best_mean_return_comes_first_and_humans_have_a_row(client: Client) -> None:
+    play()
+    assert ranked(client) == ["large", "human", "small"]
+
+
+@pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])
+def test_it_ranks_by_run_and_by_player(client: Client, by: str, first: str) -> None:
+    play()
+    assert ranked(client, f"by={by}")[0] == first
+
+
+def test_rows_are_sorted_by_what_is_asked_for(client: Client) -> None:
+    play()
+    assert ranked(client, "sort=key") == ["human", "large", "small"]
+    assert ranked(client, "sort=n")[0] == "large"
+
+
+def test_pass_at_k_is_unbiased(client: Client) -> None:
+    play()
+    rows = csv.DictReader(io.StringIO(client.get(f"{BOARD}?format=csv").content.decode()))
+    small = next(row for row in rows if row["model"] == "small")
+    assert (float(small["pass@1"]), float(small["pass@2"])) == (0.5, 1.0)
+
+
+def test_a_split_counts_the_tasks_that_stand_in_it(client: Client) -> None:
+    inside, outside = make_task(), make_task()
+    make_split(inside, make_task(), name="train")
+    end_episode(task=inside, model="small")
+    end_episode(task=outside, model="large")
+    count_statistics()
+    assert ranked(client, "split=train") == ["small"]
+    page = client.get(f"{BOARD}?split=train").content.decode()
+    assert re.search(r"50 % <span class=\"hint\">1</span>", page)
+
+
+def test_another_threshold_makes_other_successes(client: Client) -> None:
+    play()
+    page = client.get(f"{BOARD}?threshold=0.4&by=player").content.decode()
+    assert "&gt; 0.4" in page and "100 %" in page
+
+
+def test_a_row_leads_to_its_episodes(client: Client) -> None:
+    play()
+    assert "/episodes/?environment=math&amp;model=large&amp;ending=attempt" in client.get(BOARD).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("split=hard", "splits of math: train"),
+        ("by=colour", "allowed are model, run, player"),
+        ("sort=luck", "allowed are mean, success, n, coverage, key"),
+        ("page=2", "no parameter has that name"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: str, told: str) -> None:
+    make_split(make_task(), name="train")
+    answer = client.get(f"{BOARD}?{query}")
+    assert answer.status_code == 400 and told in answer.content.decode()
+
+
+def test_an_unknown_environment_is_told_with_those_there_are(client: Client) -> None:
+    make_environment("math")
+    answer = client.get("/environments/maths/leaderboard/")
+    assert answer.status_code == 404 and "Environments: math" in answer.content.decode()
+
+
+def test_an_empty_one_says_how_an_agent_names_its_model(client: Client) -> None:
+    make_environment("math")
+    assert "orsweb_model" in client.get(BOARD).content.decode()
+
+
+def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    play()
+    with django_assert_max_num_queries(10):
+        client.get(BOARD)

@@ -1,0 +1,77 @@
+"""Runs: the list, and the page of one."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.dashboard.runs import RUNS_PER_PAGE
+from tests.episodes.ended import end_episode
+from tests.stored import make_environment, make_run, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_run_is_listed_with_what_it_reached(client: Client) -> None:
+    for reward in (0.0, 1.0):
+        end_episode(reward, run=make_run("grpo-3"))
+    page = client.get("/runs/").content.decode()
+    assert "grpo-3" in page and "+0.50" in page and "50 %" in page
+
+
+def test_a_run_without_an_ending_is_listed_too(client: Client) -> None:
+    make_run("fresh")
+    assert "fresh" in client.get("/runs/").content.decode()
+
+
+def test_returns_follow_the_definition_of_the_run_s_environment(client: Client) -> None:
+    task = make_task(environment=make_environment("deep", default_return="max"))
+    end_episode(0.25, return_max=0.75, task=task, run=make_run())
+    assert "+0.75" in client.get("/runs/").content.decode()
+    assert "+0.25" in client.get("/runs/?return=sum").content.decode()
+
+
+def test_older_runs_are_a_page_away(client: Client) -> None:
+    runs = [make_run(f"run-{number:02}") for number in range(RUNS_PER_PAGE + 1)]
+    first = client.get("/runs/").content.decode()
+    assert f"after={runs[1].pk}" in first and "run-00" not in first
+    assert "run-00" in client.get(f"/runs/?after={runs[1].pk}").content.decode()
+
+
+def test_without_runs_it_says_how_an_agent_names_one(client: Client) -> None:
+    assert "orsweb_run" in client.get("/runs/").content.decode()
+
+
+def test_the_list_takes_the_same_number_of_queries_for_every_length(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    task = make_task()
+    for number in range(12):
+        end_episode(run=make_run(f"run-{number}"), task=task)
+    with django_assert_max_num_queries(14):
+        client.get("/runs/")
+
+
+def test_the_page_of_a_run_tells_environments_steps_and_episodes(client: Client) -> None:
+    episode = end_episode(run=make_run("grpo-3"), run_step=7)
+    page = client.get(f"/runs/{episode.run_id}/").content.decode()
+    assert "run=grpo-3&amp;step=7" in page and "environment=math&amp;run=grpo-3" in page
+    assert f"/episodes/{episode.pk}/" in page
+
+
+def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:
+    task = make_task(environment=make_environment("deep", default_return="max"))
+    episode = end_episode(0.25, return_max=0.75, task=task, run=make_run())
+    assert "+0.75" in client.get(f"/runs/{episode.run_id}/").content.decode()
+    assert "+0.25" in client.get(f"/runs/{episode.run_id}/?return=sum").content.decode()
+
+
+def test_a_run_that_is_not_there_is_said_so(client: Client) -> None:
+    answer = client.get("/runs/999/")
+    assert answer.status_code == 404 and "Run 999 is not here" in answer.content.decode()
+
+
+def test_an_unknown_definition_is_refused(client: Client) -> None:
+    answer = client.get("/runs/?return=median")
+    assert answer.status_code == 400 and "sum, last, max, mean" in answer.content.decode()

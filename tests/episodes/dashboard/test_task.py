@@ -1,0 +1,79 @@
+"""The pages of a task and of a group."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from environments.models import Task
+from episodes.models import Run
+from tests.stored import make_episode, make_run, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def make_group(*returns: float, step: int = 30) -> tuple[Task, Run]:
+    task, run = make_task({"question": "What is 2 + 2?"}), make_run()
+    for value in returns:
+        make_episode(task=task, run=run, run_step=step, return_sum=value)
+    return task, run
+
+
+def test_a_task_shows_its_content_and_every_episode(client: Client) -> None:
+    task, _ = make_group(1.0, 0.0)
+    make_split(task)
+    page = client.get(f"/tasks/{task.pk}/").content.decode()
+    assert "What is 2 + 2?" in page and "train #0" in page
+    assert page.count('<td><a href="/episodes/') == 2
+    assert f"/tasks/{task.pk}/group/?run=" in page
+
+
+def test_a_task_lists_a_page_of_episodes_and_leads_to_the_older(client: Client) -> None:
+    task, _ = make_group(*[0.5] * 51)
+    oldest = task.episodes.order_by("pk")[1].pk
+    assert f"before={oldest}" in client.get(f"/tasks/{task.pk}/").content.decode()
+    older = client.get(f"/tasks/{task.pk}/?before={oldest}").content.decode()
+    assert older.count('<td><a href="/episodes/') == 1
+
+
+def test_a_group_has_the_highest_return_first_with_its_advantage(client: Client) -> None:
+    task, run = make_group(0.0, 1.0)
+    page = client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content.decode()
+    assert page.index("+1.00</span>") < page.index("−1.00<") and "Zero variance" not in page
+
+
+def test_a_group_without_variance_says_so(client: Client) -> None:
+    task, run = make_group(1.0, 1.0)
+    assert b"Zero variance" in client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content
+
+
+def test_groups_of_a_step_lead_to_each_other(client: Client) -> None:
+    (first, run), (second, _) = make_group(1.0), (make_task(), None)
+    make_episode(task=second, run=run, run_step=30)
+    page = client.get(f"/tasks/{first.pk}/group/?run={run.pk}&step=30").content.decode()
+    assert f'rel="next" href="/tasks/{second.pk}/group/?run={run.pk}&amp;step=30"' in page
+
+
+@pytest.mark.parametrize(
+    "query, said",
+    [("", "name the id of a run"), ("run=x", "give a whole number"), ("run=1&return=best", "use sum, last, max, mean")],
+)
+def test_a_group_that_is_not_named_is_refused(client: Client, query: str, said: str) -> None:
+    answer = client.get(f"/tasks/{make_task().pk}/group/?{query}")
+    assert answer.status_code == 400 and said in answer.content.decode()
+
+
+def test_what_is_not_there_says_what_to_do(client: Client) -> None:
+    assert client.get("/tasks/999999/").status_code == 404
+    assert client.get(f"/tasks/{make_task().pk}/group/?run=999999").status_code == 404
+
+
+def test_they_take_the_same_number_of_queries_whatever_they_show(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    task, run = make_group(*[0.5] * 30)
+    with django_assert_max_num_queries(9):
+        client.get(f"/tasks/{task.pk}/")
+    with django_assert_max_num_queries(4):
+        client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30")

@@ -1,0 +1,86 @@
+"""Which kind suits a text, and that no kind lets anything through."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</pre></div><img src=x onerror=alert(1)>",
+    '<a href="javascript:alert(1)">x</a>',
+    "[x](javascript:alert(1)) [y](vbscript:a) [z](data:text/html,<script>1</script>) <javascript:alert(1)>",
+    "![x](https://evil.example/pixel.png) ![y](javascript:alert(1)) ![z](data:text/html;base64,PHNjcmlwdD4=)",
+    "```html\n<script>alert(1)</script>\n```\n\n    <script>indented</script>",
+    "$\\text{<script>alert(1)</script>}$ $\\href{javascript:alert(1)}{x}$ $\\style{background:url(//evil.example)}{x}$",
+    "\\[ \\text{<img src=x onerror=alert(1)>} \\] $$\\class{x}{y} \\unicode{<}$$",
+    "\x1b[31m<script>alert(1)</script>\x1b[0m \x1b]8;;javascript:alert(1)\x07x\x1b]8;;\x07",
+    '[a]: <https://evil.example/?"onmouseover=\'alert(1)\'> "title"\n\n[a]',
+    '{"<script>": "</script><img src=x onerror=alert(1)>"}',
+    "&lt;script&gt; &#60;script&#62; \ud800 \x00",
+)
+TAGS = re.compile(r"<(/?[a-zA-Z][^\s/>]*)([^>]*)>")
+PROSE = {*("p", "a", "em", "strong", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br", "s", "span")}
+PROSE |= {*("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td")}
+MATH = {*("math", "mrow", "mi", "mn", "mo", "mtext", "mstyle", "msup", "msub", "mfrac", "mspace", "msqrt")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
+    html = rendered(text, kind)
+    tags = TAGS.findall(html)
+    assert {name.strip("/").lower() for name, _ in tags} <= PROSE | MATH
+    assert not [attributes for _, attributes in tags if re.search(r"\b(?:on\w+|style|src|srcdoc)\s*=", attributes)]
+    assert not re.search(r'href="\s*(?!https?:)', html, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("All is well.", "text"),
+        ("costs $5 or $6", "text"),
+        ("a * b * c, under_score_d", "text"),
+        ("\x1b[31mred", "ansi"),
+        ('{"a": [1]}', "code"),
+        ("Traceback (most recent call last):\n  File", "code"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@", "code"),
+        ("# Title\n\nSome **bold** words", "markdown"),
+        ("see\n```\ncode\n```", "markdown"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", "markdown"),
+        ("the area is $\\pi r^2$", "latex"),
+        ("", "text"),
+    ],
+)
+def test_it_knows_what_suits_a_text(text: str, kind: Kind) -> None:
+    assert kind_of(text) == kind
+
+
+def test_formulas_are_drawn_in_markdown_and_alone() -> None:
+    assert "<mfrac>" in rendered("# A\n\n**b** \\(\\frac12\\)", "markdown")
+    assert rendered("\\frac{a}{b}", "latex").startswith('<math display="block">')
+
+
+def test_money_is_no_formula() -> None:
+    assert "<math" not in rendered("from $5 to $10, or 5$", "latex")
+
+
+def test_a_formula_that_is_none_stays_readable() -> None:
+    assert '<code class="formula">\\frac{</code>' in rendered("so $\\frac{$ it is", "latex")
+
+
+def test_json_is_laid_out_with_numbers_as_they_were_written() -> None:
+    lines = re.sub("<[^>]+>", "", rendered('{"b":1e20,"a":[-0.0,"\\u00e9"],"c":{}}', "code"))
+    assert lines == '{\n  "b": 1e20,\n  "a": [\n    -0.0,\n    "é"\n  ],\n  "c": {}\n}'
+
+
+def test_raw_shows_every_character_by_its_escape() -> None:
+    assert rendered("a\n\u202e\x1b", "raw") == "a\\n\\u202e\\u001b"
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "[" * 100_000, "<" * 50_000, "{" * 50_000, "$(" * 20_000])
+def test_a_huge_line_is_shown(text: str) -> None:
+    assert len(rendered(text, kind_of(text))) >= len(text)

@@ -1,0 +1,124 @@
+"""`export_episodes` and `import_episodes`, as somebody at a terminal meets them."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from episodes.models import Activity, Episode
+from orsweb import lock
+from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
+from tests.stored import make_environment, make_episode, make_run, make_step, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def export(path: Path, *arguments: str) -> str:
+    call_command("export_episodes", "-o", str(path), *arguments)
+    return path.read_text()
+
+
+def import_episodes(*paths: Path, **options: Any) -> str:
+    out = StringIO()
+    call_command("import_episodes", *paths, stdout=out, no_color=True, **options)
+    return out.getvalue()
+
+
+def test_a_file_goes_out_and_comes_back(tmp_path: Path) -> None:
+    make_rich_episodes()
+    before, path = everything(), tmp_path / "all.jsonl"
+    export(path)
+    forget_everything()
+    told = import_episodes(path)
+    assert told == "2 episodes with 3 steps imported, 0 skipped as already there, 0 lines refused.\n"
+    assert everything() == before
+    assert "0 episodes with 0 steps imported, 2 skipped as already there" in import_episodes(path)
+
+
+def test_what_is_derived_follows(tmp_path: Path) -> None:
+    make_episode()
+    export(tmp_path / "all.jsonl")
+    forget_everything()
+    import_episodes(tmp_path / "all.jsonl")
+    assert list(Activity.objects.filter(period=86400).values_list("episodes", flat=True)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ([], 4),
+        (["--environment", "shop"], 1),
+        (["--query", "run=grpo-3&ending=attempt"], 1),
+        (["--query", "?run=grpo-3", "--ending", "interrupted"], 1),
+        (["--return-from", "0.5"], 2),
+        (["--min-return", "0.75"], 1),
+        (["--success-only"], 1),
+    ],
+)
+def test_it_exports_what_a_filter_finds(tmp_path: Path, arguments: list[str], count: int) -> None:
+    make_episode(task=make_task(environment=make_environment("shop")))
+    make_episode(run=make_run())
+    make_episode(run=make_run(), cause="interrupted", return_sum=0.5)
+    make_episode(return_sum=1.0)
+    assert len(export(tmp_path / "some.jsonl", *arguments).splitlines()) == count
+
+
+def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
+    make_step(make_episode(steps_count=1))
+    assert export(tmp_path / "a.csv").startswith("episode,environment,")
+    assert "messages" in json.loads(export(tmp_path / "a.messages.jsonl"))
+    assert "orsweb" in json.loads(export(tmp_path / "a.out", "--format", "jsonl"))
+    with pytest.raises(CommandError, match="the name does not tell the format; add --format jsonl"):
+        export(tmp_path / "a.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ending", "bored"], "ending='bored' cannot be used: allowed are running, finished"),
+        (["--query", "colour=red"], "no filter has that name"),
+        (["--environment", "maths"], "No environment is named 'maths'\\. The nearest: 'math'"),
+        (["--model", ""], "No episode matches"),
+    ],
+)
+def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments: list[str], words: str) -> None:
+    make_environment()
+    with pytest.raises(CommandError, match=words):
+        export(tmp_path / "a.jsonl", *arguments)
+    assert not list(tmp_path.iterdir())
+
+
+def test_refused_lines_are_told_and_the_others_imported(tmp_path: Path) -> None:
+    make_episode()
+    path = tmp_path / "a.jsonl"
+    path.write_text(f"{text_of()}oops\n")
+    forget_everything()
+    told = StringIO()
+    with pytest.raises(CommandError, match="1 lines were refused; the others are imported"):
+        import_episodes(path, stderr=told)
+    assert "a.jsonl, line 2: is not JSON" in told.getvalue()
+    assert Episode.objects.count() == 1
+
+
+def test_new_ids_are_told(tmp_path: Path) -> None:
+    make_episode(id=4)
+    path = tmp_path / "a.jsonl"
+    path.write_text(text_of())
+    forget_everything()
+    make_episode(id=4)
+    assert "episode 4 is 5 here, for another episode has its id" in import_episodes(path)
+
+
+def test_it_does_not_run_beside_a_server(tmp_path: Path) -> None:
+    with lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
+        import_episodes(tmp_path / "a.jsonl")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"a\.jsonl cannot be read: No such file"):
+        import_episodes(tmp_path / "a.jsonl")

@@ -1,0 +1,145 @@
+"""What was exported comes back as it was, on either database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from environments.models import Environment, Split, TaskStatistics
+from episodes.models import Episode, Step
+from tests.episodes.counting import recounted, told
+from tests.episodes.transfer.record import everything, forget_everything, import_text, make_rich_episodes, text_of
+from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+
+GOLDEN = Path(__file__).with_name("golden.jsonl")
+"""Exported from SQLite."""
+
+
+def test_every_column_comes_back(tmp_path: Path) -> None:
+    make_rich_episodes()
+    before, text = everything(), text_of()
+    forget_everything()
+    report = import_text(tmp_path, text)
+    assert (report.imported, report.refused, report.renumbered) == (2, 0, 0)
+    assert everything() == before
+
+
+def test_a_file_of_the_other_database_comes_back_byte_for_byte(tmp_path: Path) -> None:
+    text = GOLDEN.read_text(encoding="utf-8")
+    assert import_text(tmp_path, text).imported == 2
+    assert text_of() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": 1e20, "a":-0.0,  "b":[1.10]}',
+        '{"a": 1, "a": 2}',
+        "null",
+        '"a text"',
+        "123456789012345678901234567890",
+        " [1]",
+        '{"x":\n1}',
+        "NaN",
+        "no JSON at all",
+        '{"x": "\\u0000\\ud800", "y": "é\u2028"}',
+        "[" * 300 + "]" * 300,
+        "[" * 100_000,
+        "1" * 5000,
+    ],
+)
+def test_a_json_text_stays_exactly_as_it_is(tmp_path: Path, text: str) -> None:
+    make_step(make_episode(), input=text)
+    line = text_of()
+    forget_everything()
+    import_text(tmp_path, line)
+    assert Step.objects.select_related("input_blob").get().input_json == text
+
+
+def test_json_stands_in_the_line_as_json(tmp_path: Path) -> None:
+    make_step(make_episode(), input='{"x": [1]}')
+    make_step(make_episode(), input="NaN")
+    inputs = [json.loads(line)["steps"][0] for line in text_of().splitlines()]
+    assert inputs[0]["input"] == {"x": [1]} and "input_text" not in inputs[0]
+    assert inputs[1]["input_text"] == "NaN" and "input" not in inputs[1]
+
+
+def test_a_line_may_be_formatted_anew(tmp_path: Path) -> None:
+    make_rich_episodes()
+    line = json.loads(text_of().splitlines()[0])
+    forget_everything()
+    spaced = json.dumps(dict(reversed(line.items())), separators=(" , ", " : "), ensure_ascii=False)
+    assert import_text(tmp_path, f"\ufeff  {spaced} \r\n\n").imported == 1
+    assert Step.objects.count() == 3
+
+
+def test_what_is_there_is_skipped(tmp_path: Path) -> None:
+    make_rich_episodes()
+    before = everything()
+    report = import_text(tmp_path, text_of(), text_of())
+    assert (report.imported, report.skipped) == (0, 4)
+    assert everything() == before
+
+
+def test_an_episode_whose_id_is_taken_gets_a_new_one_beyond_all_others(tmp_path: Path) -> None:
+    first, last = make_episode(id=5), make_episode(id=8)
+    text = text_of()
+    forget_everything()
+    make_episode(id=5)
+    report = import_text(tmp_path, text)
+    assert (report.imported, report.renumbered, report.new_ids) == (2, 1, {5: 9})
+    sessions = dict(Episode.objects.values_list("pk", "session_id"))
+    assert (sessions[9], sessions[8]) == (first.session_id, last.session_id)
+    assert import_text(tmp_path, text).skipped == 2
+
+
+def test_endings_are_numbered_after_those_that_are_there(tmp_path: Path) -> None:
+    make_episode(id=3, end_number=2)
+    make_episode(id=4, end_number=1)
+    text = text_of()
+    forget_everything()
+    make_episode(id=1, end_number=40)
+    import_text(tmp_path, text)
+    assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [(1, 40), (3, 41), (4, 42)]
+
+
+def test_what_is_missing_is_made_and_nothing_is_served(tmp_path: Path) -> None:
+    environment = make_environment("shop", default_return="max", reward_high=5.0, success_threshold=3.0)
+    task = make_task(environment=environment)
+    make_episode(task=task, split=make_split(task, environment=environment), run=make_run())
+    text = text_of()
+    forget_everything()
+    import_text(tmp_path, text)
+    made = Environment.objects.get()
+    assert (made.name, made.definition, made.declared_high, made.is_hosted) == ("shop", "max > 3.0", 5.0, False)
+    assert list(Split.objects.values_list("name", "type", "is_served")) == [("train", "train", False)]
+
+
+def test_what_is_there_is_used_and_stays(tmp_path: Path) -> None:
+    task = make_task({"a": 1, "b": 2})
+    make_episode(task=task)
+    changed = (
+        text_of()
+        .replace('{"a": 1, "b": 2}', '{"b":2, "a":1}')
+        .replace('"success_threshold": 0.9', '"success_threshold": 5.0')
+    )
+    Episode.objects.all().delete()
+    import_text(tmp_path, changed)
+    assert Episode.objects.get().task == task
+    assert Environment.objects.get().success_threshold == 0.9
+
+
+def test_statistics_of_tasks_follow(tmp_path: Path) -> None:
+    task = make_task()
+    for value in (0.0, 1.0, 1.0):
+        make_episode(task=task, return_sum=value, run=make_run(), model="m")
+    make_episode(task=task, is_probe=True)
+    text = text_of()
+    forget_everything()
+    import_text(tmp_path, text)
+    assert TaskStatistics.objects.get(by="all").attempts == 3
+    assert told() == recounted()

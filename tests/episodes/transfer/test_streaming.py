@@ -1,0 +1,86 @@
+"""An export is made in pieces: in bounded memory, and beside a recorder that goes on writing."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from episodes.models import Episode, Step
+from episodes.rows import STEP_COLUMNS
+from episodes.sql import BulkWriter
+from episodes.transfer.exporting import exported
+from tests.episodes.recording import record
+from tests.episodes.transfer.record import HOSTILE, lines_of
+from tests.factories import NOON, episode_ended, episode_started, step_taken
+from tests.stored import make_blob, make_episode, make_step
+
+MOST_BYTES = 24 * 1024 * 1024
+LONG = 50_000
+
+
+def add_steps(episode: Episode, count: int) -> None:
+    writer = BulkWriter(connection)
+    rest = ("submit", '{"answer": 42}', None, '{"blocks": []}', None, 0.5, False, "ok", "", "")
+    started = writer.time(NOON)
+    rows = [(episode.pk, n, *rest, f"call-{n}", started, 1.5, 0.0) for n in range(count)]
+    writer.insert(Step, STEP_COLUMNS, rows)
+
+
+def peak_of(pieces: Iterator[bytes]) -> tuple[int, int]:
+    """Most bytes held at a time, and bytes given."""
+    next(pieces)
+    tracemalloc.start()
+    try:
+        total = sum(len(piece) for piece in pieces)
+        return tracemalloc.get_traced_memory()[1], total
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.django_db
+def test_memory_does_not_grow_with_the_steps() -> None:
+    add_steps(make_episode(steps_count=LONG), LONG)
+    for _ in range(50):
+        add_steps(make_episode(steps_count=1000), 1000)
+    peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
+    assert total > 20 * 1024 * 1024
+    assert peak < MOST_BYTES
+
+
+@pytest.mark.django_db
+def test_a_large_episode_is_held_a_step_at_a_time() -> None:
+    episode = make_episode(steps_count=40)
+    for n in range(40):
+        make_step(
+            episode, output="", output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}')
+        )
+    peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
+    assert total > 38 * 1024 * 1024
+    assert peak < MOST_BYTES
+
+
+@pytest.mark.django_db
+def test_steps_come_whole_and_in_order_whatever_their_number() -> None:
+    counts = [3, 1001, 0, 998, 2, 2500, 1]
+    for count in counts:
+        add_steps(make_episode(steps_count=count), count)
+    add_steps(make_episode(status="running", cause="", ended=None), 1200)
+    assert [[step["index"] for step in line["steps"]] for line in lines_of()] == [
+        list(range(count)) for count in [*counts, 1200]
+    ]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_recorder_writes_while_somebody_takes_a_file_slowly() -> None:
+    for _ in range(40):
+        make_step(make_episode(), HOSTILE)
+    pieces = exported(Episode.objects.all(), "jsonl")
+    first = next(pieces)
+    rejected = record((episode_started(1000), step_taken(1000), episode_ended(1000)))
+    lines = [json.loads(line) for line in (first + b"".join(pieces)).splitlines()]
+    assert rejected == 0 and Episode.objects.get(pk=1000).cause == "finished"
+    assert len(lines) >= 40 and all(len(line["steps"]) == 1 for line in lines)
