@@ -8,8 +8,10 @@ exact too. A quantile is off by less than the 1/16 of all that one group may hol
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 Sketch = Sequence[tuple[float, int]]
 """Ascending by value, each once; counts are positive."""
@@ -56,41 +58,37 @@ def _grouped(sketch: Sketch, size: float, edge: float | None) -> Sketch:
 
 
 def count_of(sketch: Sketch) -> int:
-    return sum(count for _, count in sketch)
-
-
-def total_of(sketch: Sketch) -> float:
-    return math.fsum(value * count for value, count in sketch)
+    return sum([count for _, count in sketch])
 
 
 def mean_of(sketch: Sketch) -> float | None:
     """None of nothing."""
-    count = count_of(sketch)
-    return total_of(sketch) / count if count else None
+    return _mean(sketch, count_of(sketch)) if sketch else None
 
 
 def error_of(sketch: Sketch) -> float | None:
     """Standard error of the mean, from the sample's variance; None of fewer than two."""
-    count, mean = count_of(sketch), mean_of(sketch)
-    if mean is None or count < 2:
+    count = count_of(sketch)
+    if count < 2:
         return None
+    mean = _mean(sketch, count)
     largest = max(abs(sketch[0][0] - mean), abs(sketch[-1][0] - mean))
     if not largest:
         return 0.0
-    squares = math.fsum(((value - mean) / largest) ** 2 * many for value, many in sketch)  # squares may overflow
+    squares = math.fsum([((value - mean) / largest) ** 2 * many for value, many in sketch])  # squares may overflow
     return largest * math.sqrt(squares / (count - 1) / count)
 
 
 def above(sketch: Sketch, threshold: float) -> int:
     """How many are greater than `threshold`."""
-    return sum(count for value, count in sketch if value > threshold)
+    return sum([count for value, count in sketch if value > threshold])
 
 
 def quantile(sketch: Sketch, share: float) -> float | None:
     """The smallest value that at least `share` (0 to 1) of all do not exceed; None of nothing."""
-    wanted, passed = share * count_of(sketch) - 1e-9, 0
-    for value, count in sketch:
-        passed += count
-        if passed >= wanted:
-            return value
-    return None
+    passed = list(accumulate([count for _, count in sketch]))
+    return sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None
+
+
+def _mean(sketch: Sketch, count: int) -> float:
+    return math.fsum([value * many for value, many in sketch]) / count

@@ -25,6 +25,8 @@ from episodes.models import Episode
 RAW_ENDINGS = 10_000
 """Of one scope, up to which its episodes are read one by one."""
 LEAST_BLOCKS = 125
+FEWEST_BLOCKS = 16
+"""Of each of very many scopes."""
 
 LEAST_RAW = 1280
 """The same of each of many scopes: ten blocks."""
@@ -96,21 +98,21 @@ def cover(
     definition: Definition,
     axis: Axis = "episode",
     *,
-    least_blocks: int = LEAST_BLOCKS,
+    least_blocks: int | None = None,
     most_rows: int | None = None,
 ) -> list[Cover]:
     """Of each scope, all of it.
 
     A scope with more than `most_rows` endings (None: RAW_ENDINGS, fewer of many scopes) comes in blocks, of the highest
-    level that has `least_blocks` of them.
+    level that has `least_blocks` of them (None: LEAST_BLOCKS, fewer of many scopes).
     """
+    least = max(FEWEST_BLOCKS, min(LEAST_BLOCKS, 2 * LEAST_BLOCKS // max(1, len(scopes))))
+    least = least if least_blocks is None else least_blocks
     most = max(LEAST_RAW, RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
     followed = followed_to()
     heads = heads_of(scopes) if followed else [Head()] * len(scopes)
     in_blocks = [head.endings > most for head in heads]
-    wanted = [
-        stretches(0, head.blocks, least_blocks) if whole else [] for head, whole in zip(heads, in_blocks, strict=True)
-    ]
+    wanted = [stretches(0, head.blocks, least) if whole else [] for head, whole in zip(heads, in_blocks, strict=True)]
     blocks = read_blocks(scopes, wanted, definition, axis)
     bound = max(followed, last_end() - MOST_ENDINGS)
     rests = [
@@ -190,8 +192,8 @@ def _block(row: Sequence[Any], axis: Axis) -> Block:
     first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
     if axis == "episode":
         low, high = first, first + episodes
-    texts = json.loads(causes), json.loads(returns), json.loads(lengths)
-    return Block(first, low, high, Tally(first_end, last_end, episodes, attempts, *texts))
+    kinds, *sketches = json.loads(f"[{causes},{returns},{lengths}]")  # once is quicker than three times
+    return Block(first, low, high, Tally(first_end, last_end, episodes, attempts, kinds, *sketches))
 
 
 def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:
