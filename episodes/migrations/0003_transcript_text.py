@@ -6,22 +6,22 @@ from django.db import migrations, models
 # index itself finds a common word in the newest blocks alone. GIN gives no order, and to read a document for a look at
 # its words takes 30 microseconds: so no way but the index, and phrases, which have to be looked at, in some only.
 FIND = """
-CREATE FUNCTION episodes_transcripts_with(wanted tsquery, phrases tsquery, most integer, looked_at integer)
+CREATE FUNCTION episodes_transcripts_with(wanted tsquery, phrases tsquery, most integer, looked_at integer, newest bigint)
 RETURNS SETOF bigint LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_indexscan = off SET work_mem = '64MB' SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     enough integer := CASE WHEN phrases IS NULL THEN most ELSE looked_at END;
-    newest bigint := (SELECT max(episode_id) / 16384 FROM episodes_transcripttext);
+    last_block bigint := newest / 16384;
     blocks bigint := 4;
     query tsquery;
     found bigint[];
 BEGIN
     LOOP
         query := wanted;
-        IF enough IS NOT NULL AND blocks <= newest THEN
+        IF enough IS NOT NULL AND blocks <= last_block THEN
             query := wanted && (
-                SELECT string_agg('B' || block, ' | ') FROM generate_series(newest - blocks + 1, newest) AS block
+                SELECT string_agg('B' || block, ' | ') FROM generate_series(last_block - blocks + 1, last_block) AS block
             )::tsquery;
         END IF;
         found := ARRAY(
