@@ -57,7 +57,7 @@ def documents_of(episodes: Collection[int]) -> list[Document]:
     for pk, _, digest in facts:
         if digest:
             documents[pk].add_all(said_in(read_json(blobs.text(digest))))
-    for part in _parts({pk: calls for pk, calls, _ in facts if calls}):
+    for part in _parts({pk: calls for pk, calls, _ in facts}):
         _add_steps({pk: documents[pk] for pk in part}, blobs)
     return list(documents.values())
 

@@ -21,11 +21,12 @@ from episodes.terms import Term, terms_of
 
 MOST_MATCHES = 50_000
 """Of one search, the newest; words that stand in nearly every transcript are no filter."""
+MOST_LOOKED_AT = 20_000
+"""Documents that PostgreSQL reads to see whether the words of a phrase follow each other, the newest that have them
+all. Its index does not know, and to read so many takes 0.2 to 0.7 s, by their length."""
+BLOCK_EPISODES = 16_384
+"""See the function that migration 0003 makes for PostgreSQL."""
 
-_FIND = {
-    "sqlite": "SELECT rowid FROM episodes_transcriptwords WHERE episodes_transcriptwords MATCH %s ORDER BY rowid DESC",
-    "postgresql": "SELECT id FROM episodes_transcripttext WHERE words @@ CAST(%s AS tsquery) ORDER BY id DESC",
-}
 _MOST_POSITIONS = 255
 """Of one word in one tsvector; PostgreSQL leaves out the others and takes those beyond 16,383 for that."""
 
@@ -34,28 +35,43 @@ _MOST_POSITIONS = 255
 
 
 def matching(text: str, most: int | None = MOST_MATCHES) -> QuerySet[TranscriptText, int]:
-    """Ids of the episodes whose transcripts have all terms of `text`, those that ended last first, `most` of them.
+    """Ids of the episodes whose transcripts have all terms of `text`, the newest first, `most` of them.
 
     Terms are words, "words in a row" and begin*. Any text may be asked for: one without a letter or digit matches none.
     None for `most`: all of them, however long that takes.
     """
-    terms = terms_of(text)
-    rows = TranscriptText.objects.order_by("-pk")
-    if not terms:
-        return rows.none().values_list("episode_id", flat=True)
-    is_sqlite = connection.vendor == "sqlite"
-    query = " ".join(map(_fts5, terms)) if is_sqlite else " & ".join(map(_tsquery, terms))
-    limit = "" if most is None else f" LIMIT {int(most)}"
-    found = RawSQL(f"{_FIND[connection.vendor]}{limit}", [query])
-    return rows.filter(pk__in=found).values_list("episode_id", flat=True)
+    rows = TranscriptText.objects.order_by("-episode_id")
+    if not (terms := terms_of(text)):
+        rows = rows.none()
+    elif connection.vendor == "sqlite":
+        rows = rows.filter(pk__in=_in_sqlite(terms, most))
+    else:
+        rows = rows.filter(episode_id__in=_in_postgresql(terms, most))
+    return rows.values_list("episode_id", flat=True)
 
 
-def _fts5(term: Term) -> str:
-    return f'"{" ".join(term.words)}"{"*" if term.is_prefix else ""}'
+def _in_sqlite(terms: Sequence[Term], most: int | None) -> RawSQL:
+    table, limit = "episodes_transcriptwords", -1 if most is None else most
+    wanted = " ".join(f'"{" ".join(term.words)}"{"*" if term.is_prefix else ""}' for term in terms)
+    return RawSQL(f"SELECT rowid FROM {table} WHERE {table} MATCH %s ORDER BY rowid DESC LIMIT %s", [wanted, limit])
 
 
-def _tsquery(term: Term) -> str:
-    return "(" + " <-> ".join(f"'{word}'" for word in term.words) + (":*)" if term.is_prefix else ")")
+def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
+    wanted = " & ".join(lexeme for term in terms for lexeme in _lexemes(term))
+    phrases = " & ".join(f"({' <-> '.join(_lexemes(term))})" for term in terms if len(term.words) > 1)
+    looked_at = None if most is None else MOST_LOOKED_AT
+    sql = (
+        "SELECT episodes_transcripts_with("
+        "CAST(%s AS tsquery), CAST(%s AS tsquery), CAST(%s AS integer), CAST(%s AS integer),"
+        " (SELECT MAX(episode_id) FROM episodes_transcripttext))"
+    )
+    return RawSQL(sql, [wanted, phrases or None, most, looked_at])
+
+
+def _lexemes(term: Term) -> list[str]:
+    """Words consist of letters and digits, so nothing has to be escaped."""
+    *words, last = (f"'{word}'" for word in term.words)
+    return [*words, f"{last}:*" if term.is_prefix else last]
 
 
 # --- filling ---------------------------------------------------------------------------------------------------------
@@ -86,7 +102,7 @@ def _fill_postgresql(documents: Sequence[Document]) -> None:
         " SELECT episode, CAST(words AS tsvector) FROM unnest(%s::bigint[], %s::text[]) AS d (episode, words)"
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, [[one.episode for one in documents], [_tsvector(one.words) for one in documents]])
+        cursor.execute(sql, [[one.episode for one in documents], list(map(_tsvector, documents))])
 
 
 def empty() -> None:
@@ -98,9 +114,10 @@ def empty() -> None:
                 cursor.execute("INSERT INTO episodes_transcriptwords (episodes_transcriptwords) VALUES ('delete-all')")
 
 
-def _tsvector(words: Sequence[str]) -> str:
-    """As PostgreSQL reads one; words consist of letters and digits, so nothing has to be escaped."""
+def _tsvector(document: Document) -> str:
+    """As PostgreSQL reads one, with the lexeme of the document's block."""
     places: dict[str, list[int]] = defaultdict(list)
-    for place, word in enumerate(words, 1):
+    for place, word in enumerate(document.words, 1):
         places[word].append(place)
-    return " ".join(f"'{word}':{','.join(map(str, found[:_MOST_POSITIONS]))}" for word, found in places.items())
+    lexemes = [f"'{word}':{','.join(map(str, found[:_MOST_POSITIONS]))}" for word, found in places.items()]
+    return " ".join([f"'B{document.episode // BLOCK_EPISODES}'", *lexemes])

@@ -20,9 +20,9 @@ def nothing_found_before() -> Iterator[None]:
     yield
 
 
-def said(*texts: str) -> Episode:
+def said(*texts: str, **values: int) -> Episode:
     """An episode whose transcript says `texts`, ready to be found."""
-    episode = make_episode(steps_count=len(texts))
+    episode = make_episode(steps_count=len(texts), **values)
     for text in texts:
         make_step(episode, text, tool="submit", input="{}")
     search.index([episode.pk])
@@ -101,6 +101,13 @@ def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
     episodes = [said("fox").pk for _ in range(5)]
     assert list(search.matching("fox", 3)) == episodes[:1:-1]
     assert list(search.matching("fox", None)) == episodes[::-1]
+
+
+@pytest.mark.parametrize("text", ["fox", "quick fox", '"quick brown"', "qui*"])
+def test_it_goes_back_as_far_as_it_has_to(text: str) -> None:
+    episodes = [said("the quick brown fox", pk=pk).pk for pk in (3, 100_000, 1_000_000, 30_000_000)]
+    for most in (1, 2, 3, 4, None):
+        assert list(search.matching(text, most)) == episodes[::-1][:most]
 
 
 def test_it_is_a_condition_on_episodes_in_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
