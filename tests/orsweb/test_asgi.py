@@ -32,7 +32,6 @@ def test_it_gives_pages_to_django(method: str, path: str) -> None:
         ("GET", "/health"),
         ("POST", "/tasks"),
         ("POST", "/tasks/"),
-        ("GET", "/tasks"),
         ("GET", "/docs"),  # reserved, but there is no such page
         ("POST", "/play/prompt"),
         ("GET", "/echo/tools"),

@@ -117,7 +117,7 @@ TEMPLATES = [
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
 def test_a_template_has_no_style_or_script_in_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert not re.search(r"\sstyle=|<style|\son\w+=|hx-on|<script(?![^>]*\ssrc=)(?![^>]*json)", text)
+    assert not re.search(r"\sstyle=|<style|\son[a-z]+=[\"']|hx-on|<script(?![^>]*\ssrc=)(?![^>]*json)", text)
 
 
 @pytest.mark.parametrize("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])
