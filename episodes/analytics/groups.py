@@ -110,13 +110,13 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
 
 
 def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
-    """Every group of one training step, by task. One query, over the newest MOST_READ episodes of the run."""
-    newest = Episode.objects.filter(run=run).order_by("-pk").values("pk", "run_step", *_READ, definition.column)
+    """Every group of one training step, by task. Two queries, over the newest MOST_READ episodes of the run."""
+    ids = Episode.objects.filter(run=run).order_by("-pk").values_list("pk", flat=True)
+    oldest = next(iter(ids[MOST_READ : MOST_READ + 1]), 0)
+    rows = Episode.objects.filter(run=run, run_step=step, pk__gt=oldest).order_by("pk")
     values: dict[int, list[float]] = defaultdict(list)
     episodes: dict[int, int] = defaultdict(int)
-    for row in newest[:MOST_READ]:
-        if row["run_step"] != step:
-            continue
+    for row in rows.values(*_READ, definition.column):
         episodes[row["task_id"]] += 1
         is_counted = row["status"] == "ended" and not row["is_probe"] and row["cause"] not in FAILURES
         if is_counted and row[definition.column] is not None:

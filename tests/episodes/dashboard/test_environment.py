@@ -8,7 +8,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.parts import ToolPart
 from episodes.dashboard.connect import method_of
-from tests.stored import make_environment, make_episode, make_split, make_task
+from episodes.follower.catch_up import catch_up
+from episodes.models import Episode
+from tests.stored import make_environment, make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +35,15 @@ def test_a_page_shows_returns_that_lead_to_their_attempts(client: Client) -> Non
     page = client.get("/environments/math/").content.decode()
     assert "<title>return 1: 2 attempts</title>" in page
     assert "return_from=1.0&amp;return_to=1.0" in page
+
+
+def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:
+    played(1.0)
+    make_step(Episode.objects.get())
+    catch_up()
+    page = client.get("/environments/math/").content.decode()
+    assert "ending=finished" in page and "<title>finished: 1</title>" in page
+    assert "<td><code>submit</code></td>" in page
 
 
 def test_another_threshold_changes_what_a_success_is(client: Client) -> None:
