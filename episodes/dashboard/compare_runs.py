@@ -20,7 +20,7 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
-SHOWN_TASKS = 200
+SHOWN_TASKS = 100
 PARAMETERS = ("runs", "return", "x", "y", "smooth", "log", "band", "from", "to")
 
 
