@@ -155,10 +155,16 @@ def _most_points(units: _Units) -> int:
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
-_Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
+Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
+"""Blocks, each with where it begins and ends, and single endings, each with its place: what becomes a point."""
 
 
-def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
+def parts_of(found: Cover, points: int) -> list[Part]:
+    """All of it by episode, in order: `points` parts at most, none of them empty."""
+    return _parts(_units(found, "episode", Range()), "episode", points)
+
+
+def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     """Neighbours together, in order: `points` parts at most, none of them empty."""
     if not (units.blocks or units.rows):
         return []
@@ -170,7 +176,7 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
     width = span / points or 1.0
     if axis != "time":
         width = math.ceil(width)
-    found: dict[int, _Part] = {}
+    found: dict[int, Part] = {}
     for block in units.blocks:
         found.setdefault(min(points - 1, int(((block[0] + block[1]) / 2 - begin) / width)), ([], []))[0].append(block)
     for row in units.rows:
@@ -178,7 +184,7 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[_Part]:
     return [found[place] for place in sorted(found)]
 
 
-def _group(part: _Part, axis: Axis) -> _Group:
+def _group(part: Part, axis: Axis) -> _Group:
     blocks, rows = part
     tallies = [tally for _, _, tally in blocks]
     if rows:

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db.models import F, Q, QuerySet
+from django.db.models.lookups import Exact
+
 from environments.buckets import interval
 from environments.models import Environment, Split, Task
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.passes import PassRate, pass_rates
 from episodes.analytics.results import By, Result, counted, read
 from episodes.analytics.scope import MOST_ENDINGS, filtered, floor_of, served
+from episodes.conditions import Unindexed
 from episodes.models import Episode
 
 MOST_ROWS = 200
@@ -80,8 +84,8 @@ def leaderboard(
         results = read(own.filter(pk__gt=bound), split, by, asked)
     rows = [_row(key, found, tasks, is_human=by == "player" and key == "human") for key, found in results.items()]
     if by != "player":
-        humans = Episode.objects.filter(player="human", environment=environment)
-        rows += [_row(key, found, tasks, is_human=True) for key, found in read(humans, split, "player", asked).items()]
+        humans = read(_humans(environment), split, "player", asked)
+        rows += [_row(key, found, tasks, is_human=True) for key, found in humans.items()]
     return Leaderboard(
         environment=environment,
         split=split,
@@ -92,6 +96,12 @@ def leaderboard(
         is_bounded=bound > 0,
         note=_note(environment, is_bounded=bound > 0),
     )
+
+
+def _humans(environment: Environment) -> QuerySet[Episode]:
+    """Along the index of the players that are no agents, for they are few."""
+    of_environment = Exact(Unindexed(F("environment_id")), environment.pk)
+    return Episode.objects.filter(~Q(player="agent"), of_environment, player="human")
 
 
 def _row(key: str, result: Result, tasks: int | None, *, is_human: bool) -> LeaderboardRow:

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 from environments.models import Environment
 from episodes.analytics.activity import ActivityPoint, activity, together
-from episodes.analytics.cover import LEAST_RAW, cover
-from episodes.analytics.curve import CurvePoint, drawn
 from episodes.analytics.definition import Definition, Return, definition_of
 from episodes.analytics.figures import Figures
+from episodes.analytics.outline import POINTS, covers_of, outline_of
 from episodes.analytics.scope import scope_of
 from episodes.models import Episode
-
-SPARKLINE_POINTS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +39,8 @@ class EnvironmentFigures:
     """Of all its episodes; None: none has ended yet."""
     excluded: dict[str, int]
     """Probes and failures of the machinery, by cause."""
-    sparkline: Sequence[CurvePoint]
-    """From its first episode to its last, SPARKLINE_POINTS at most."""
+    sparkline: Sequence[float | None]
+    """Mean returns from its first episode to its last, POINTS at most; None where no attempt has one."""
     is_bounded: bool
     """Whether older episodes are still being counted."""
 
@@ -65,10 +62,10 @@ def environment_figures(
     for kind in sorted({definition.return_ for _, definition in asked}):
         chosen = [pair for pair in asked if pair[1].return_ == kind]
         scopes = [scope_of(environment) for environment, _ in chosen]
-        covers = cover(scopes, Definition(kind), least_blocks=SPARKLINE_POINTS, most_rows=LEAST_RAW)
-        for (environment, definition), scope, one in zip(chosen, scopes, covers, strict=True):
-            curve = drawn(scope, one, definition, "episode", points=SPARKLINE_POINTS)
+        covers = covers_of(scopes, Definition(kind), least_blocks=POINTS)
+        for (environment, definition), one in zip(chosen, covers, strict=True):
+            outline = outline_of(one, definition)
             found[environment.pk] = EnvironmentFigures(
-                environment, definition, curve.total, curve.excluded, curve.points, curve.is_bounded
+                environment, definition, outline.total, outline.excluded, outline.means, outline.is_bounded
             )
     return [found[environment.pk] for environment, _ in asked]

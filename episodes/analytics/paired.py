@@ -10,7 +10,7 @@ from django.db.models import Avg, Count, Q, QuerySet
 
 from episodes.analytics.definition import Definition
 from episodes.analytics.scope import filtered, floor_of
-from episodes.endings import bounded
+from episodes.endings import bounded, rows_of
 from episodes.models import Episode, Run
 from episodes.statistics import FAILURES
 
@@ -89,7 +89,7 @@ def _sides(episodes: QuerySet[Episode], definition: Definition) -> dict[int, Sid
     column = definition.column
     attempts = episodes.filter(~Q(cause__in=FAILURES), status="ended", is_probe=False, **{f"{column}__isnull": False})
     rows = attempts.order_by().values_list("task").annotate(n=Count("pk"), mean=Avg(column))
-    return {task: Side(n, bounded(mean)) for task, n, mean in rows}
+    return {task: Side(n, bounded(mean)) for task, n, mean in rows_of(rows)}
 
 
 def _versus(run: Run, place: int, tasks: Sequence[PairedTask]) -> Versus:

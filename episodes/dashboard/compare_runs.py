@@ -10,9 +10,9 @@ from django.shortcuts import render
 
 from environments.models import Task
 from environments.summary import summary
-from episodes.analytics.definition import RETURNS, Definition, Return
+from episodes.analytics.definition import RETURNS, Return, definition_of
 from episodes.analytics.paired import paired
-from episodes.analytics.runs import lines_of
+from episodes.analytics.runs import environment_of
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
 from episodes.dashboard.curves import panel_of
@@ -20,7 +20,7 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
-SHOWN_TASKS = 200
+SHOWN_TASKS = 100
 PARAMETERS = ("runs", "return", "x", "y", "smooth", "log", "band", "from", "to")
 
 
@@ -29,18 +29,17 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     asked = CurveAsked.parse(given)
     runs = _runs(asked.runs, given["runs"])
-    lines = lines_of(runs)
-    definition = lines[0].definition
-    if "return" in given:
-        definition = Definition(cast(Return, chosen(RETURNS)("return", given["return"])), definition.threshold)
+    environment = environment_of(runs[0])
+    return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
+    definition = definition_of(environment, return_)
     asked = replace(asked, filter=EpisodeFilter(definition=definition.return_), threshold=definition.threshold)
     pairing = paired(runs, definition)
     shown = pairing.tasks[:SHOWN_TASKS]
     specs = dict(Task.objects.filter(pk__in=[one.task for one in shown]).values_list("pk", "spec"))
     context = panel_of(request, drawn(asked)) | {
         "runs": runs,
-        "environment": lines[0].environment,
-        "own_definition": lines[0].environment.default_return if lines[0].environment else "",
+        "environment": environment,
+        "own_definition": environment.default_return if environment else "",
         "pairing": pairing,
         "attempted": list(zip(runs, pairing.attempted, strict=True)),
         "rows": [(one, summary(specs.get(one.task, ""))) for one in shown],

@@ -54,7 +54,7 @@ class Column:
 @never_cache
 def environments(request: HttpRequest) -> HttpResponse:
     rows = list(_with_splits())
-    figures = [(one, [point.mean for point in one.sparkline]) for one in environment_figures(rows)]
+    figures = [(one, one.sparkline) for one in environment_figures(rows)]
     return render(request, "episodes/environments.html", {"rows": figures})
 
 

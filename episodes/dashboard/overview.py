@@ -107,7 +107,7 @@ def _environments(definition: Return | None) -> dict[str, Any]:
             "definition": figures.definition,
             "total": figures.total,
             "is_bounded": figures.is_bounded,
-            "trace": [point.mean for point in figures.sparkline],
+            "trace": figures.sparkline,
         }
         for figures in environment_figures(list(hosted.defer("card", "task_schema")), definition)
     ]

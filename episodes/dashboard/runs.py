@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 from django.core.exceptions import BadRequest
-from django.db.models import Count, Max
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -15,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
-from episodes.analytics.scope import filtered, floor_of
+from episodes.analytics.whereabouts import Whereabouts, whereabouts_of
 from episodes.browse import page_of
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
@@ -70,41 +69,31 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     asked = replace(
         asked, filter=replace(asked.filter, definition=line.definition.return_), threshold=line.definition.threshold
     )
-    found = drawn(asked)
+    found, whereabouts = drawn(asked), whereabouts_of(row)
     context = panel_of(request, found) | {
         "run": row,
         "line": line,
         "environment": line.environment,
         "own_definition": line.environment.default_return if line.environment else "",
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
-        "where": _environments(row),
-        "steps": _steps(row) if has_steps else [],
+        "where": _environments(row, whereabouts),
+        "steps": whereabouts.steps[:SHOWN_STEPS],
         "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
     }
     return render(request, "episodes/run_page.html", context)
 
 
-def _environments(row: Run) -> list[dict[str, Any]]:
+def _environments(row: Run, whereabouts: Whereabouts) -> list[dict[str, Any]]:
     """Episodes by environment among the run's newest, most first."""
-    counted = _recent(row).values("environment__name").annotate(count=Count("pk"), last=Max("created"))
-    query = {"run": row.name}
     return [
-        {**one, "query": EpisodeFilter(environment=one["environment__name"], **query).to_query()}  # type: ignore[arg-type]
-        for one in counted.order_by("-count")
+        {
+            "environment__name": name,
+            "count": count,
+            "last": last,
+            "query": EpisodeFilter(run=row.name, environment=name).to_query(),
+        }
+        for name, count, last in whereabouts.environments
     ]
-
-
-def _steps(row: Run) -> list[dict[str, Any]]:
-    """Episodes and tasks by training step among the run's newest, latest step first."""
-    counted = _recent(row).filter(run_step__isnull=False).values("run_step")
-    return list(
-        counted.annotate(count=Count("pk"), tasks=Count("task", distinct=True)).order_by("-run_step")[:SHOWN_STEPS]
-    )
-
-
-def _recent(row: Run) -> Any:
-    episodes = Episode.objects.filter(run=row)
-    return episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes))).order_by()
 
 
 def compare_address(runs: list[int]) -> str:

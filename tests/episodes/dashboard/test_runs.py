@@ -60,6 +60,15 @@ def test_the_page_of_a_run_tells_environments_steps_and_episodes(client: Client)
     assert f"/episodes/{episode.pk}/" in page
 
 
+def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) -> None:
+    run, tasks = make_run("grpo-3"), [make_task(environment=make_environment(name)) for name in ("math", "maze")]
+    for task in (*tasks, tasks[0]):
+        end_episode(run=run, run_step=7, task=task)
+    found = client.get(f"/runs/{run.pk}/").context
+    assert [tuple(step) for step in found["steps"]] == [(7, 3, 2)]
+    assert [(one["environment__name"], one["count"]) for one in found["where"]] == [("math", 2), ("maze", 1)]
+
+
 def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:
     task = make_task(environment=make_environment("deep", default_return="max"))
     episode = end_episode(0.25, return_max=0.75, task=task, run=make_run())
