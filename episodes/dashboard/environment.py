@@ -56,7 +56,8 @@ class Column:
 def environments(request: HttpRequest) -> HttpResponse:
     rows = list(_with_splits())
     figures = [(one, [point.mean for point in one.sparkline]) for one in environment_figures(rows)]
-    return render(request, "episodes/environments.html", {"rows": figures})
+    page = "environments_list" if "HX-Request" in request.headers else "environments"
+    return render(request, f"episodes/{page}.html", {"rows": figures})
 
 
 @require_safe
