@@ -1,4 +1,4 @@
-"""Rounds: short episodes of `guess` under a run, played over the wire. Browser tests that need figures are about them."""
+"""Rounds: short episodes of `guess` under a run, played over the wire, for browser tests that need figures."""
 
 from __future__ import annotations
 
