@@ -57,9 +57,13 @@ class ApiView(APIView):
     def reader(self) -> Reader:
         return reader_of(self.request)
 
-    def note(self, sentences: str) -> str:
-        """About names that nothing has. A key hears none: they would tell it of names that others gave."""
-        return sentences if self.reader.key_label is None else ""
+    def refuse_unknown(self, sentences: str) -> None:
+        """Raises: OrsError with what is told of names that nothing has.
+
+        A key is answered as if there were nothing: more would tell it of names that others gave.
+        """
+        if sentences and self.reader.key_label is None:
+            raise OrsError(sentences)
 
     def get_exception_handler(self) -> Callable[[Exception, Any], Response | None]:
         return handle

@@ -49,10 +49,10 @@ class CurvesView(ApiView):
         shown = Range(real(request, "from"), real(request, "to"))
         named = Named.of(asked)
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
+        self.refuse_unknown(named.unknown)
         scope = _scope(asked, named)
         found = curve(scope, definition, axis, points=points, shown=None if shown == Range() else shown)
-        note = " ".join(filter(None, (self.note(named.unknown), found.note)))
-        return Response(CurveSerializer(_told(found, definition, note)).data)
+        return Response(CurveSerializer(_told(found, definition, found.note)).data)
 
 
 def _scope(asked: EpisodeFilter, named: Named) -> Scope:

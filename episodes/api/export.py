@@ -15,8 +15,9 @@ from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
 from episodes.transfer.exporting import ENDINGS, FORMATS, MEDIA_TYPES, Format, exported
+from episodes.transfer.thresholds import narrowed
 
-OWN = ("margin",)
+OWN = ("margin", "min_return", "success")
 
 
 class ExportView(ApiView):
@@ -31,12 +32,16 @@ class ExportView(ApiView):
         {(200, media.partition(";")[0]): OpenApiTypes.BINARY for media in dict.fromkeys(MEDIA_TYPES.values())},
         parameter("format", "What is written: `jsonl` loses nothing and can be imported again", enum=FORMATS),
         parameter("margin", "Of `pairs`: by how much the better return has to be above the other", kind=float),
+        parameter("min_return", "Episodes that ended with a return of that or more", kind=float),
+        parameter("success", "`yes`: attempts with a return above the environment's threshold", enum=("yes", "no")),
         *FILTERS,
     )
     def get(self, request: Request) -> Any:
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
         asked = asked_of(request, self.reader, *OWN)
-        pieces = exported(asked.episodes(), format, definition=asked.definition, margin=real(request, "margin") or 0.0)
+        least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
+        episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=successes)
+        pieces = exported(episodes, format, definition=asked.definition, margin=real(request, "margin") or 0.0)
         first = next(pieces, b"")
         if not connection.in_atomic_block:
             connection.close()  # the rest is made on a thread of its own

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -18,6 +19,7 @@ from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of, split_of
 from episodes.api.paging import limit_of, page
 from episodes.api.shapes import TaskSerializer, page_serializer
+from episodes.models import Episode
 from episodes.words import BadFilter
 
 
@@ -62,7 +64,7 @@ class TasksView(ApiView):
         if split is not None:
             found, cursor = _of_split(split, after, limit)
         else:
-            found, cursor = _newest(environment_of(name) if name else None, after, limit)
+            found, cursor = _newest(self, environment_of(name) if name else None, after, limit)
         shape: Any = TaskSerializer(_with_figures(found, self), many=True, context={"request": request})
         return Response(page(request, shape.data, cursor))
 
@@ -72,7 +74,7 @@ class TaskView(ApiView):
 
     @documented("task", "tasks", TaskSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
-        found = list(Task.objects.filter(pk=pk).select_related("environment"))
+        found = list(_readable(self).filter(pk=pk).select_related("environment"))
         if not found:
             raise Http404(f"There is no task {pk}.")
         return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
@@ -86,8 +88,19 @@ def _split_asked(request: Request) -> Split | None:
     return split_of(environment_of(environment), name) if name else None
 
 
-def _newest(environment: Environment | None, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
-    rows = Task.objects.select_related("environment").order_by("-pk")
+def _readable(view: ApiView) -> QuerySet[Task]:
+    """For a key without what others played from a content of their own, which stands in no list of tasks."""
+    label = view.reader.key_label
+    if label is None:
+        return Task.objects.all()
+    own = Exists(Episode.objects.filter(task=OuterRef("pk"), key_label=label))
+    return Task.objects.filter(~Q(source="played") | own)
+
+
+def _newest(
+    view: ApiView, environment: Environment | None, after: int | None, limit: int
+) -> tuple[Sequence[Task], int | None]:
+    rows = _readable(view).select_related("environment").order_by("-pk")
     rows = rows if environment is None else rows.filter(environment=environment)
     rows = rows if after is None else rows.filter(pk__lt=after)
     found = list(rows[: limit + 1])

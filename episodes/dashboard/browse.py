@@ -58,7 +58,9 @@ def episodes(request: HttpRequest) -> HttpResponse:
     context = _table(asked, page, sort, after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)
-    return render(request, "episodes/browse.html", context | _form(asked, page, sort))
+    return render(
+        request, "episodes/browse.html", context | _form(asked, page, sort), status=400 if page.unknown else 200
+    )
 
 
 def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> dict[str, Any]:

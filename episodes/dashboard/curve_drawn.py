@@ -57,6 +57,10 @@ class Drawn:
     def notes(self) -> list[str]:
         """What a page says beside the chart, each once."""
         given = [self.named.unknown, *(one.curve.note for one in self.series)]
+        if self.asked.is_log:
+            given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
+        if self.asked.x == "step" and not self.is_empty:
+            given.append("Episodes that say no training step are left out.")
         return list(dict.fromkeys(note for note in given if note))
 
     @property

@@ -40,7 +40,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     context = panel_of(request, found) | _form(found)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/curve_panel.html", context)
-    return render(request, "episodes/curves.html", context)
+    return render(request, "episodes/curves.html", context, status=400 if found.named.unknown else 200)
 
 
 def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:

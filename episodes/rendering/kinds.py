@@ -31,6 +31,8 @@ _MARKDOWN_SIGNS = (
 _LATEX = re.compile(
     r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\$\$.{1,500}?\$\$|\$[^$\n]{0,200}\\[a-z]+[^$\n]{0,200}\$", re.DOTALL
 )
+MOST_PARSED = 20_000
+"""Characters of Markdown or formulas."""
 _LOOKED_AT = 8_000
 """Characters at the beginning that decide."""
 
@@ -51,7 +53,12 @@ def kind_of(text: str) -> Kind:
 
 
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
-    """`text` as safe HTML. `language` is for code; without, it is guessed."""
+    """`text` as safe HTML. `language` is for code; without, it is guessed.
+
+    Longer Markdown and formulas are shown as the text they are: hostile ones take the square of their length to parse.
+    """
+    if kind in ("markdown", "latex") and len(text) > MOST_PARSED:
+        return escape(visible(text))
     if kind == "markdown":
         return markdown(text)
     if kind == "code":
