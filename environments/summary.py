@@ -2,13 +2,15 @@
 
 What people would call the task comes first: the field that the environment's schema names (`"x-summary": "field"`),
 else a question, prompt, goal or title, else the longest words in it. Without any words it is all its members, `size 5 ·
-seed 3`.
+seed 3`. What the environment hides from agents, such as the answer, is never in it: lists are read over shoulders and
+shown in talks.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 SUMMARY_CHARACTERS = 200
@@ -24,10 +26,12 @@ _STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*"((?:[^"\\]|\\.)*)("?)')
 _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
-def summary(spec: str, field: str = "") -> str:
-    """One line of `spec`, JSON text that may be cut short; `field` is the member to prefer. Empty content: 'empty'."""
+def summary(spec: str, field: str = "", hidden: Collection[str] | None = None) -> str:
+    """One line of `spec`, JSON text that may be cut short; `field` is the member to prefer, `hidden` are those to leave
+    out. Without content it is 'empty', or 'no visible fields' where some may be hidden."""
     try:
-        return _line(_telling(_read(spec[:READ_CHARACTERS]), field)) or "empty"
+        told = _line(_telling(_read(spec[:READ_CHARACTERS], hidden or ()), field))
+        return told or ("no visible fields" if hidden else "empty")
     except RecursionError:
         return "nested too deeply to be summed up"
 
@@ -42,13 +46,20 @@ def summary_field(schema: str) -> str:
     return named if isinstance(named, str) else ""
 
 
-def _read(spec: str) -> Any:
+def _read(spec: str, hidden: Collection[str]) -> Any:
     """The value; of text that was cut, the members with string values that can still be told."""
     try:
-        return json.loads(spec)
+        value = json.loads(spec)
     except (ValueError, RecursionError):
-        found = {key: _unescaped(value) for key, value, _ in _STRINGS.findall(spec + '"')}
-        return found or spec
+        return _read_cut(spec, hidden)
+    return {name: value[name] for name in value if name not in hidden} if isinstance(value, dict) else value
+
+
+def _read_cut(spec: str, hidden: Collection[str]) -> Any:
+    """Where something may be hidden only what stands before it: where it ends cannot be told of a part."""
+    before = min((at for name in hidden if (at := spec.find(json.dumps(name))) >= 0), default=len(spec))
+    found = {key: _unescaped(value) for key, value, _ in _STRINGS.findall(spec[:before] + '"')}
+    return found if found or hidden else spec
 
 
 def _unescaped(text: str) -> str:

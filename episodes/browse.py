@@ -5,13 +5,14 @@ No count of anything and no offset. A page says when it did not look at every ep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 
+from environments.hidden import hidden_fields
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from episodes.conditions import conditions_of
 from episodes.cursor import Cursor, Order
@@ -114,11 +115,12 @@ def summary_of(episode: Episode) -> str:
 
 def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
     """By episode; each task's line and each environment's schema are read once."""
-    fields, lines, found = dict[int, str](), dict[int, str](), dict[int, str]()
+    tellings, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
     for episode in episodes:
-        schema = episode.environment.task_schema
-        field = fields.setdefault(episode.environment_id, summary_field(schema) if schema else "")
+        environment = episode.environment
+        if environment.pk not in tellings:
+            tellings[environment.pk] = summary_field(environment.task_schema), hidden_fields(environment.name)
         if episode.task_id not in lines:
-            lines[episode.task_id] = visible(summary(episode.head, field))  # type: ignore[attr-defined]  # annotated
+            lines[episode.task_id] = visible(summary(episode.head, *tellings[environment.pk]))  # type: ignore[attr-defined]  # annotated
         found[episode.pk] = lines[episode.task_id]
     return found

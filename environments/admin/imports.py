@@ -25,8 +25,9 @@ from environments.admin.job import job_url
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError
+from environments.hidden import hidden_fields
 from environments.models import Environment, Split
-from environments.summary import summary
+from environments.summary import summary, summary_field
 from environments.transfer.importing import apply, dry_run
 from environments.transfer.source import Source
 from environments.transfer.target import Target
@@ -133,7 +134,8 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back}
     if job.state != "done":
         return TemplateResponse(request, "environments/job.html", {**context, **shown})
-    sample = [summary(spec) for spec in job.result.sample]
+    field, hidden = summary_field(environment.task_schema), hidden_fields(environment.name)
+    sample = [summary(spec, field, hidden) for spec in job.result.sample]
     page = {**context, **shown, "report": job.result, "sample": sample}
     return TemplateResponse(request, "environments/import_report.html", page)
 

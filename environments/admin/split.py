@@ -22,8 +22,9 @@ from environments.curation.indexes import served_indexes
 from environments.curation.plan import Action, Outcome, Progress, silent
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import OrsError
+from environments.hidden import hidden_fields
 from environments.models import Split, SplitEntry
-from environments.summary import READ_CHARACTERS, summary
+from environments.summary import READ_CHARACTERS, summary, summary_field
 
 AT_ONCE_TASKS = 20_000
 """Larger splits are frozen and deleted by a job, and compared with the class's list only when asked to."""
@@ -104,8 +105,9 @@ def differences(split: Split) -> dict[str, Any]:
     other = visible(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
     shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: DIFFERENCES_SHOWN + 1])
     indexes = served_indexes(split, [entry.position for entry in shown[:DIFFERENCES_SHOWN]])
+    field, hidden = summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
     rows = [
-        (entry, indexes.get(entry.position), summary(entry.head[:READ_CHARACTERS]))
+        (entry, indexes.get(entry.position), summary(entry.head[:READ_CHARACTERS], field, hidden))
         for entry in shown[:DIFFERENCES_SHOWN]
     ]
     return {"rows": rows, "is_more": len(shown) > DIFFERENCES_SHOWN, "removed": split.removals.count()}

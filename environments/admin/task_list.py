@@ -18,6 +18,7 @@ from environments import conf
 from environments.buckets import Bucket, bucket_of
 from environments.curation.indexes import served_indexes
 from environments.curation.selection import Batch, Selection
+from environments.hidden import hidden_fields
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics, TaskTag
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from environments.tags import tag_names
@@ -111,7 +112,8 @@ def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
 
 
 def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> Row:
-    line = summary(task.head, summary_field(task.environment.task_schema))  # type: ignore[attr-defined]  # annotated
+    environment = task.environment
+    line = summary(task.head, summary_field(environment.task_schema), hidden_fields(environment.name))  # type: ignore[attr-defined]  # annotated
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
     return Row(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
 

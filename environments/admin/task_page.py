@@ -17,6 +17,7 @@ from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.verdict import tried
 from environments.dossier import dossier_of, figures_by_task
+from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
 from environments.parts import fields
@@ -34,9 +35,10 @@ class TaskPage(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         before = request.GET.get("before", "")
         history = history_of(row, int(before) if before.isdecimal() and len(before) < 19 else None)
+        environment = row.environment
         results = figures_by_task(one.pk for one in history.relatives)
         return {
-            "title": summary(row.spec, summary_field(row.environment.task_schema)),
+            "title": summary(row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)),
             "spec": fields(row.spec),
             "dossier": dossier_of(row),
             "history": history,

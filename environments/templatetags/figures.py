@@ -56,7 +56,7 @@ def signed(value: float) -> str:
 
 @register.filter
 def rate(statistics: TaskStatistics | None) -> SafeString:
-    """The success rate with half its 95 % interval, in percent; how much it rests on, and the interval, on hover."""
+    """The success rate with the ends of its 95 % interval, in percent; what it rests on, on hover."""
     return success(statistics.successes, statistics.attempts) if statistics else NONE
 
 
@@ -67,12 +67,11 @@ def success(successes: int, attempts: int) -> SafeString:
         return NONE
     low, high = interval(successes, attempts)
     words = f"{successes:,} of {attempts:,} attempts; 95 % interval {low:.0%} to {high:.0%}"
-    reach = f"±{(high - low) * 50:.0f}"
     return format_html(
         '<span class="rate" title="{}">{} <span class="hint">{}</span></span>',
         words,
         f"{successes / attempts:.0%}",
-        reach,
+        f"{low * 100:.0f}\N{EN DASH}{high * 100:.0f}",
     )
 
 

@@ -8,8 +8,9 @@ from typing import cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from environments.hidden import hidden_fields
 from environments.models import Task
-from environments.summary import summary
+from environments.summary import summary, summary_field
 from episodes.analytics.definition import RETURNS, Return, definition_of
 from episodes.analytics.paired import paired
 from episodes.analytics.runs import environment_of
@@ -35,19 +36,26 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = replace(asked, filter=EpisodeFilter(definition=definition.return_), threshold=definition.threshold)
     pairing = paired(runs, definition)
     shown = pairing.tasks[:SHOWN_TASKS]
-    specs = dict(Task.objects.filter(pk__in=[one.task for one in shown]).values_list("pk", "spec"))
+    tasks = Task.objects.select_related("environment").in_bulk([one.task for one in shown])
     context = panel_of(request, drawn(asked)) | {
         "runs": runs,
         "environment": environment,
         "own_definition": environment.default_return if environment else "",
         "pairing": pairing,
         "attempted": list(zip(runs, pairing.attempted, strict=True)),
-        "rows": [(one, summary(specs.get(one.task, ""))) for one in shown],
+        "rows": [(one, _line(tasks.get(one.task))) for one in shown],
         "definition": definition.return_,
         "threshold": definition.threshold,
         "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
     }
     return render(request, "episodes/compare_runs.html", context)
+
+
+def _line(task: Task | None) -> str:
+    """Of a task in the table; one that was pruned meanwhile has none."""
+    if task is None:
+        return ""
+    return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
 
 
 def _runs(ids: tuple[int, ...], text: str) -> list[Run]:

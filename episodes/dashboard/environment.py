@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 
 from environments import conf, parts, wiring
 from environments.card import rendered
+from environments.hidden import hidden_fields
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.schema_fields import fields_of
 from environments.statistics import figures_of
@@ -55,7 +56,8 @@ class Column:
 def environments(request: HttpRequest) -> HttpResponse:
     rows = list(_with_splits())
     figures = [(one, one.sparkline) for one in environment_figures(rows)]
-    return render(request, "episodes/environments.html", {"rows": figures})
+    page = "environments_list" if "HX-Request" in request.headers else "environments"
+    return render(request, f"episodes/{page}.html", {"rows": figures})
 
 
 @require_safe
@@ -141,6 +143,6 @@ def _tasks(found: Environment) -> list[dict[str, Any]]:
     rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
     figures = {row.task_id: figures_of(row, conf.thresholds()) for row in rows}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
-    field = summary_field(found.task_schema)
-    by_id = {task.pk: summary(task.head, field) for task in heads}
+    field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
+    by_id = {task.pk: summary(task.head, field, hidden) for task in heads}
     return [{"pk": pk, "summary": by_id.get(pk, ""), "figures": one} for pk, one in figures.items()]

@@ -10,7 +10,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import parts, wiring
+from environments import parts
+from environments.hidden import hidden_fields
 from episodes.cards import Said, card_of, cards_of, said, said_as
 from episodes.dashboard.faults import refused
 from episodes.finding import steps_with
@@ -185,12 +186,10 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
 
 def _spec(episode: Episode) -> dict[str, Any]:
     """The task's content as parts, what agents must not see apart: `spec`, `hidden`. All of it where no class says."""
-    service = wiring.current()
-    hosted = service.registry.find(episode.environment.name) if service else None
-    names = set(getattr(hosted.cls, "hidden_fields", ())) if hosted else set()
+    hidden = hidden_fields(episode.environment.name)
     shown = said(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
     return {
-        "spec": [one for one in shown if hosted and one.label not in names],
-        "hidden": [one for one in shown if not hosted or one.label in names],
-        "is_hosted": hosted is not None,
+        "spec": [one for one in shown if hidden is not None and one.label not in hidden],
+        "hidden": [one for one in shown if hidden is None or one.label in hidden],
+        "is_hosted": hidden is not None,
     }

@@ -45,8 +45,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         "lines": lines,
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
-        "definition": return_ or "of the environment",
-        "own_definition": "" if return_ is None else "of the environment",
+        "definition": return_ or "",
+        "own_definition": "",
     }
     return render(request, "episodes/runs.html", context)
 

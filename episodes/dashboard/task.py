@@ -9,8 +9,9 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import parts, wiring
+from environments import parts
 from environments.dossier import dossier_of
+from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
 from environments.summary import summary, summary_field
@@ -83,7 +84,9 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
     return {
         "task": found,
         "environment": found.environment,
-        "summary": summary(found.spec, summary_field(found.environment.task_schema)),
+        "summary": summary(
+            found.spec, summary_field(found.environment.task_schema), hidden_fields(found.environment.name)
+        ),
         "definition": definition.return_,
         "threshold": definition.threshold,
         "own_definition": found.environment.default_return,
@@ -111,14 +114,12 @@ def _prompt(episodes: list[Episode]) -> list[parts.Part]:
 
 def _spec(found: Task) -> dict[str, Any]:
     """The content as parts, what agents must not see apart; all of it where no class says what that is."""
-    service = wiring.current()
-    hosted = service.registry.find(found.environment.name) if service else None
-    names = set(getattr(hosted.cls, "hidden_fields", ())) if hosted else set()
+    hidden = hidden_fields(found.environment.name)
     shown = parts.fields(found.spec)
     return {
-        "spec": [one for one in shown if hosted and one.label not in names],
-        "hidden": [one for one in shown if not hosted or one.label in names],
-        "is_hosted": hosted is not None,
+        "spec": [one for one in shown if hidden is not None and one.label not in hidden],
+        "hidden": [one for one in shown if hidden is None or one.label in hidden],
+        "is_hosted": hidden is not None,
     }
 
 

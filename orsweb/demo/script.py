@@ -52,8 +52,8 @@ def script(environments: Sequence[str], counts: dict[tuple[str, str], int], epis
     random = Random(f"demo/{seed}")
     odd = list(_odd(environments, episodes))
     parts = [
-        *_training("demo-train-fast", "scripted-adept", (0.1, 0.97), environments, counts, episodes, random),
-        *_training("demo-train-slow", "scripted-novice", (0.05, 0.6), environments, counts, episodes, random),
+        *_training("demo-train-fast", "scripted-adept", (0.1, 0.97), environments, counts, episodes, seed),
+        *_training("demo-train-slow", "scripted-novice", (0.05, 0.6), environments, counts, episodes, seed),
     ]
     parts += _evaluation(environments, counts, max(0, episodes - len(parts) - len(odd)), random)
     return sorted([*parts, *odd], key=lambda part: (part.is_left_open, -part.days_ago))
@@ -66,8 +66,10 @@ def _training(
     environments: Sequence[str],
     counts: dict[tuple[str, str], int],
     episodes: int,
-    random: Random,
+    seed: int,
 ) -> Iterator[Part]:
+    """Every run meets the same tasks in the same order, so that runs can be compared on them."""
+    random = Random(f"demo/{seed}/training")
     groups = int(episodes * SHARES[run] / GROUP)
     steps = math.ceil(groups / GROUPS_A_STEP)
     low, high = skills

@@ -22,6 +22,8 @@ class Page:
     """An SVG path within 0 0 24 24, drawn as a line."""
     sections: tuple[str, ...] = ()
     """First segments of the paths that belong to it beside its own."""
+    is_foot: bool = False
+    """It begins the rail's foot; a phone's bar has no room for it."""
 
 
 RAIL = (
@@ -31,6 +33,7 @@ RAIL = (
     Page("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
     Page("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     Page("play", "Play", "p", "M7 4l12 8-12 8z"),
+    Page("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
     Page(
         "admin:index",
         "Admin",

@@ -83,12 +83,12 @@ def test_it_records_the_split_and_index_that_were_named(client: Client, record: 
     assert (episode.split.name, episode.task_index, json.loads(episode.task.spec)) == ("test", -1, {"id": "test-1"})
 
 
-def test_it_records_no_split_for_a_task_given_by_content(client: Client, record: Recorded) -> None:
+def test_a_task_given_by_content_is_put_down_to_the_split_that_holds_it(client: Client, record: Recorded) -> None:
     environment = client.environment("echo")
     with environment.session(environment.get_task("train", 0)) as session:
         play(session)
     episode = record.episode(session.sid)
-    assert (episode.split, episode.task_index) == (None, None)
+    assert (episode.split.name, episode.task_index) == ("train", None)
     assert episode.task.content_hash
 
 

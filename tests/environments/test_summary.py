@@ -34,6 +34,30 @@ def test_it_tells_what_the_task_is(spec: Any, line: str) -> None:
     assert summary(json.dumps(spec)) == line
 
 
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"low": 1, "target": 7, "high": 9}, "low 1 · high 9"),
+        ({"target": "the secret words"}, "no visible fields"),
+        ({}, "no visible fields"),
+        ([7], "7"),
+    ],
+)
+def test_it_leaves_out_what_agents_must_not_see(spec: Any, line: str) -> None:
+    assert summary(json.dumps(spec), "target", {"target"}) == line
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"hint": "to be read", "target": {"question": "secret"}, "pad": "x" * 9_000}, "to be read"),
+        ({"target": {"question": "secret"}, "pad": "x" * 9_000}, "no visible fields"),
+    ],
+)
+def test_of_a_spec_that_is_cut_it_reads_up_to_what_is_hidden(spec: Any, line: str) -> None:
+    assert summary(json.dumps(spec), "", {"target"}) == line
+
+
 def test_it_prefers_the_field_that_the_schema_names() -> None:
     field = summary_field('{"type": "object", "x-summary": "level"}')
     assert summary('{"question": "Go.", "level": "The cellar"}', field) == "The cellar"

@@ -26,6 +26,12 @@ def test_the_list_leads_to_each(client: Client) -> None:
     assert '<a href="/environments/chess/">' in client.get("/environments/").content.decode()
 
 
+def test_the_list_is_fetched_again_without_its_frame(client: Client) -> None:
+    make_environment("chess")
+    part = client.get("/environments/", headers={"HX-Request": "true"}).content.decode()
+    assert '<a href="/environments/chess/">' in part and "<main" not in part
+
+
 def test_the_list_says_what_would_be_there(client: Client) -> None:
     assert b"manage.py serve my_module:MyEnvironment" in client.get("/environments/").content
 
@@ -48,8 +54,8 @@ def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:
 
 def test_another_threshold_changes_what_a_success_is(client: Client) -> None:
     played(0.4, 0.4, 1.0, 1.0)
-    assert '<dd class="figure">0.50</dd>' in client.get("/environments/math/").content.decode()
-    assert '<dd class="figure">1.00</dd>' in client.get("/environments/math/?threshold=0.3").content.decode()
+    assert '<dd class="figure">50%</dd>' in client.get("/environments/math/").content.decode()
+    assert '<dd class="figure">100%</dd>' in client.get("/environments/math/?threshold=0.3").content.decode()
 
 
 @pytest.mark.parametrize("query", ["return=best", "threshold=high", "threshold=nan"])

@@ -62,13 +62,13 @@ def test_a_split_counts_the_tasks_that_stand_in_it(client: Client) -> None:
     count_statistics()
     assert ranked(client, "split=train") == ["small"]
     page = client.get(f"{BOARD}?split=train").content.decode()
-    assert re.search(r"50 % <span class=\"hint\">1</span>", page)
+    assert re.search(r"50% <span class=\"hint\">1</span>", page)
 
 
 def test_another_threshold_makes_other_successes(client: Client) -> None:
     play()
     page = client.get(f"{BOARD}?threshold=0.4&by=player").content.decode()
-    assert "&gt; 0.4" in page and "100 %" in page
+    assert "&gt; 0.4" in page and "100%" in page
 
 
 def test_a_row_leads_to_its_episodes(client: Client) -> None:

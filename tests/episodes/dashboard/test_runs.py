@@ -17,7 +17,7 @@ def test_a_run_is_listed_with_what_it_reached(client: Client) -> None:
     for reward in (0.0, 1.0):
         end_episode(reward, run=make_run("grpo-3"))
     page = client.get("/runs/").content.decode()
-    assert "grpo-3" in page and "+0.50" in page and "50 %" in page
+    assert "grpo-3" in page and "+0.50" in page and "50%" in page
 
 
 def test_a_run_without_an_ending_is_listed_too(client: Client) -> None:

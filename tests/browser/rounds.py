@@ -1,0 +1,23 @@
+"""Rounds: short episodes of `guess` under a run, played over the wire, for browser tests that need figures."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.server import LiveServer
+
+
+def play_rounds(live: LiveServer, run: str, count: int = 1, *, step: int = 0) -> list[int]:
+    """`count` attempts by `run` at the first task of train, one guess each; their numbers, in order."""
+    numbers = []
+    for _ in range(count):
+        headers = {"X-Session-ID": f"{run}-{step}-{len(numbers)}"}
+        secrets = {"orsweb_run": run, "orsweb_step": str(step), "orsweb_model": f"model-of-{run}"}
+        opened = {"env_name": "guess", "split": "train", "index": 0, "secrets": secrets}
+        with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
+            agent.post("/create", json=opened).raise_for_status()
+            agent.post("/guess/call", json={"name": "guess", "input": {"number": 1}}).raise_for_status()
+            agent.post("/delete").raise_for_status()
+            [newest, *_] = agent.get(f"/api/episodes?run={run}").json()["results"]
+            numbers.append(int(newest["id"]))
+    return numbers

@@ -1,0 +1,107 @@
+"""The curve in a browser: a point leads to its episodes, a part is looked at closer, it is kept as a picture."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.rounds import play_rounds
+from tests.server import LiveServer
+
+FIRST, SECOND = "drawn-first", "drawn-second"
+
+
+@pytest.fixture(scope="module")
+def runs(live: LiveServer) -> dict[str, list[int]]:
+    """Numbers of the episodes of two runs, by name."""
+    return {FIRST: play_rounds(live, FIRST, 6), SECOND: play_rounds(live, SECOND, 2)}
+
+
+@pytest.fixture
+def curve(page: Page, runs: dict[str, list[int]]) -> Page:
+    """The page with the first run's curve, a point an episode; nothing in it moves by itself."""
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+    page.goto(f"/runs/curves/?run={FIRST}")
+    assert len(points(page)) == len(runs[FIRST])
+    return page
+
+
+def chart(page: Page, question: str) -> Any:
+    """What Chart.js answers about the line that is drawn last, such as "line.data.length"."""
+    return page.evaluate(
+        f"() => {{ const line = Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1);"
+        f" return {question}; }}"
+    )
+
+
+def points(page: Page) -> list[float]:
+    found: list[float] = chart(page, "line.data.map(({ x }) => x)")
+    return found
+
+
+def across(page: Page, share: float) -> tuple[float, float]:
+    """Where on the screen that share of the chart's width is, at half its height."""
+    page.locator("[data-chart]").scroll_into_view_if_needed()
+    box = page.locator("[data-chart]").bounding_box()
+    assert box is not None
+    return box["x"] + share * box["width"], box["y"] + box["height"] / 2
+
+
+def test_a_click_on_a_point_lists_the_episodes_behind_it(curve: Page, runs: dict[str, list[int]]) -> None:
+    curve.mouse.click(*across(curve, 0.98))
+    behind = curve.locator("#behind")
+    expect(behind.get_by_role("heading")).to_have_text(f"1 episode behind this point of {FIRST}")
+    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
+    behind.get_by_role("heading").get_by_role("link").click()
+    expect(curve.locator("tr[data-episode]")).to_have_count(1)
+
+
+def test_dragging_looks_closer_and_stands_in_the_address(curve: Page) -> None:
+    curve.mouse.move(*across(curve, 0.4))
+    curve.mouse.down()
+    curve.mouse.move(*across(curve, 0.7))
+    curve.mouse.up()
+    expect(curve.get_by_role("button", name="Whole curve")).to_be_visible()
+    expect(curve).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+$"))
+    assert 0 < len(points(curve)) < 6
+    curve.keyboard.press("0")
+    expect(curve.get_by_role("button", name="Whole curve")).to_be_hidden()
+    assert len(points(curve)) == 6
+
+
+def test_the_picture_is_downloaded(curve: Page) -> None:
+    with curve.expect_download() as waited:
+        curve.get_by_role("button", name="PNG").click()
+    assert waited.value.suggested_filename == "curve.png"
+    assert Path(waited.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_arrows_walk_along_it_and_enter_lists(curve: Page, runs: dict[str, list[int]]) -> None:
+    for key in ("c", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
+        curve.keyboard.press(key)
+    expect(curve.locator("[data-chart]")).to_be_focused()
+    expect(curve.locator("#behind tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][1]))
+
+
+def test_it_is_drawn_anew_in_the_dark(curve: Page) -> None:
+    light = chart(curve, "line.borderColor")
+    curve.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    curve.wait_for_function(
+        "light => Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== light",
+        arg=light,
+    )
+
+
+def test_the_legend_hides_a_run(curve: Page) -> None:
+    curve.goto(f"/runs/curves/?by=run&model=model-of-{SECOND}")
+    assert chart(curve, "line.hidden") is False
+    legend = curve.get_by_role("button", name=SECOND)
+    legend.click()
+    expect(legend).to_have_attribute("aria-pressed", "false")
+    assert chart(curve, "line.hidden") is True
+    curve.keyboard.press("Enter")
+    assert chart(curve, "line.hidden") is False
