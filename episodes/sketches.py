@@ -86,8 +86,13 @@ def above(sketch: Sketch, threshold: float) -> int:
 
 def quantile(sketch: Sketch, share: float) -> float | None:
     """The smallest value that at least `share` (0 to 1) of all do not exceed; None of nothing."""
+    return quantiles(sketch, share)[0]
+
+
+def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
+    """The same of each share."""
     passed = list(accumulate([count for _, count in sketch]))
-    return sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None
+    return [sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None for share in shares]
 
 
 def _mean(sketch: Sketch, count: int) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from environments.buckets import interval
 from episodes.analytics.definition import Definition
 from episodes.analytics.tally import Tally
-from episodes.sketches import above, count_of, error_of, mean_of, quantile
+from episodes.sketches import above, count_of, error_of, mean_of, quantiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +43,21 @@ def figures_of(tally: Tally, definition: Definition) -> Figures:
     returns, lengths = tally.returns, tally.lengths
     successes = above(returns, definition.threshold)
     low, high = interval(successes, tally.attempts)
+    p10, p90 = quantiles(returns, 0.1, 0.9)
+    length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
     return Figures(
         episodes=tally.episodes,
         n=tally.attempts,
         scored=count_of(returns),
         mean=mean_of(returns),
         error=error_of(returns),
-        p10=quantile(returns, 0.1),
-        p90=quantile(returns, 0.9),
+        p10=p10,
+        p90=p90,
         successes=successes,
         success=successes / tally.attempts if tally.attempts else None,
         success_low=low,
         success_high=high,
         length_mean=mean_of(lengths),
-        length_p10=quantile(lengths, 0.1),
-        length_p90=quantile(lengths, 0.9),
+        length_p10=length_p10,
+        length_p90=length_p90,
     )
