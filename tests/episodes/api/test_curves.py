@@ -48,7 +48,7 @@ def test_a_curve_over_steps_of_a_run() -> None:
     assert [(point["x"], point["n"]) for point in told["points"]] == [(1.0, 2), (2.0, 1)]
 
 
-@pytest.mark.parametrize("query", ["", "ending=attempt", "environment=math&player=agent", "model=x", "since=24h"])
+@pytest.mark.parametrize("query", ["", "ending=attempt", "environment=math&player=agent", "since=24h"])
 def test_any_filter_has_a_curve(query: str) -> None:
     played(3)
     assert get(f"curves?{query}")["is_bounded"] is False

@@ -54,11 +54,9 @@ def test_filters_are_those_of_the_pages() -> None:
     assert ids("episodes?ending=attempt&return_from=1") == [attempt.pk]
 
 
-def test_a_name_that_nothing_has_is_told_beside_no_results() -> None:
+def test_a_name_that_nothing_has_is_refused_with_the_nearest() -> None:
     make_episode(run=make_run("grpo-3"))
-    answer = get("episodes?run=grpo-4")
-    assert answer["results"] == []
-    assert "grpo-3" in answer["note"]
+    assert "grpo-3" in get("episodes?run=grpo-4", 400)["detail"]
 
 
 @pytest.mark.parametrize(("query", "queries"), [("", 2), ("?sort=-return", 3), ("?ending=attempt", 4)])

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from environments.models import TaskStatistics
+from environments.models import Task, TaskStatistics
 from tests.episodes.api.asking import get, ids
 from tests.stored import make_episode, make_run, make_step, make_task
 
@@ -104,8 +104,20 @@ def test_a_curve_counts_a_keys_own_episodes() -> None:
 
 
 @pytest.mark.usefixtures("keys")
+def test_a_task_that_others_brought_is_not_a_key_s_to_read(person: Client) -> None:
+    brought, listed = make_task(), make_task()
+    Task.objects.filter(pk=listed.pk).update(source="code")
+    assert [task["id"] for task in get("tasks", client=person)["results"]] == [listed.pk, brought.pk]
+    assert [task["id"] for task in get("tasks", **LAB)["results"]] == [listed.pk]
+    assert "no task" in get(f"tasks/{brought.pk}", 404, **LAB)["detail"]
+    make_episode(task=brought, key_label="lab")
+    assert get(f"tasks/{brought.pk}", **LAB)["id"] == brought.pk
+
+
+@pytest.mark.usefixtures("keys")
 def test_a_task_has_figures_for_people_alone(person: Client) -> None:
     task = make_task()
+    Task.objects.filter(pk=task.pk).update(source="code")
     counted = {"attempts": 3, "scored": 3, "successes": 1, "return_total": 1.5, "rate": 1 / 3}
     TaskStatistics.objects.create(task=task, environment=task.environment, by="all", **counted)
     assert get(f"tasks/{task.pk}", client=person)["statistics"]["attempts"] == 3

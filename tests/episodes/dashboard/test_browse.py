@@ -101,9 +101,9 @@ def test_what_cannot_be_meant_is_answered_400_with_what_can(client: Client, quer
 
 def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
     make_environment("math")
-    assert "No environment is named &#x27;maths&#x27;. The nearest: &#x27;math&#x27;." in page(
-        client, "/episodes/?environment=maths"
-    )
+    answer = client.get("/episodes/?environment=maths")
+    assert answer.status_code == 400
+    assert "No environment is named &#x27;maths&#x27;. The nearest: &#x27;math&#x27;." in answer.content.decode()
 
 
 def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
+from episodes.rendering.kinds import KINDS, MOST_PARSED, Kind, kind_of, rendered
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -84,3 +84,9 @@ def test_raw_shows_every_character_by_its_escape() -> None:
 @pytest.mark.parametrize("text", ["x" * 200_000, "[" * 100_000, "<" * 50_000, "{" * 50_000, "$(" * 20_000])
 def test_a_huge_line_is_shown(text: str) -> None:
     assert len(rendered(text, kind_of(text))) >= len(text)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "latex"])
+def test_what_would_take_too_long_to_parse_is_shown_as_it_is(kind: Kind) -> None:
+    text = "[" * (MOST_PARSED + 1)
+    assert rendered(text, kind) == text
