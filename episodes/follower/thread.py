@@ -1,8 +1,8 @@
 """Follower: the thread that follows endings while a server runs. Made, woken and stopped by the recorder.
 
 It is woken after each of the recorder's batches and looks once a second besides. Between rounds it waits, however busy
-the recorder is, so that a few hundred endings share a transaction; during a round it leaves the recorder as much time
-as it took. What goes wrong in one part keeps that part alone waiting, and is tried again.
+the recorder is, so that a few hundred endings share a transaction; during a round it leaves the recorder three times
+the time that it took. What goes wrong in one part keeps that part alone waiting, and is tried again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ LOOK_SECONDS = 1.0
 """Between two looks while nobody wakes it."""
 GATHER_SECONDS = 0.4
 """From one round to the next at least."""
+REST_FACTOR = 3.0
+"""Of the time that a batch took, before the next one: agents share this process and its database."""
 FIRST_REST_SECONDS = 0.5
 LONGEST_REST_SECONDS = 60.0
 
@@ -63,7 +65,7 @@ class Follower(threading.Thread):
             if not way.advance():
                 return
             give_way()
-            self._stopped.wait(time.monotonic() - began)
+            self._stopped.wait((time.monotonic() - began) * REST_FACTOR)
 
 
 class _Way:
