@@ -23,7 +23,8 @@ def asked_scope(asked: EpisodeFilter, named: Named, label: str = "all episodes")
     """An environment, a split, a run or a task alone counts every episode; any other filter among the newest."""
     if named.unknown:
         return filtered(Episode.objects.none(), label)
-    given = set(asked.values()) - {"return"}
+    # what a key may read is part of its environments and runs, so it has no blocks
+    given = set(asked.values()) - {"return"} if asked.key is None else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
     if given == {"environment", "split"} and named.split:

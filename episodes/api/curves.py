@@ -8,17 +8,15 @@ from typing import Any, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from episodes.analytics.asked import asked_scope
 from episodes.analytics.curve import MOST_POINTS, Curve, curve
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.rows import Axis
-from episodes.analytics.scope import Scope, filtered, scope_of
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
 from episodes.api.figures import CurveSerializer
-from episodes.filters import EpisodeFilter
-from episodes.models import Episode
 from episodes.named import Named
 
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -50,23 +48,9 @@ class CurvesView(ApiView):
         named = Named.of(asked)
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
         self.refuse_unknown(named.unknown)
-        scope = _scope(asked, named)
+        scope = asked_scope(asked, named)
         found = curve(scope, definition, axis, points=points, shown=None if shown == Range() else shown)
         return Response(CurveSerializer(_told(found, definition, found.note)).data)
-
-
-def _scope(asked: EpisodeFilter, named: Named) -> Scope:
-    if named.unknown:
-        return filtered(Episode.objects.none(), "nothing")
-    given = set(asked.values()) - {"return"}
-    if asked.key is None:
-        if given == {"run"} and named.run:
-            return scope_of(named.run)
-        if given == {"environment", "split"} and named.split:
-            return scope_of(named.split)
-        if given == {"environment"} and named.environment:
-            return scope_of(named.environment)
-    return filtered(asked.episodes(), "filter")
 
 
 def _told(found: Curve, definition: Definition, note: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +10,7 @@ from episodes.analytics.asked import Overlay, asked_scope, of_runs, overlaid
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.zoom import Range
+from episodes.csv_lines import csv_line
 from episodes.dashboard.curve_asked import CurveAsked, Figure
 from episodes.filters import EpisodeFilter
 from episodes.named import Named
@@ -151,19 +150,7 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 
 def csv_of(found: Drawn) -> Iterator[str]:
     """A row for each point, unsmoothed; times are seconds since the epoch."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(["series", *_COLUMNS])
+    yield csv_line(["series", *_COLUMNS])
     for one in found.series:
         for point in one.curve.points:
-            writer.writerow([plain(one.label), *(_cell(getattr(point, name)) for name in _COLUMNS)])
-    yield text.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return "" if value is None else value
-
-
-def plain(text: str) -> str:
-    """A name as no spreadsheet takes it for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+            yield csv_line([one.label, *(getattr(point, name) for name in _COLUMNS)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
@@ -17,7 +15,7 @@ from environments.models import Environment, Split
 from episodes.analytics.definition import RETURNS, Return, definition_of
 from episodes.analytics.leaderboard import Leaderboard, LeaderboardRow, leaderboard
 from episodes.analytics.results import By
-from episodes.dashboard.curve_drawn import plain
+from episodes.csv_lines import csv_line
 from episodes.filters import EpisodeFilter
 from episodes.words import BadFilter, chosen, real
 
@@ -121,13 +119,11 @@ def _whisker(row: LeaderboardRow) -> dict[str, float]:
 
 
 def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text)
     ks = sorted({rate.k for row in rows for rate in row.passes})
     columns = ("n", "mean", "error", "successes", "success", "success_low", "success_high", "tasks", "coverage")
-    writer.writerow([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks)])
+    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks)])]
     for row in rows:
         rates = {rate.k: rate.rate for rate in row.passes}
-        values = [getattr(row, column) for column in columns] + [rates.get(k) for k in ks]
-        writer.writerow([plain(row.key), row.is_human, *("" if value is None else value for value in values)])
-    return text.getvalue()
+        figures = [getattr(row, column) for column in columns]
+        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks)]))
+    return "".join(lines)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Any
 
+from episodes.csv_lines import csv_line
 from episodes.transfer.source import Facts, Recorded
 
 _COLUMNS = {
@@ -20,17 +18,16 @@ _COLUMNS = {
     **{name: name for name in ("session_id", "user_agent", "key_label", "labels")},
 }
 """Head of a column -> what of Facts stands there."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Summary:
     needs_steps = False
 
     def start(self) -> str:
-        return _csv(_COLUMNS)
+        return csv_line(_COLUMNS)
 
     def write(self, episode: Recorded) -> Iterator[str]:
-        yield _csv(_cell(value) for value in _values(episode.facts))
+        yield csv_line(_values(episode.facts))
 
     def end(self) -> str:
         return ""
@@ -38,20 +35,3 @@ class Summary:
 
 def _values(facts: Facts) -> Iterator[Any]:
     return (getattr(facts, name) for name in _COLUMNS.values())
-
-
-def _cell(value: Any) -> str:
-    """A text that a spreadsheet would take for a formula gets an apostrophe before it."""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return "" if value is None else repr(value)
-
-
-def _csv(cells: Iterable[str]) -> str:
-    file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n").writerow(cells)
-    return file.getvalue()

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.server import LiveServer
 
@@ -58,6 +58,20 @@ def page(browser: Browser, live: LiveServer) -> Iterator[Page]:
     yield shown
     context.close()
     assert not failures
+
+
+@pytest.fixture
+def complaints(page: Page) -> Iterator[list[str]]:
+    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
+    found: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            found.append(message.text)
+
+    page.on("console", hear)
+    yield found
+    assert not found
 
 
 def _foreign(url: str, own: str) -> list[str]:

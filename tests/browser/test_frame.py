@@ -13,7 +13,7 @@ from typing import Literal
 import axe_playwright_python
 import httpx
 import pytest
-from playwright.sync_api import ConsoleMessage, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.server import LiveServer
 
@@ -23,20 +23,6 @@ client = ORS("{url}")
 with client.environment("guess").session(split="test", index=0) as session:
     session.call_tool("guess", {{"number": 1200}})
 """
-
-
-@pytest.fixture
-def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
-    found: list[str] = []
-
-    def hear(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            found.append(message.text)
-
-    page.on("console", hear)
-    yield found
-    assert not found
 
 
 @contextmanager

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.server import LiveServer
+
+pytestmark = pytest.mark.usefixtures("complaints")
 
 HOSTILE = "</pre><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \u202egnp.exe \x1b[31mred"
 
@@ -24,20 +26,6 @@ class Agent:
 
     def call(self, tool: str, text: str = "hi") -> None:
         self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
-
-
-@pytest.fixture(autouse=True)
-def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
-    found: list[str] = []
-
-    def hear(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            found.append(message.text)
-
-    page.on("console", hear)
-    yield found
-    assert not found
 
 
 @contextmanager

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -13,6 +10,7 @@ from environments.buckets import BUCKETS
 from environments.curation.selection import SOURCES, STATES, Selection
 from environments.errors import OrsError
 from environments.models import Environment
+from environments.transfer.destination import write_whole
 from environments.transfer.exporting import exported
 from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, format_of
@@ -38,7 +36,7 @@ class Command(BaseCommand):
         try:
             format = options["format"] or ("jsonl" if output == "-" else format_of(output))
             pieces = exported(_selection(options), format, has_labels=not plain)
-            _write(pieces, output)
+            write_whole(pieces, output)
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -61,21 +59,3 @@ def _split(environment: Environment, name: str) -> int:
             f"{nearest(name, splits)}"
         )
     return splits[name]
-
-
-def _write(pieces: Iterable[bytes], output: str) -> None:
-    """A file is there when it is whole, or not at all."""
-    if output == "-":
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

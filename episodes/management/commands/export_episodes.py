@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments.errors import OrsError
+from environments.transfer.destination import write_whole
 from episodes.filters import PARAMETERS, EpisodeFilter
 from episodes.named import Named
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported
@@ -52,7 +51,7 @@ class Command(BaseCommand):
                 raise CommandError(unknown or "No episode matches, so there is nothing to export; loosen the filter.")
             with _progress(total) as progress:
                 definition, margin = asked.definition, options["margin"]
-                _write(exported(episodes, format, definition=definition, margin=margin, progress=progress), output)
+                write_whole(exported(episodes, format, definition=definition, margin=margin, progress=progress), output)
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -73,24 +72,6 @@ def _format_of(output: str) -> Format:
     if output == "-":
         return "jsonl"
     raise CommandError(f"{output}: the name does not tell the format; add --format {'|'.join(FORMATS)}.")
-
-
-def _write(pieces: Iterable[bytes], output: str) -> None:
-    """A file is there when it is whole, or not at all."""
-    if output == "-":
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
-        return
-    path = Path(output)
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,0 +1,28 @@
+"""Lines of CSV files: values as text that comes back as it was, and that no spreadsheet takes for a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerow([_cell(value) for value in values])
+    return file.getvalue()
+
+
+def _cell(value: Any) -> str:
+    """A text that a spreadsheet would take for a formula gets an apostrophe before it; None is empty."""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return "" if value is None else repr(value)
