@@ -15,12 +15,17 @@ from django.db import models
 
 from environments.models import Environment, Split, Task
 from episodes.derived import Activity, CurveBlock, Progress, ToolUse, TranscriptText
+from episodes.plays import Guest, Invite, Note, Play
 
 __all__ = [
     "Activity",
     "Blob",
     "CurveBlock",
     "Episode",
+    "Guest",
+    "Invite",
+    "Note",
+    "Play",
     "Progress",
     "Run",
     "SavedView",
