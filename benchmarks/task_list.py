@@ -1,0 +1,113 @@
+"""Server time of the admin's list of tasks at 1,000,000: every filter alone, and every two that people combine.
+
+    python -m benchmarks.task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--strict]
+
+Each list is opened at its beginning, and then further and further towards its end. On SQLite in a directory that is
+kept for the next time, or on DATABASE_URL (empty, or filled by this before). What is in the database: `curated.py`; how
+time is taken: `pages.py`. A page that could not be filled in its time shows what it found so far, and is counted; only
+a search, which no index answers, may do so. Exit status 1 when a page failed; with `--strict` also when a target was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from pathlib import Path
+
+from benchmarks.pages import Subject, add_options, measure
+
+TASKS = 1_000_000
+PAGE_MS = 100.0
+PATH = "/admin/environments/task/"
+
+Filters = Mapping[str, str]
+
+
+def subjects(tasks: int, repeat: int) -> Iterator[Subject]:
+    """Every list that the page's filters offer, alone and by two."""
+    yield _list("all tasks", {}, tasks, repeat)
+    kinds = _kinds()
+    for kind, filters in kinds.items():
+        for name, chosen in filters.items():
+            yield _list(f"{kind} {name}", chosen, tasks, repeat)
+    for one, other in combinations(kinds, 2):
+        for name, chosen in kinds[one].items():
+            for also, added in kinds[other].items():
+                yield _list(f"{one} {name}, {other} {also}", {**chosen, **added}, tasks, repeat)
+    for name, chosen in {"split train": kinds["split"]["train"], "bucket unseen": {"bucket": "unseen"}}.items():
+        yield _list(f"{name}, search", {**chosen, "search": "times 13?"}, tasks, repeat)
+    yield _list("search of what is everywhere", {"search": "how much"}, tasks, repeat)
+    yield _list("search of what is rare", {"search": "is 123456 times"}, tasks, repeat)
+
+
+def _kinds() -> dict[str, dict[str, dict[str, str]]]:
+    from environments.models import Environment, Split
+
+    def each(kind: str, *values: str) -> dict[str, dict[str, str]]:
+        return {value: {kind: value} for value in values}
+
+    return {
+        "environment": {row.name: {"environment": str(row.pk)} for row in Environment.objects.all()},
+        "split": {row.name: {"split": str(row.pk)} for row in Split.objects.order_by("pk")},
+        "tag": each("tag", "rare", "some", "block", "scattered"),
+        "state": each("state", "active", "quarantined"),
+        "source": each("source", "code", "import", "edit", "played", "dropped"),
+        "bucket": each("bucket", "unseen", "hopeless", "learnable", "saturated"),
+    }
+
+
+def _list(name: str, filters: Filters, tasks: int, repeat: int) -> Subject:
+    """A cursor is a place in the split, or else a task's id, of which the newest comes first."""
+    from urllib.parse import urlencode
+
+    def url(number: int) -> str:
+        at = tasks * (number - 1) // repeat
+        cursor = {"after": str(at if "split" in filters else tasks - at)} if number > 1 else {}
+        return f"{PATH}?{urlencode({**filters, **cursor})}"
+
+    return Subject(name, url, PAGE_MS, unfinished=b"data-continue")
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Fill the database, unless it was filled before."""
+    from django.core.management import call_command
+
+    from benchmarks.curated import seed
+    from environments.models import Task
+
+    call_command("migrate", verbosity=0)
+    if not Task.objects.exists():
+        started = time.perf_counter()
+        seed(options.tasks)
+        print(f"{options.tasks:,} tasks in {time.perf_counter() - started:.0f} s", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.task_list", description="Server time of the task list.")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="how many are made (default: %(default)s)")
+    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-tasks"), help="kept, for SQLite")
+    add_options(parser)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = _options()
+    directory = options.directory / str(options.tasks)
+    directory.mkdir(parents=True, exist_ok=True)
+    os.environ["ORSWEB_DATA_DIR"] = str(directory)
+    os.environ["ORSWEB_LOG_LEVEL"] = "ERROR"
+    os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+    import django
+
+    django.setup()
+    prepare(options)
+    all_right, all_met = measure(subjects(options.tasks, options.repeat), options)
+    return int(not all_right or (options.strict and not all_met))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
