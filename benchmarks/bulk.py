@@ -10,7 +10,7 @@ BATCH_ROWS = 50_000
 
 
 def write_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """One transaction a batch. Times are text in UTC without a zone: so SQLite keeps them, and PostgreSQL reads them."""
+    """One transaction a batch. Times are text in UTC without a zone: SQLite keeps them so, PostgreSQL reads them."""
     names, left = ", ".join(f'"{column}"' for column in columns), iter(rows)
     while batch := list(islice(left, BATCH_ROWS)):
         _write(f"{table} ({names})", batch)

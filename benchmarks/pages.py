@@ -1,9 +1,9 @@
 """Server time of pages, asked through Django's test client in this process, middleware and templates included.
 
-Each page is asked some times with other values, the first of them left out. What counts is the time that a quiet
-machine would take: from request to answer, less what this thread, and the PostgreSQL process that answers it, waited for
-a core (Linux tells; elsewhere, and for a database on another machine, nothing is taken off). Used by `dashboard.py` and
-`task_list.py`.
+Each page is asked some times with other values, the first of them left out. What counts is the CPU that this thread and
+the PostgreSQL process behind it took: the time of an answer on a quiet machine whose database is in memory. (Where that
+process is out of sight, on another machine or another system than Linux, it is the time that passed.) Used by
+`dashboard.py` and `task_list.py`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,19 @@ def _print_subject(client: Any, subject: Subject, repeat: int) -> tuple[bool, bo
     return True, is_met
 
 
+def quiet_clock() -> float:
+    """Seconds of CPU so far: of this thread, and of the PostgreSQL process that answers it."""
+    from django.db import connection
+
+    if connection.vendor != "postgresql" or connection.connection is None:
+        return time.thread_time()
+    try:
+        ran = Path("/proc", str(connection.connection.info.backend_pid), "schedstat").read_text().split()[0]
+    except OSError:
+        return time.perf_counter()
+    return time.thread_time() + int(ran) / 1e9
+
+
 def _has_page(url: str) -> bool:
     from django.urls import Resolver404, resolve
 
@@ -83,28 +96,10 @@ def _has_page(url: str) -> bool:
 
 
 def _try(client: Any, subject: Subject, number: int) -> tuple[float, bool]:
-    """Milliseconds, and whether the page shows only what was found so far."""
-    waited, started = _waited_seconds(), time.perf_counter()
-    content = _content(client.get(subject.url(number)))
-    seconds = time.perf_counter() - started - (_waited_seconds() - waited)
-    return seconds * 1000, bool(subject.unfinished) and subject.unfinished in content
-
-
-def _waited_seconds() -> float:
-    """So far, for a core: this thread and the database's process, if it is one on this machine."""
-    from django.db import connection
-
-    pids = ["thread-self"]
-    if connection.vendor == "postgresql" and connection.connection is not None:
-        pids.append(str(connection.connection.info.backend_pid))
-    return sum(_waited(Path("/proc", pid, "schedstat")) for pid in pids)
-
-
-def _waited(schedstat: Path) -> float:
-    try:
-        return int(schedstat.read_text().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+    """Milliseconds of `quiet_clock`, and whether the page shows only what was found so far."""
+    url, started = subject.url(number), quiet_clock()
+    content = _content(client.get(url))
+    return (quiet_clock() - started) * 1000, bool(subject.unfinished) and subject.unfinished in content
 
 
 def _content(response: Any) -> bytes:

@@ -5,7 +5,8 @@
 Each list is opened at its beginning, and then further and further towards its end. On SQLite in a directory that is
 kept for the next time, or on DATABASE_URL (empty, or filled by this before). What is in the database: `curated.py`; how
 time is taken: `pages.py`. A page that could not be filled in its time shows what it found so far, and is counted; only
-a search, which no index answers, may do so. Exit status 1 when a page failed; with `--strict` also when a target was missed.
+a search, which no index answers, may do so. Exit status 1 when a page failed; with `--strict` also when a target was
+missed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import time
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
+from urllib.parse import urlencode
 
-from benchmarks.pages import Subject, add_options, measure
+from benchmarks.pages import Subject, add_options, measure, quiet_clock
 
 TASKS = 1_000_000
 PAGE_MS = 100.0
@@ -53,7 +55,7 @@ def _kinds() -> dict[str, dict[str, dict[str, str]]]:
     return {
         "environment": {row.name: {"environment": str(row.pk)} for row in Environment.objects.all()},
         "split": {row.name: {"split": str(row.pk)} for row in Split.objects.order_by("pk")},
-        "tag": each("tag", "rare", "some", "block", "scattered"),
+        "tag": each("tag", "rare", "some", "block", "scattered", "chapter"),
         "state": each("state", "active", "quarantined"),
         "source": each("source", "code", "import", "edit", "played", "dropped"),
         "bucket": each("bucket", "unseen", "hopeless", "learnable", "saturated"),
@@ -61,15 +63,19 @@ def _kinds() -> dict[str, dict[str, dict[str, str]]]:
 
 
 def _list(name: str, filters: Filters, tasks: int, repeat: int) -> Subject:
-    """A cursor is a place in the split, or else a task's id, of which the newest comes first."""
-    from urllib.parse import urlencode
-
     def url(number: int) -> str:
         at = tasks * (number - 1) // repeat
-        cursor = {"after": str(at if "split" in filters else tasks - at)} if number > 1 else {}
+        cursor = {"after": f"{at}" if _is_by_place(filters) else f"n{tasks - at}"} if number > 1 else {}
         return f"{PATH}?{urlencode({**filters, **cursor})}"
 
     return Subject(name, url, PAGE_MS, unfinished=b"data-continue")
+
+
+def _is_by_place(filters: Filters) -> bool:
+    """Whether the list is in a split's order, so that its cursors are places; else they are tasks' ids."""
+    from environments.curation.selection import Selection
+
+    return Selection.parse(filters).batch(seconds=10.0).order == "split"
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -105,6 +111,9 @@ def main() -> int:
 
     django.setup()
     prepare(options)
+    from environments.curation import look
+
+    look.clock = quiet_clock  # or a page on a busy machine would look at less in its time, and then be measured as fast
     all_right, all_met = measure(subjects(options.tasks, options.repeat), options)
     return int(not all_right or (options.strict and not all_met))
 
