@@ -24,7 +24,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
-from zlib import crc32
 
 from benchmarks.bulk import analyze, set_sequences, write_rows
 
@@ -88,7 +87,8 @@ def is_quarantined(n: int, count: int) -> bool:
 
 def _dice(kind: str, n: int, sides: int) -> int:
     """0 to sides - 1, the same for the same task, and by chance from one kind to the other."""
-    return crc32(f"{kind} {n}".encode()) % sides
+    digest = hashlib.blake2b(f"{kind} {n}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % sides
 
 
 def _source(n: int, count: int) -> str:

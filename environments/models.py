@@ -272,7 +272,8 @@ class TaskStatistics(models.Model):
         ]
         indexes: ClassVar = [
             # neither changes with every attempt: an attempt that moves a task to no other bucket touches no index
-            models.Index(fields=["bucket", "task"], name="taskstatistics_bucket", condition=models.Q(by="all")),
+            # with `by`, for SQLite would look at each row to see that it is one of those that the condition names
+            models.Index(fields=["bucket", "task", "by"], name="taskstatistics_bucket", condition=models.Q(by="all")),
             models.Index(fields=["environment", "task"], name="taskstatistics_overall", condition=models.Q(by="all")),
         ]
 

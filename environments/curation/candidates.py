@@ -6,7 +6,7 @@ whole of a table however few tasks there are to be found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from django.db.models import BooleanField, Case, Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, When
@@ -52,13 +52,17 @@ class Candidates:
         found = keys.aggregate(end=end, count=Count("at"))
         return Span(found["end"], found["count"])
 
-    def matching(
-        self, condition: Q, after: Key | None, end: Key | None, count: int, *, backward: bool
-    ) -> list[Candidate]:
-        """Up to `count` of those beyond `after` and up to `end` whose task satisfies the condition, in order."""
+    def where(self, condition: Q) -> Candidates:
+        """Those whose task satisfies the condition."""
+        # a case, which no database turns into a join: it is asked of each row by the task's key, and they do not begin
+        # with all tasks that satisfy the condition
+        is_one = Exists(Task.objects.filter(condition, pk=OuterRef(self.task)))
+        fits = Case(When(is_one, then=True), default=False, output_field=BooleanField())
+        return replace(self, rows=self.rows.filter(fits))
+
+    def between(self, after: Key | None, end: Key | None, count: int, *, backward: bool) -> list[Candidate]:
+        """Up to `count` of those beyond `after` and up to `end`, in order; None: without that bound."""
         rows = self._beyond(after, end, self.is_rising != backward)
-        if condition:
-            rows = rows.filter(self._task_is(condition))
         return [Candidate(*row) for row in rows.values_list(self.key, self.task)[:count]]
 
     def nearest(self, task: int, *, rising: bool) -> int | None:
@@ -75,12 +79,6 @@ class Candidates:
 
     def tasks(self, most: int) -> list[int]:
         return list(self.rows.order_by().values_list(self.task, flat=True)[:most])
-
-    def _task_is(self, condition: Q) -> Case:
-        # a case, which no database turns into a join: it is asked of each row of the span, by the task's key, and they
-        # do not begin with all tasks that satisfy the condition
-        is_one = Exists(Task.objects.filter(condition, pk=OuterRef(self.task)))
-        return Case(When(is_one, then=True), default=False, output_field=BooleanField())
 
     def _beyond(self, after: Key | None, end: Key | None, rising: bool) -> QuerySet[Any]:
         rows = self.rows if after is None else self.rows.filter(**{f"{self.key}__{'gt' if rising else 'lt'}": after})

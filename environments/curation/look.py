@@ -2,7 +2,7 @@
 
 Candidates go by in spans, each asked about in one query. After a span in which nothing was found, the ways of the other
 filters say where their next tasks are, and the walk goes on at the furthest of them: between two of those there is
-nothing to be found. So long stretches without any match cost a query each, and not their length.
+nothing to be found. So long stretches without any match cost a query each, whatever their length.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ clock = monotonic
 
 class Look:
     """`condition` on Task: what is asked beyond the candidates themselves. `others`: further ways that have to lead to
-    a task, by its id; of none with candidates that go by another key."""
+    a task, by its id; of none with candidates that go by another key. `is_few`: all candidates fit one span.
+    """
 
-    def __init__(self, candidates: Candidates, condition: Q, others: Sequence[Candidates] = ()) -> None:
-        self.candidates = candidates
-        self._condition, self._others = condition, others
+    def __init__(
+        self, candidates: Candidates, condition: Q, others: Sequence[Candidates] = (), *, is_few: bool = False
+    ) -> None:
+        self._candidates, self._others = candidates, others
+        self._wanted = candidates.where(condition) if condition else candidates
+        self._is_one_span = is_few or not condition
         self.found: list[Candidate] = []
         """In the direction of the walk."""
         self.at: Key | None = None
@@ -51,38 +55,36 @@ class Look:
         """Walk until `limit` are found, until that moment of `clock`, or until `most` were looked at."""
         self.at, sizes = start, 0
         while not self.is_last and len(self.found) < limit:
-            started, before = clock(), len(self.found)
+            began, before, count = clock(), self.at, len(self.found)
             self._take(SPANS[sizes], limit, backward)
-            now = clock()
-            if (until is not None and now > until) or (most is not None and self.seen >= most):
-                return
-            if len(self.found) == before and self._skip(backward):
+            is_quick = until is None or clock() - began < QUICK_SECONDS
+            if len(self.found) == count and self._skip(before, backward):
                 sizes = 0
-            elif until is None or now - started < QUICK_SECONDS:
+            elif is_quick:
                 sizes = min(sizes + 1, len(SPANS) - 1)
+            if (until is not None and clock() > until) or (most is not None and self.seen >= most):
+                return
 
     def _take(self, size: int, limit: int, backward: bool) -> None:
-        end = None
-        if self._condition:
-            span = self.candidates.span(self.at, size, backward=backward)
-            if span.end is None:
-                self.is_last = True
+        """Look at one span."""
+        end, wanted = None, limit - len(self.found)
+        if not self._is_one_span:
+            span = self._candidates.span(self.at, size, backward=backward)
+            end, self.seen, self.is_last = span.end, self.seen + span.count, span.count < size
+            if end is None:
                 return
-            end, self.seen = span.end, self.seen + span.count
-            self.is_last = span.count < size
-        wanted = limit - len(self.found)
-        hits = self.candidates.matching(self._condition, self.at, end, wanted + 1, backward=backward)
+        hits = self._wanted.between(self.at, end, wanted + 1, backward=backward)
         has_more = len(hits) > wanted
         self.found += hits[:wanted]
-        if end is None:  # without a condition every candidate is a hit
-            self.seen, self.is_last = self.seen + len(hits[:wanted]), not has_more
+        if self._is_one_span:
+            self.seen, self.is_last = self.seen + len(hits[:wanted]), True
         self.is_last &= not has_more
         if has_more or end is None:
             end = self.found[-1].key if self.found else self.at
         self.at = end
 
-    def _skip(self, backward: bool) -> bool:
-        """Go to where all other ways go on; whether that is beyond the candidates looked at."""
+    def _skip(self, before: Key | None, backward: bool) -> bool:
+        """Go to where all other ways go on; whether that is further than what was looked at since `before`."""
         if self.at is None or self.is_last:
             return False
         at, step = self.at, 1 if backward else -1  # by id, the newest first
@@ -92,5 +94,6 @@ class Look:
                 self.is_last = True
                 return False
             at = nearest - step if (nearest - step - at) * step > 0 else at
-        is_beyond, self.at = at != self.at, at
-        return is_beyond
+        walked, skipped = 0 if before is None else abs(self.at - before), abs(at - self.at)
+        self.at = at
+        return skipped > walked

@@ -19,8 +19,10 @@ from environments.curation.ways import Way, ways
 from environments.models import SplitEntry, Task
 
 FEW = 1000
-"""A filter that leaves no more tasks than this goes first; of others it is only known that they lead to more."""
-WALKED = 10_000
+"""A filter that leaves no more tasks than this goes first, whatever the order is by: they are looked at together."""
+COUNTED = 20_000
+"""Of the tasks that a filter leaves; the way of the filter that leaves the fewest is taken."""
+WALKED = 1000
 """Of a split's places; a page that is not full by then is looked for by the tasks' ids."""
 
 
@@ -103,15 +105,18 @@ class Selection(Filters):
         rest = replace(self, split=None, environment=None)  # its places lead to no others
         narrow = [way for way in ways(rest) if way.filter and way.candidates.size(FEW + 1) <= FEW]
         few = narrow[0].candidates.tasks(FEW) if narrow else None
-        return Look(Candidates(self._entries(few), "position", "task_id", is_rising=True), rest.condition())
+        along = Candidates(self._entries(few), "position", "task_id", is_rising=True)
+        return Look(along, rest.condition(), is_few=few is not None)
 
     def _along_ids(self) -> Look:
         """Newest first, along the way that leads to the fewest tasks."""
         if self.ids:
             return Look(Candidates(Task.objects.filter(self.condition()), "pk", "pk"), Q())
         every = ways(self)
-        first = min(every, key=lambda way: way.candidates.size(FEW + 1)) if len(every) > 1 else every[0]
-        return Look(first.candidates, self._beyond(first), [way.candidates for way in every if way is not first])
+        sizes = [COUNTED] if len(every) == 1 else [way.candidates.size(COUNTED) for way in every]
+        first = every[sizes.index(min(sizes))]
+        others = [way.candidates for way in every if way is not first]
+        return Look(first.candidates, self._beyond(first), others, is_few=min(sizes) <= FEW)
 
     def _beyond(self, way: Way) -> Q:
         """What is asked beyond that way, looked up task by task."""

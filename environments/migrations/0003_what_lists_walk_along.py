@@ -72,7 +72,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='taskstatistics',
-            index=models.Index(condition=models.Q(('by', 'all')), fields=['bucket', 'task'], name='taskstatistics_bucket'),
+            index=models.Index(condition=models.Q(('by', 'all')), fields=['bucket', 'task', 'by'], name='taskstatistics_bucket'),
         ),
         migrations.AddIndex(
             model_name='taskstatistics',
