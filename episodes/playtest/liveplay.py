@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from django.conf import settings
 from django.db import Error
 
 from environments import wire
@@ -22,6 +23,7 @@ from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
 from episodes.playtest.shown import Shown, ending_html, steps_html
 from episodes.playtest.threads import readers
+from episodes.playtest.toolbox import offered
 
 MOST_RUNNING = 16
 """Calls of one session at the same time."""
@@ -47,16 +49,14 @@ class RunningCall:
 
 
 class LivePlay:
-    """`tools_json` and `fault` are known once `beginning` is done."""
+    """`tools` and `fault` are known once `beginning` is done."""
 
-    def __init__(
-        self, service: SessionService, request: NewSession, grace_seconds: float, forget: Callable[[LivePlay], None]
-    ) -> None:
+    def __init__(self, service: SessionService, request: NewSession, forget: Callable[[LivePlay], None]) -> None:
         self.sid, self.owner = request.sid, request.owner
-        self.tools_json = ""
+        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input, None where it takes none
         self.fault: OrsError | None = None
         self.is_over = False
-        self._service, self._grace_seconds, self._forget = service, grace_seconds, forget
+        self._service, self._forget = service, forget
         self._audience: set[Audience] = set()
         self._running: dict[str, RunningCall] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -65,7 +65,6 @@ class LivePlay:
         self._shown = Shown()
         self._grace: asyncio.TimerHandle | None = None
         self.beginning = self._own(self._begin(request))
-        self._start_grace()
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -85,7 +84,8 @@ class LivePlay:
             tells_messages = service.registry.get(request.environment).overrides("get_messages")
             ask = service.messages_json if tells_messages else service.prompt_json
             await ask(sid, owner, None)
-            self.tools_json = await service.task_tools_json(sid, owner, None)
+            tools = offered(await service.task_tools_json(sid, owner, None))
+            self.tools = {tool.name: tool.schema for tool in tools}
         except (OrsError, Error) as error:
             self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
             await service.delete(sid, owner)
@@ -110,8 +110,10 @@ class LivePlay:
                 await self._advance(self._facts)
                 self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
 
-    def _start_grace(self) -> None:
-        self._grace = asyncio.get_running_loop().call_later(self._grace_seconds, self.leave)
+    def expect(self) -> None:
+        """Somebody is to come, or to come back: within the grace time, or the session is given up."""
+        if not self._audience and not self.is_over:
+            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
 
     def leave(self) -> None:
         """End the session as abandoned, unless it has ended otherwise. Whoever looks on is told when it has."""
@@ -132,8 +134,7 @@ class LivePlay:
 
     def part(self, audience: Audience) -> None:
         self._audience.discard(audience)
-        if not self._audience and not self.is_over:
-            self._start_grace()
+        self.expect()
 
     def touch(self) -> None:
         """Playing counts as activity. Raises: SessionNotFound."""
