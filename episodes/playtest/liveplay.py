@@ -20,6 +20,7 @@ from environments.runtime.calls import Call
 from environments.runtime.episode import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
+from episodes.playtest.rerunning import Rerunning
 from episodes.playtest.shown import Shown, ending_html, steps_html
 from episodes.playtest.threads import readers
 
@@ -56,6 +57,7 @@ class LivePlay:
         self.tools_json = ""
         self.fault: OrsError | None = None
         self.is_over = False
+        self.rerunning: Rerunning | None = None
         self._service, self._grace_seconds, self._forget = service, grace_seconds, forget
         self._audience: set[Audience] = set()
         self._running: dict[str, RunningCall] = {}
@@ -113,6 +115,14 @@ class LivePlay:
     def _start_grace(self) -> None:
         self._grace = asyncio.get_running_loop().call_later(self._grace_seconds, self.leave)
 
+    def _miss(self) -> None:
+        """Nobody may look on any more: then the grace begins, but not while recorded steps are run again."""
+        if self._grace is not None:
+            self._grace.cancel()
+        is_busy = self.rerunning is not None and self.rerunning.progress.state == "running"
+        if not (self._audience or self.is_over or is_busy):
+            self._start_grace()
+
     def leave(self) -> None:
         """End the session as abandoned, unless it has ended otherwise. Whoever looks on is told when it has."""
         self._own(self._service.delete(self.sid, self.owner))
@@ -132,8 +142,7 @@ class LivePlay:
 
     def part(self, audience: Audience) -> None:
         self._audience.discard(audience)
-        if not self._audience and not self.is_over:
-            self._start_grace()
+        self._miss()
 
     def touch(self) -> None:
         """Playing counts as activity. Raises: SessionNotFound."""
@@ -166,6 +175,22 @@ class LivePlay:
         except OrsError:
             return 0.0
 
+    # --- what it continues --------------------------------------------------------------------------------------------
+
+    def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
+        """Run recorded steps again, before anything else is called. No tab need look on meanwhile."""
+        self.rerunning = rerunning
+        self._miss()
+        return self._own(self._run_again(rerunning))
+
+    async def _run_again(self, rerunning: Rerunning) -> None:
+        await rerunning.run()
+        self._miss()
+
+    def stay(self) -> None:
+        """Somebody looks on without a socket."""
+        self._miss()
+
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(self, request: wire.ToolCall) -> None:
@@ -176,6 +201,8 @@ class LivePlay:
         task_id = request.task_id or ""
         if task_id in self._running:
             return
+        if self.rerunning is not None and not self.rerunning.is_done:
+            raise StillRerunning
         if len(self._running) >= MOST_RUNNING:
             raise TooManyCalls
         call = await self._service.call(self.sid, self.owner, None, request)
@@ -212,3 +239,8 @@ class LivePlay:
 class TooManyCalls(OrsError):
     def __init__(self) -> None:
         super().__init__(f"{MOST_RUNNING} calls are running, the most that one player may have; wait for one to end.")
+
+
+class StillRerunning(OrsError):
+    def __init__(self) -> None:
+        super().__init__("The recorded steps come first; load the page again to see how far they are.")
