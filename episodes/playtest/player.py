@@ -32,6 +32,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     again = progress_of(facts)
     if again is not None and again.state != "done":
         return redirect("play_again", pk)
+    tools = episode.tools.text if episode.tools else ""
     is_over = episode.status != "running"
     context = {
         "seat": seat,
@@ -41,7 +42,8 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_transcript(facts),
         **_task(facts),
         **_prompt(facts),
-        "tools": [tool.told() for tool in offered(episode.tools.text if episode.tools else "")],
+        "tools": [tool.told() for tool in offered(tools)],
+        "tool_parts": parts.tools(tools),
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)
