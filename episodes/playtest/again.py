@@ -46,7 +46,7 @@ def again(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
 def progress_of(facts: Facts) -> Progress | None:
     """Of the steps that are run again in this play; None: there are none, or the play is over."""
     sid, owner = facts.episode.session_id, facts.episode.key_label
-    if facts.play.parent_step is None or facts.episode.status != "running":
+    if facts.play.parent_step is None:
         return None
 
     async def look(service: SessionService) -> Progress | None:

@@ -136,7 +136,7 @@ class LivePlay:
         self._audience.add(audience)  # now, or it would be given up while the steps are read
         self._facts = facts
         async with self._telling:
-            await self._advance(facts)
+            await self._advance(facts, joining=audience)
             html = await readers().run(steps_html, facts, after, self._shown.last)
             audience.tell({"type": "state", **self._state(facts), "html": html})
 
@@ -186,6 +186,9 @@ class LivePlay:
     async def _run_again(self, rerunning: Rerunning) -> None:
         await rerunning.run()
         self._miss()
+        if self._facts is not None:
+            async with self._telling:
+                await self._advance(self._facts)
 
     def stay(self) -> None:
         """Somebody looks on without a socket."""
@@ -226,13 +229,17 @@ class LivePlay:
             await self._end()
             self.leave()
 
-    async def _advance(self, facts: Facts) -> set[str]:
-        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held."""
-        self._shown, steps = await readers().run(self._shown.grown, facts, bool(self._audience))
+    async def _advance(self, facts: Facts, joining: Audience | None = None) -> set[str]:
+        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held.
+
+        `joining` gets them with the state.
+        """
+        others = self._audience - {joining}
+        self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
         for step in steps:
-            self._tell(
-                {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
-            )
+            message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html}
+            for one in others:
+                one.tell({**message, **self.figures()})
         return {step.task_id for step in steps}
 
 
