@@ -5,12 +5,16 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.playtest import pieces
+from episodes.playtest.again import again
 from episodes.playtest.chooser import chooser
+from episodes.playtest.continuing import continue_from
 from episodes.playtest.player import player
 
 urlpatterns = [
     path("", chooser, name="play"),
+    path("continue/<int:pk>/", continue_from, name="continue"),
     path("<int:pk>/", player, name="player"),
+    path("<int:pk>/again/", again, name="play_again"),
     path("<int:pk>/prompt/", pieces.prompt, name="play_prompt"),
     path("<int:pk>/prompt/images/<int:number>", pieces.prompt_image, name="play_prompt_image"),
     path("<int:pk>/steps/<int:index>/", pieces.step, name="play_step"),
