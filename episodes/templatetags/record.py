@@ -72,6 +72,15 @@ def player(episode: Episode) -> SafeString:
 
 
 @register.filter
+def player_named(kind: str) -> SafeString:
+    """A kind of player ("agent", "human", "script") as mark and name of them all."""
+    words = {"agent": "agents", "human": "people", "script": "scripted players"}
+    return format_html(
+        '<span class="player"><b aria-hidden="true">{}</b>{}</span>', PLAYERS.get(kind, "?"), words.get(kind, kind)
+    )
+
+
+@register.filter
 def since(when: datetime | None, start: datetime) -> SafeString:
     """How long after `start`, with the exact time on hover."""
     if when is None:
