@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
 from environments.models import Environment, Task
@@ -21,6 +21,7 @@ from episodes.analytics.figures import Figures
 from episodes.conditions import Unindexed
 from episodes.endings import KIND, NO_ATTEMPTS, bounded, rows_of
 from episodes.models import Episode
+from episodes.people import people
 from episodes.sketches import above, error_of, mean_of, sketch_of
 
 MOST_NEWEST = 10_000
@@ -44,11 +45,6 @@ class PlayerFigures:
     successes: int
     is_bounded: bool = False
     """Whether older attempts are missing."""
-
-
-def people() -> QuerySet[Episode]:
-    """Episodes that people play or played, along the index of the players that are no agents."""
-    return Episode.objects.filter(~Q(player="agent"), player="human")
 
 
 def people_in(environment: Environment) -> QuerySet[Episode]:

@@ -11,6 +11,8 @@ from django.utils.safestring import SafeString
 
 from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success
 from episodes.models import Episode
+from episodes.people import person_of
+from episodes.rendering.visible import visible
 
 register = template.Library()
 
@@ -62,12 +64,12 @@ def ending_named(name: str) -> SafeString:
 
 @register.filter
 def player(episode: Episode) -> SafeString:
-    """Who played, as mark and name: the model where one was told, else the client's User-Agent."""
+    """Who played, as mark and name: the person, else the model where one was told, else the client's User-Agent."""
     return format_html(
         '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
         PLAYERS.get(episode.player, "?"),
-        episode.model or episode.user_agent or episode.player,
+        visible(person_of(episode)) or episode.model or episode.user_agent or episode.player,
     )
 
 
