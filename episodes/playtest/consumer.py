@@ -91,11 +91,12 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     # --- messages -----------------------------------------------------------------------------------------------------
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        message: Message = {}
         try:
             message = _read(text_data)
             await getattr(self, f"take_{message['type']}")(message)
         except Refused as refused:
-            self.tell({"type": "error", "message": str(refused)})
+            self.tell({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
 
     async def take_call(self, message: Message) -> None:
         play, request = self._live(), _request(message)

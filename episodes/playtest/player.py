@@ -28,6 +28,7 @@ from episodes.transcript import lines_at
 def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     facts = held(pk, seat)
     episode = facts.episode
+    tools = episode.tools.text if episode.tools else ""
     is_over = episode.status != "running"
     context = {
         "seat": seat,
@@ -37,7 +38,8 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_transcript(facts),
         **_task(facts),
         **_prompt(facts),
-        "tools": [tool.told() for tool in offered(episode.tools.text if episode.tools else "")],
+        "tools": [tool.told() for tool in offered(tools)],
+        "tool_parts": parts.tools(tools),
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)
