@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django.db.models import Q, QuerySet
 
-from episodes.models import Episode
+from episodes.models import Episode, Guest
 
 MOST_LOOKED_AT = 50_000
 """Newest episodes of people among which names are looked for."""
@@ -21,6 +21,11 @@ def people() -> QuerySet[Episode]:
 def person_of(episode: Episode) -> str:
     """Empty when no person played it."""
     return episode.key_label if episode.player == "human" else ""
+
+
+def label_of(guest: Guest) -> str:
+    """No username has a bracket, so no account is taken for a guest."""
+    return f"@{guest.name} (guest {guest.pk})"
 
 
 def names() -> list[str]:

@@ -9,14 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, until
 from episodes.models import Episode
 from episodes.people import person_of
 from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for shared in (reward, signed, moment):
+for shared in (reward, signed, moment, until):
     register.filter(shared)
 register.simple_tag(success)
 
@@ -110,6 +110,12 @@ def milliseconds(value: float | None) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+@register.filter
+def seconds(value: float) -> str:
+    """The same of seconds."""
+    return milliseconds(value * 1000)
 
 
 @register.filter
