@@ -79,7 +79,7 @@ class Array(Control):
         if not self.can_add:
             return None
         self.slots.append(self._slot(len(self.slots)))
-        self.slots[-1].fresh()
+        self.slots[-1].begin()
         return self.slots[-1]
 
     def _slot(self, index: int) -> Slot:

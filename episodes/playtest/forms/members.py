@@ -98,7 +98,7 @@ class Members(Control):
         if not self.can_add:
             return None
         self.entries.append(self._entry(len(self.entries), ""))
-        self.entries[-1].slot.fresh()
+        self.entries[-1].slot.begin()
         return self.entries[-1].slot
 
     def _slot(self, name: str) -> Slot:
