@@ -28,7 +28,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
         ["a", "y"],
         'There is no member named "y"; known: "x".',
     ),
-    ({"anyOf": [WHOLE, {"type": "null"}]}, "x", ["a"], '"x" was given; needed is: whole number.'),
+    ({"anyOf": [WHOLE, {"type": "null"}]}, "x", ["a"], '"x" was given; needed is: whole number or null.'),
     ({"$ref": "#/$defs/name"}, 5, ["a"], "5 was given; needed is: text."),
 ]
 
