@@ -104,6 +104,11 @@ def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
     return list(_lines(list(steps), _before(episode, first, view), view))
 
 
+def lines_after(episode: Episode, last: int, running: Running, view: View) -> list[Line]:
+    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two."""
+    return list(_lines(list(_steps(episode).filter(index__gt=last)[: view.steps]), running, view))
+
+
 def line_of(episode: Episode, index: int, view: View) -> Line | None:
     """One step; None: there is none."""
     return next(iter(lines_at(episode, index, index + 1, view)), None)

@@ -214,6 +214,7 @@ def run(application: Any, listeners: list[socket.socket], on_ready: Callable[[],
         log_level="warning",
         access_log=False,
         proxy_headers=False,
+        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,  # a longer message ends its socket, before it is read to its end
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float

@@ -12,13 +12,12 @@ from django.views.decorators.http import require_safe
 
 from environments import parts
 from environments.hidden import hidden_fields
-from episodes.cards import Said, card_of, cards_of, said, said_as
+from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
 from episodes.dashboard.faults import refused
 from episodes.finding import steps_with
 from episodes.models import Episode
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
-from episodes.rendering.kinds import KINDS
 from episodes.running import RETURNS
 from episodes.transcript import View, line_of, transcript_of
 
@@ -170,15 +169,12 @@ def _unknown_definition(request: HttpRequest) -> HttpResponse:
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
     """Raises: Http404."""
-    place, asked = request.GET.get("part", ""), request.GET.get("as", "")
-    side, _, rest = place.partition("-")
-    chosen = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
-    if asked and asked not in KINDS:
-        sentence = f"as={asked[:100]!r} is no way to read a text; use {', '.join(KINDS)}."
-        return refused(request, "Unknown kind", sentence, [(request.path, "The whole step")])
-    if not 0 <= chosen < len(sides.get(side, [])):
-        raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
-    one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
+    try:
+        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+    except UnknownKind as error:
+        return refused(request, "Unknown kind", str(error), [(request.path, "The whole step")])
+    except NoSuchPart as error:
+        raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
     context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
     return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)

@@ -130,3 +130,10 @@ def task_name(episode: Episode) -> str:
     if episode.split is not None and episode.task_index is not None:
         return f"{episode.split.name} #{episode.task_index}"
     return f"task {episode.task.content_hash[:8]}"
+
+
+@register.filter
+def own_return(episode: Episode) -> SafeString:
+    """By its environment's definition, on the scale of rewards. `episode` has its environment."""
+    environment = episode.environment
+    return reward(getattr(episode, f"return_{environment.default_return}"), environment)

@@ -1,0 +1,215 @@
+"""LivePlay: one session that a person plays: its beginning, its running calls, the tabs that show it, its grace time.
+
+On the service's event loop only, made by `tables.py`. A tab is an `Audience`: what it is told, it sends by its socket.
+Every tab is told everything, in the order of the steps. When the last one has gone, the session is ended after a grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from django.conf import settings
+from django.db import Error
+
+from environments import wire
+from environments.errors import OrsError
+from environments.runtime.calls import Call
+from environments.runtime.episode import NewSession
+from environments.runtime.service import SessionService
+from episodes.playtest.facts import Facts
+from episodes.playtest.shown import Shown, ending_html, steps_html
+from episodes.playtest.threads import readers
+from episodes.playtest.toolbox import offered
+
+MOST_RUNNING = 16
+"""Calls of one session at the same time."""
+WAIT_SECONDS = 3600.0
+
+Message = dict[str, Any]
+
+
+class Audience(Protocol):
+    def tell(self, message: Message) -> None:
+        """Send `message` when its turn comes; never waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCall:
+    call: Call
+    started: float
+    """time.monotonic()."""
+
+    def told(self) -> Message:
+        elapsed_ms = round((time.monotonic() - self.started) * 1000)
+        return {"tool": self.call.tool, "task_id": self.call.task_id, "elapsed_ms": elapsed_ms}
+
+
+class LivePlay:
+    """`tools` and `fault` are known once `beginning` is done."""
+
+    def __init__(self, service: SessionService, request: NewSession, forget: Callable[[LivePlay], None]) -> None:
+        self.sid, self.owner = request.sid, request.owner
+        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input, None where it takes none
+        self.fault: OrsError | None = None
+        self.is_over = False
+        self._service, self._forget = service, forget
+        self._audience: set[Audience] = set()
+        self._running: dict[str, RunningCall] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._telling = asyncio.Lock()  # whoever holds it may raise `_shown`, so that every tab gets every step once
+        self._facts: Facts | None = None
+        self._shown = Shown()
+        self._grace: asyncio.TimerHandle | None = None
+        self.beginning = self._own(self._begin(request))
+
+    def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # --- from beginning to end ----------------------------------------------------------------------------------------
+
+    async def _begin(self, request: NewSession) -> None:
+        """Open the session and ask for prompt and tools, so that they are on record. What fails is left in `fault`."""
+        service, sid, owner = self._service, self.sid, self.owner
+        try:
+            await service.create(request)
+            self._own(self._watch())
+            assert request.environment is not None
+            tells_messages = service.registry.get(request.environment).overrides("get_messages")
+            ask = service.messages_json if tells_messages else service.prompt_json
+            await ask(sid, owner, None)
+            tools = offered(await service.task_tools_json(sid, owner, None))
+            self.tools = {tool.name: tool.schema for tool in tools}
+        except (OrsError, Error) as error:
+            self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
+            await service.delete(sid, owner)
+            await self._end()
+        else:
+            self._tell({"type": "ready"})
+
+    async def _watch(self) -> None:
+        await self._service.until_gone(self.sid, self.owner)
+        await self._end()
+
+    async def _end(self) -> None:
+        """Tell how it ended, once; the record says so."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if self._grace is not None:
+            self._grace.cancel()
+        self._forget(self)
+        if self._facts is not None:
+            async with self._telling:
+                await self._advance(self._facts)
+                self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
+
+    def expect(self) -> None:
+        """Somebody is to come, or to come back: within the grace time, or the session is given up."""
+        if not self._audience and not self.is_over:
+            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
+
+    def leave(self) -> None:
+        """End the session as abandoned, unless it has ended otherwise. Whoever looks on is told when it has."""
+        self._own(self._service.delete(self.sid, self.owner))
+
+    # --- who looks on -------------------------------------------------------------------------------------------------
+
+    async def join(self, audience: Audience, facts: Facts, after: int) -> None:
+        """`audience` is told the state, with the steps after index `after`, and all that happens from then on."""
+        if self._grace is not None:
+            self._grace.cancel()
+        self._audience.add(audience)  # now, or it would be given up while the steps are read
+        self._facts = facts
+        async with self._telling:
+            await self._advance(facts)
+            html = await readers().run(steps_html, facts, after, self._shown.last)
+            audience.tell({"type": "state", **self._state(facts), "html": html})
+
+    def part(self, audience: Audience) -> None:
+        self._audience.discard(audience)
+        self.expect()
+
+    def touch(self) -> None:
+        """Playing counts as activity. Raises: SessionNotFound."""
+        self._service.ping(self.sid, self.owner)
+
+    def _tell(self, message: Message) -> None:
+        for one in list(self._audience):
+            one.tell(message)
+
+    def _state(self, facts: Facts) -> Message:
+        return {
+            "status": "ended" if self.is_over else "running" if self.beginning.done() else "starting",
+            "running": [one.told() for one in self._running.values()],
+            "elapsed_seconds": max(0.0, time.time() - facts.began),
+            **self.figures(),
+        }
+
+    def figures(self) -> Message:
+        """What stands on top of the page. The return is told only to those who may see it."""
+        is_blind = self._facts is None or self._facts.is_blind
+        return {
+            "steps": self._shown.counted,
+            "returned": None if is_blind else self._shown.running.value,
+            "remaining_seconds": self._remaining(),
+        }
+
+    def _remaining(self) -> float:
+        try:
+            return self._service.remaining_seconds(self.sid, self.owner)
+        except OrsError:
+            return 0.0
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def call(self, request: wire.ToolCall) -> None:
+        """Start a call, or find the one that was started under its task_id.
+
+        Raises: OrsError when the session takes none.
+        """
+        task_id = request.task_id or ""
+        if task_id in self._running:
+            return
+        if len(self._running) >= MOST_RUNNING:
+            raise TooManyCalls
+        call = await self._service.call(self.sid, self.owner, None, request)
+        running = self._running[task_id] = RunningCall(call, time.monotonic())
+        if call.result is None:
+            self._tell({"type": "running", **running.told()})
+        self._own(self._follow(task_id, call))
+
+    async def _follow(self, task_id: str, call: Call) -> None:
+        while not await call.wait(WAIT_SECONDS):
+            pass
+        call.is_delivered = True
+        self._running.pop(task_id, None)
+        if self._facts is None:
+            return
+        async with self._telling:
+            told = await self._advance(self._facts)
+            if task_id not in told:  # it was told before, to a tab that has it
+                self._tell({"type": "done", "task_id": task_id})
+        if self._shown.is_finished and not self.is_over:
+            await self._end()
+            self.leave()
+
+    async def _advance(self, facts: Facts) -> set[str]:
+        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held."""
+        self._shown, steps = await readers().run(self._shown.grown, facts, bool(self._audience))
+        for step in steps:
+            self._tell(
+                {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
+            )
+        return {step.task_id for step in steps}
+
+
+class TooManyCalls(OrsError):
+    def __init__(self) -> None:
+        super().__init__(f"{MOST_RUNNING} calls are running, the most that one player may have; wait for one to end.")
