@@ -1,7 +1,7 @@
 """A session's prompt and tools as an agent's client hands them to a model's provider. The player's page shows them.
 
 The same that the SDK makes by `list_tools(format=…)` and `get_messages(format=…)`, oddities included, for they are what
-an agent gets: OpenAI's schemas keep only the first way of a union, Google's none, a member named "title" is lost in all.
+an agent gets: schemas for OpenAI keep only the first way of a union, for Google none; a member named "title" is lost.
 Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs in one thing: for
 OpenAI it drops what stands beside a union, such as its description.
 """
