@@ -21,6 +21,7 @@ from environments.runtime.calls import Call
 from environments.runtime.episode import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
+from episodes.playtest.rerunning import Rerunning
 from episodes.playtest.shown import Shown, ending_html, steps_html
 from episodes.playtest.threads import readers
 from episodes.playtest.toolbox import offered
@@ -56,6 +57,7 @@ class LivePlay:
         self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input, None where it takes none
         self.fault: OrsError | None = None
         self.is_over = False
+        self.rerunning: Rerunning | None = None
         self._service, self._forget = service, forget
         self._audience: set[Audience] = set()
         self._running: dict[str, RunningCall] = {}
@@ -111,8 +113,14 @@ class LivePlay:
                 self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
 
     def expect(self) -> None:
-        """Somebody is to come, or to come back: within the grace time, or the session is given up."""
-        if not self._audience and not self.is_over:
+        """Somebody is to come, or to come back, within the grace time; else the session is given up.
+
+        While recorded steps are run again nobody need look on.
+        """
+        if self._grace is not None:
+            self._grace.cancel()
+        is_busy = self.rerunning is not None and self.rerunning.progress.state == "running"
+        if not (self._audience or self.is_over or is_busy):
             self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
 
     def leave(self) -> None:
@@ -128,7 +136,7 @@ class LivePlay:
         self._audience.add(audience)  # now, or it would be given up while the steps are read
         self._facts = facts
         async with self._telling:
-            await self._advance(facts)
+            await self._advance(facts, joining=audience)
             html = await readers().run(steps_html, facts, after, self._shown.last)
             audience.tell({"type": "state", **self._state(facts), "html": html})
 
@@ -167,6 +175,21 @@ class LivePlay:
         except OrsError:
             return 0.0
 
+    # --- what it continues --------------------------------------------------------------------------------------------
+
+    def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
+        """Run recorded steps again, before anything else is called. No tab need look on meanwhile."""
+        self.rerunning = rerunning
+        self.expect()
+        return self._own(self._run_again(rerunning))
+
+    async def _run_again(self, rerunning: Rerunning) -> None:
+        await rerunning.run()
+        self.expect()
+        if self._facts is not None:
+            async with self._telling:
+                await self._advance(self._facts)
+
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(self, request: wire.ToolCall) -> None:
@@ -177,6 +200,8 @@ class LivePlay:
         task_id = request.task_id or ""
         if task_id in self._running:
             return
+        if self.rerunning is not None and not self.rerunning.is_done:
+            raise StillRerunning
         if len(self._running) >= MOST_RUNNING:
             raise TooManyCalls
         call = await self._service.call(self.sid, self.owner, None, request)
@@ -200,16 +225,31 @@ class LivePlay:
             await self._end()
             self.leave()
 
-    async def _advance(self, facts: Facts) -> set[str]:
-        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held."""
-        self._shown, steps = await readers().run(self._shown.grown, facts, bool(self._audience))
+    async def _advance(self, facts: Facts, joining: Audience | None = None) -> set[str]:
+        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held.
+
+        `joining` gets them with the state.
+        """
+        others = self._audience - {joining}
+        self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
         for step in steps:
-            self._tell(
-                {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
-            )
+            message = {
+                "type": "step",
+                "index": step.index,
+                "task_id": step.task_id,
+                "html": step.html,
+                **self.figures(),
+            }
+            for one in others:
+                one.tell(message)
         return {step.task_id for step in steps}
 
 
 class TooManyCalls(OrsError):
     def __init__(self) -> None:
         super().__init__(f"{MOST_RUNNING} calls are running, the most that one player may have; wait for one to end.")
+
+
+class StillRerunning(OrsError):
+    def __init__(self) -> None:
+        super().__init__("The recorded steps come first; load the page again to see how far they are.")
