@@ -14,6 +14,7 @@ from environments import parts
 from environments.hidden import hidden_fields
 from episodes.cards import said
 from episodes.playtest.again import progress_of
+from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
@@ -44,6 +45,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_prompt(facts),
         "tools": [tool.told() for tool in offered(tools)],
         "tool_parts": parts.tools(tools),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)
