@@ -8,10 +8,14 @@ from episodes.playtest import pieces
 from episodes.playtest.again import again
 from episodes.playtest.chooser import chooser
 from episodes.playtest.continuing import continue_from
+from episodes.playtest.flagging import flag_task
+from episodes.playtest.noting import notes
 from episodes.playtest.player import player
 
 urlpatterns = [
     path("", chooser, name="play"),
+    path("notes/<int:pk>/", notes, name="notes"),
+    path("flag/<int:pk>/", flag_task, name="flag"),
     path("continue/<int:pk>/", continue_from, name="continue"),
     path("<int:pk>/", player, name="player"),
     path("<int:pk>/again/", again, name="play_again"),
