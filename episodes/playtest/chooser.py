@@ -57,7 +57,9 @@ def _page(
 ) -> HttpResponse:
     environments = list(_environments(seat))
     playable = [one for one in environments if one.is_enabled and not one.unavailable]
-    chosen = next((one for one in environments if one.name == wish.environment), next(iter(playable or environments), None))
+    chosen = next(
+        (one for one in environments if one.name == wish.environment), next(iter(playable or environments), None)
+    )
     splits = _splits(seat, chosen)
     context = {
         "seat": seat,
