@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import parts
 from environments.hidden import hidden_fields
 from episodes.cards import said
+from episodes.playtest.again import progress_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
@@ -28,6 +29,9 @@ from episodes.transcript import lines_at
 def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     facts = held(pk, seat)
     episode = facts.episode
+    again = progress_of(facts)
+    if again is not None and again.state != "done":
+        return redirect("play_again", pk)
     tools = episode.tools.text if episode.tools else ""
     is_over = episode.status != "running"
     context = {
