@@ -22,11 +22,11 @@ from episodes.named import Named
 LOOKED_AT = 50_000
 """Episodes; reading so many rows takes some 40 ms."""
 _RANK = (
-    *("running", "task", "run", "text", "ends", "split", "model", "environment", "error", "player", "ending"),
+    *("running", "task", "run", "text", "ends", "people", "split", "model", "environment", "error", "player", "ending"),
     *("curated", "return", "steps", "time"),
 )
 """The most telling first."""
-_BEFORE_TIME = frozenset(("running", "task", "run", "text", "ends"))
+_BEFORE_TIME = frozenset(("running", "task", "run", "text", "ends", "people"))
 """What tells more than a span of time that is over: the newest of anything else would be after it."""
 _HEAPS = frozenset(("text", "curated", "return", "steps"))
 """Conditions whose index gives episodes in an order of its own."""

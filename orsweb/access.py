@@ -94,7 +94,12 @@ class PagesNeedLoginMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         api = reverse("api")
         asks_itself = request.path.startswith((reverse("admin:index"), api)) and request.path != api
-        asks_itself = asks_itself or (request.path.startswith(reverse("play")) and "guest" in request.session)
-        if request.user.is_authenticated or asks_itself:
+        if request.user.is_authenticated or asks_itself or _is_for_guests(request):
             return self.get_response(request)
         return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+
+
+def _is_for_guests(request: HttpRequest) -> bool:
+    """The link of an invite, which strangers open; and to guests the player's pages."""
+    play = reverse("play")
+    return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)

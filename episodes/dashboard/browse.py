@@ -21,6 +21,7 @@ from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
 from episodes.models import Episode, SavedView
 from episodes.named import Named
+from episodes.people import names
 from episodes.tally import tally_of
 from episodes.words import BadFilter
 
@@ -103,6 +104,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "models": models(),
         "endings": [(ending, ending.replace("_", " ")) for ending in ENDINGS],
         "players": PLAYERS,
+        "people": names() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",

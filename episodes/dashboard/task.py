@@ -18,6 +18,7 @@ from environments.models import Task
 from environments.summary import summary, summary_field
 from episodes.analytics.definition import Definition
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
+from episodes.analytics.players import at_task
 from episodes.dashboard.asking import BIGGEST, definition_asked, whole_asked
 from episodes.dashboard.faults import refused
 from episodes.models import Episode, Run
@@ -46,6 +47,8 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "history": history_of(found),
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
+        "players": at_task(found, definition),
+        "task_query": f"task={found.pk}",
         "attempts": [(episode, getattr(episode, definition.column)) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,

@@ -53,7 +53,7 @@ def progress_of(facts: Facts) -> Progress | None:
         play = tables_of(service).find(sid, owner)
         if play is None or play.rerunning is None:
             return None
-        play.stay()
+        play.expect()
         return play.rerunning.progress
 
     try:

@@ -22,12 +22,13 @@ from environments import wire, wiring
 from environments.errors import OrsError, shorten
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts, facts_of
+from episodes.playtest.forms.answer import answer_form, check_input
+from episodes.playtest.invitation import is_open_to
 from episodes.playtest.liveplay import LivePlay, Message
-from episodes.playtest.seat import seat_of_scope
+from episodes.playtest.seat import OVER, seat_of_scope
 from episodes.playtest.shown import ending_html
 from episodes.playtest.tables import tables_of
 from episodes.playtest.threads import readers
-from episodes.playtest.toolbox import offered, problems
 
 log = structlog.get_logger(__name__)
 
@@ -79,9 +80,11 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     def tell(self, message: Message) -> None:
         try:
             self.unsent.put_nowait(message)
-        except asyncio.QueueFull:
-            if self.play is not None:
+        except asyncio.QueueFull:  # nobody reads there
+            if self.play is not None and self.writer is not None:
                 self.play.part(self)
+                self.writer.cancel()
+                self.writer = asyncio.get_running_loop().create_task(self.close(OVERFLOW))
             self.play = None
 
     async def _write(self) -> None:
@@ -92,18 +95,28 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         message: Message = {}
+        if not await self._is_welcome():
+            return
         try:
             message = _read(text_data)
             await getattr(self, f"take_{message['type']}")(message)
         except Refused as refused:
             self.tell({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
 
+    async def _is_welcome(self) -> bool:
+        """A guest may come to the end of an invite with the page open; then the socket closes."""
+        guest = self.facts.play.guest_id if self.facts is not None else None
+        if guest is None or await readers().run(is_open_to, guest):
+            return True
+        await self.send_json({"type": "error", "message": OVER})
+        await self.close(STRANGER)
+        return False
+
     async def take_call(self, message: Message) -> None:
         play, request = self._live(), _request(message)
         if not message.get("anyway"):
-            found = await asyncio.to_thread(problems, offered(play.tools_json), request.name, request.input)
-            if found:
-                errors = [{"path": list(one.parts), "message": one.message} for one in found]
+            errors = await asyncio.to_thread(check_input, play.tools.get(request.name), request.input)
+            if errors:
                 self.tell({"type": "invalid", "task_id": request.task_id, "errors": errors})
                 return
         try:
@@ -112,7 +125,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.tell({"type": "error", "message": f"{str(error).rstrip('.')}.", "task_id": request.task_id})
 
     async def take_form(self, message: Message) -> None:
-        raise Refused("This server has no forms that change while they are filled in.")
+        self.tell(await asyncio.to_thread(answer_form, self._live().tools, message))
 
     async def take_alive(self, message: Message) -> None:
         play = self._live()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from django.conf import settings
 from django.db import Error
 
 from environments import wire
@@ -23,6 +24,7 @@ from episodes.playtest.facts import Facts
 from episodes.playtest.rerunning import Rerunning
 from episodes.playtest.shown import Shown, ending_html, steps_html
 from episodes.playtest.threads import readers
+from episodes.playtest.toolbox import offered
 
 MOST_RUNNING = 16
 """Calls of one session at the same time."""
@@ -48,17 +50,15 @@ class RunningCall:
 
 
 class LivePlay:
-    """`tools_json` and `fault` are known once `beginning` is done."""
+    """`tools` and `fault` are known once `beginning` is done."""
 
-    def __init__(
-        self, service: SessionService, request: NewSession, grace_seconds: float, forget: Callable[[LivePlay], None]
-    ) -> None:
+    def __init__(self, service: SessionService, request: NewSession, forget: Callable[[LivePlay], None]) -> None:
         self.sid, self.owner = request.sid, request.owner
-        self.tools_json = ""
+        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input, None where it takes none
         self.fault: OrsError | None = None
         self.is_over = False
         self.rerunning: Rerunning | None = None
-        self._service, self._grace_seconds, self._forget = service, grace_seconds, forget
+        self._service, self._forget = service, forget
         self._audience: set[Audience] = set()
         self._running: dict[str, RunningCall] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -67,7 +67,6 @@ class LivePlay:
         self._shown = Shown()
         self._grace: asyncio.TimerHandle | None = None
         self.beginning = self._own(self._begin(request))
-        self._start_grace()
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -87,7 +86,8 @@ class LivePlay:
             tells_messages = service.registry.get(request.environment).overrides("get_messages")
             ask = service.messages_json if tells_messages else service.prompt_json
             await ask(sid, owner, None)
-            self.tools_json = await service.task_tools_json(sid, owner, None)
+            tools = offered(await service.task_tools_json(sid, owner, None))
+            self.tools = {tool.name: tool.schema for tool in tools}
         except (OrsError, Error) as error:
             self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
             await service.delete(sid, owner)
@@ -112,16 +112,16 @@ class LivePlay:
                 await self._advance(self._facts)
                 self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
 
-    def _start_grace(self) -> None:
-        self._grace = asyncio.get_running_loop().call_later(self._grace_seconds, self.leave)
+    def expect(self) -> None:
+        """Somebody is to come, or to come back, within the grace time; else the session is given up.
 
-    def _miss(self) -> None:
-        """Nobody may look on any more: then the grace begins, but not while recorded steps are run again."""
+        While recorded steps are run again nobody need look on.
+        """
         if self._grace is not None:
             self._grace.cancel()
         is_busy = self.rerunning is not None and self.rerunning.progress.state == "running"
         if not (self._audience or self.is_over or is_busy):
-            self._start_grace()
+            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
 
     def leave(self) -> None:
         """End the session as abandoned, unless it has ended otherwise. Whoever looks on is told when it has."""
@@ -142,7 +142,7 @@ class LivePlay:
 
     def part(self, audience: Audience) -> None:
         self._audience.discard(audience)
-        self._miss()
+        self.expect()
 
     def touch(self) -> None:
         """Playing counts as activity. Raises: SessionNotFound."""
@@ -180,19 +180,15 @@ class LivePlay:
     def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
         """Run recorded steps again, before anything else is called. No tab need look on meanwhile."""
         self.rerunning = rerunning
-        self._miss()
+        self.expect()
         return self._own(self._run_again(rerunning))
 
     async def _run_again(self, rerunning: Rerunning) -> None:
         await rerunning.run()
-        self._miss()
+        self.expect()
         if self._facts is not None:
             async with self._telling:
                 await self._advance(self._facts)
-
-    def stay(self) -> None:
-        """Somebody looks on without a socket."""
-        self._miss()
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -237,9 +233,15 @@ class LivePlay:
         others = self._audience - {joining}
         self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
         for step in steps:
-            message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html}
+            message = {
+                "type": "step",
+                "index": step.index,
+                "task_id": step.task_id,
+                "html": step.html,
+                **self.figures(),
+            }
             for one in others:
-                one.tell({**message, **self.figures()})
+                one.tell(message)
         return {step.task_id for step in steps}
 
 

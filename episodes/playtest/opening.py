@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 
 from environments import wiring
@@ -18,6 +19,9 @@ OPEN_SECONDS = 10.0
 """A page waits so long for a session to be ready; what takes longer is waited for on the player's page."""
 ANSWER_SECONDS = 5.0
 """More than that, before the service counts as hung."""
+RECORD_SECONDS = 5.0
+"""The record follows the beginning of construction within milliseconds, unless the database is away."""
+LOOK_SECONDS = 0.05
 
 
 class NotOpened(OrsError):
@@ -47,26 +51,33 @@ def open_play(seat: Seat, request: NewSession, *, is_blind: bool, continues: Con
         wiring.ask(lambda service: _begin(service, request), OPEN_SECONDS + ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotOpened("The server did not answer in time; look at its log, then try again.") from error
-    except OrsError as error:
+    except EnvironmentFault as error:
         play = _note(seat, request, is_blind, continues)
-        raise NotOpened(_sentence(error), play.pk if play else None) from error
+        raise NotOpened(
+            f"The environment could not be set up: {_sentence(error)}", play.pk if play else None
+        ) from error
+    except OrsError as error:
+        raise NotOpened(_sentence(error)) from error
     play = _note(seat, request, is_blind, continues)
     if play is None:
-        raise NotOpened(f"The session did not begin within {OPEN_SECONDS:g} s; try again in a while.")
+        raise NotOpened("The beginning of the session was not recorded in time; try again in a while.")
     return play
 
 
 async def _begin(service: SessionService, request: NewSession) -> None:
     """Raises: OrsError."""
     play = tables_of(service).open(request)
-    await asyncio.wait([play.beginning], timeout=OPEN_SECONDS)
+    try:
+        await asyncio.wait([play.beginning], timeout=OPEN_SECONDS)
+    finally:
+        play.expect()
     if play.fault is not None:
         raise play.fault
 
 
 def _note(seat: Seat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
     """The row that says who plays; None: the episode did not come to be recorded."""
-    episode = Episode.objects.filter(session_id=request.sid).only("pk").first()
+    episode = _recorded(request.sid)
     if episode is None:
         return None
     parent, step = (continues.parent, continues.step) if continues else (None, None)
@@ -75,8 +86,15 @@ def _note(seat: Seat, request: NewSession, is_blind: bool, continues: Continuati
     )
 
 
+def _recorded(sid: str) -> Episode | None:
+    """None: it has not come to that in time."""
+    until = time.monotonic() + RECORD_SECONDS
+    while (episode := Episode.objects.filter(session_id=sid).only("pk").first()) is None:
+        if time.monotonic() > until:
+            return None
+        time.sleep(LOOK_SECONDS)
+    return episode
+
+
 def _sentence(error: OrsError) -> str:
-    text = str(error).rstrip(".")
-    if isinstance(error, EnvironmentFault):
-        return f"The environment could not be set up: {text}."
-    return f"{text}."
+    return f"{str(error).rstrip('.')}."

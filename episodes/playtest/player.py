@@ -15,6 +15,7 @@ from environments.hidden import hidden_fields
 from episodes.cards import said
 from episodes.notes import notes_of
 from episodes.playtest.again import progress_of
+from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of
@@ -49,6 +50,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
         "flags": shown_flags(seat, episode.task),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)

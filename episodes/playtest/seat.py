@@ -16,13 +16,16 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.views import redirect_to_login
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 
+from episodes.people import label_of
 from episodes.plays import Guest, Invite, Play
 
 GUEST_KEY = "guest"
 """Of a browser's session: the id of the Guest that it is."""
+OVER = "Your invite is over. What you played is on record; whoever invited you can make another link."
 
 P = ParamSpec("P")
 
@@ -71,14 +74,28 @@ def seat_of_scope(scope: Mapping[str, Any]) -> Seat | None:
 
 
 def seated(view: Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]) -> Callable[..., HttpResponse]:
-    """`view` with its visitor's seat; strangers are sent to the login."""
+    """`view` with its visitor's seat; strangers are sent to the login, and guests told that their invite is over."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         seat = seat_of(request)
-        if seat is None:
-            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
-        return view(request, seat, *args, **kwargs)
+        if seat is not None:
+            return view(request, seat, *args, **kwargs)
+        if GUEST_KEY in request.session:
+            return render(request, "playtest/invite_over.html", {"sentence": OVER}, status=410)
+        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+
+    return wrapped
+
+
+def for_people(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """`view` for accounts alone: guests, whom the middleware lets through to the player's pages, may not see it."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
 
     return wrapped
 
@@ -88,7 +105,7 @@ def _seat(user: Any, session: Any) -> Seat | None:
     if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
         guest = _guest(pk)
         if guest is not None:
-            return Seat(f"@{guest.name} (guest {guest.pk})", guest.name, guest=guest, invite=guest.invite)
+            return Seat(label_of(guest), guest.name, guest=guest, invite=guest.invite)
     if not user.is_authenticated:
         return None
     return Seat(f"@{user.get_username()}", user.get_username(), user_id=user.pk)

@@ -5,8 +5,6 @@ On the service's event loop only. A play stands here from its opening to its end
 
 from __future__ import annotations
 
-from django.conf import settings
-
 from environments.runtime.episode import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.liveplay import LivePlay
@@ -19,7 +17,7 @@ class Tables:
 
     def open(self, request: NewSession) -> LivePlay:
         """A new play; its `beginning` tells when the session is ready or has failed. `request.sid` is fresh."""
-        play = LivePlay(self.service, request, settings.ORSWEB_PLAY_GRACE, self._forget)
+        play = LivePlay(self.service, request, self._forget)
         self._plays[request.sid] = play
         return play
 

@@ -1,15 +1,11 @@
-"""Toolbox: the tools that a session offers, as the player's page gets them; inputs checked against their schemas."""
+"""Toolbox: the tools that a session offers, as the player's page gets them."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
-import jsonschema
-
 from environments.parts import read_json
-from environments.task_schema import Problem, check
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +13,12 @@ class Offered:
     name: str
     description: str
     schema: Any
-    """JSON Schema of the input; None: no parameters."""
+    """JSON Schema of the input; None: it takes none."""
     is_final: bool = False
     """It takes an agent's final message, so agents never see it as a tool."""
 
     def told(self) -> dict[str, Any]:
-        schema = {"type": "object", "properties": {}} if self.schema is None else self.schema
-        facts = {"name": self.name, "description": self.description, "input_schema": schema}
+        facts = {"name": self.name, "description": self.description, "input_schema": self.schema}
         return facts | {"is_final": self.is_final}
 
 
@@ -36,17 +31,6 @@ def offered(tools_json: str) -> list[Offered]:
     found = [Offered(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools]
     final = listing.get("terminal_tool")
     return [*found, _final(final)] if isinstance(final, dict) else found
-
-
-def problems(tools: list[Offered], name: str, value: Any) -> list[Problem]:
-    """What the schema of tool `name` refuses in `value`. A tool that is not offered has none, nor one it cannot use."""
-    schema = next((tool.schema for tool in tools if tool.name == name), None)
-    if not isinstance(schema, dict):
-        return []
-    try:
-        return check(json.dumps(schema), value)
-    except (jsonschema.SchemaError, ValueError, RecursionError):
-        return []
 
 
 def _final(tool: dict[str, Any]) -> Offered:

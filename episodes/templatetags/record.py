@@ -9,12 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, until
 from episodes.models import Episode
+from episodes.people import person_of
+from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for shared in (reward, signed, moment):
+for shared in (reward, signed, moment, until):
     register.filter(shared)
 register.simple_tag(success)
 
@@ -62,12 +64,21 @@ def ending_named(name: str) -> SafeString:
 
 @register.filter
 def player(episode: Episode) -> SafeString:
-    """Who played, as mark and name: the model where one was told, else the client's User-Agent."""
+    """Who played, as mark and name: the person, else the model where one was told, else the client's User-Agent."""
     return format_html(
         '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
         PLAYERS.get(episode.player, "?"),
-        episode.model or episode.user_agent or episode.player,
+        visible(person_of(episode)) or episode.model or episode.user_agent or episode.player,
+    )
+
+
+@register.filter
+def player_named(kind: str) -> SafeString:
+    """A kind of player ("agent", "human", "script") as mark and name of them all."""
+    words = {"agent": "agents", "human": "people", "script": "scripted players"}
+    return format_html(
+        '<span class="player"><b aria-hidden="true">{}</b>{}</span>', PLAYERS.get(kind, "?"), words.get(kind, kind)
     )
 
 
@@ -99,6 +110,12 @@ def milliseconds(value: float | None) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {seconds:02d} s"
+
+
+@register.filter
+def seconds(value: float) -> str:
+    """The same of seconds."""
+    return milliseconds(value * 1000)
 
 
 @register.filter

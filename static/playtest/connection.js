@@ -2,6 +2,7 @@
 const FIRST_RETRY_MS = 300;
 const LONGEST_RETRY_MS = 8000;
 const TOO_LONG = 1009;
+const NOT_WELCOME = 4404; // such as a guest whose invite is over; why was said before
 
 // Tells "message" (detail: what the server said), "open", "lost" and "refused" (detail: a sentence).
 export class Connection extends EventTarget {
@@ -56,6 +57,7 @@ export class Connection extends EventTarget {
 
   #lost(code) {
     this.#socket = null;
+    if (code === NOT_WELCOME) this.#isOver = true;
     if (this.#isOver) return;
     if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server takes (ORSWEB_MAX_BODY_BYTES)." }));
     this.dispatchEvent(new Event("lost"));

@@ -4,8 +4,8 @@
     {"type": "form", "id": 7, "html": "…", "focus": "/ppath/i1"}
 
 `do`: "show" (the form as it is at first), "set" ("text": a value as JSON), "read" (the value that the controls hold),
-or an operation at the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw, form,
-anew, refresh. `id` comes back as it was sent. The answer holds one of:
+or an operation at the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw,
+form, anew, refresh. `id` comes back as it was sent. The answer holds one of:
 
     "html", "focus"    the form anew, and the name of the slot where the focus goes, or null
     "input"            for "read": the value as JSON text, which keeps numbers that JavaScript would rewrite

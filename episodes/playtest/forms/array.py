@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from episodes.playtest.forms.control import Control, Place, Problem, State, whole_number
+from episodes.playtest.forms.control import Control, Part, Place, Problem, State, whole_number
 from episodes.playtest.forms.document import Meaning
 from episodes.playtest.forms.values import NOTHING
-
-if TYPE_CHECKING:
-    from episodes.playtest.forms.slot import Slot
 
 MOST_ITEMS = 200
 MOST_AT_FIRST = 20
@@ -25,7 +23,7 @@ class Array(Control):
         prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list: draft 7 and before
         self.prefix: list[Any] = prefix[:MOST_ITEMS] if isinstance(prefix, list) else []
         self.rest: Any = self.schema.get("additionalItems", True) if isinstance(items, list) else items
-        self.slots: list[Slot] = []
+        self.slots: list[Part] = []
 
     @property
     def can_add(self) -> bool:
@@ -71,17 +69,17 @@ class Array(Control):
         values = [slot.value(problems) for slot in self.slots]
         return [value for value in values if value is not NOTHING]
 
-    def parts(self) -> list[Slot]:
+    def parts(self) -> Sequence[Part]:
         return self.slots
 
-    def add(self) -> Slot | None:
+    def add(self) -> Part | None:
         """One more item, as it is at first; None: there may be no more."""
         if not self.can_add:
             return None
         self.slots.append(self._slot(len(self.slots)))
-        self.slots[-1].fresh()
+        self.slots[-1].begin()
         return self.slots[-1]
 
-    def _slot(self, index: int) -> Slot:
+    def _slot(self, index: int) -> Part:
         schema = self.prefix[index] if index < len(self.prefix) else self.rest
         return self.place.maker.slot(self.place.item(index), schema)

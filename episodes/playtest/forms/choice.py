@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from environments.schema_fields import kind_of
-from episodes.playtest.forms.control import Control, Place, Problem, State, words
+from episodes.playtest.forms.control import Control, Part, Place, Problem, State, words
 from episodes.playtest.forms.document import Meaning
 from episodes.playtest.forms.members import Members
 from episodes.playtest.forms.suiting import suits
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
-
-if TYPE_CHECKING:
-    from episodes.playtest.forms.slot import Slot
 
 Make = Callable[[Place, Meaning], Control]
 
@@ -58,7 +55,7 @@ class Choice(Control):
         chosen = "" if self.chosen is None else str(self.chosen)
         return {f"c{self.name}": chosen, **(self.way.state() if self.way else {})}
 
-    def parts(self) -> list[Slot]:
+    def parts(self) -> Sequence[Part]:
         return self.way.parts() if self.way else []
 
     def value(self, problems: list[Problem]) -> Any:

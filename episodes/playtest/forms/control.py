@@ -7,14 +7,11 @@ then tell its value and be shown by its template.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from episodes.playtest.forms.document import Document, Meaning
-
-if TYPE_CHECKING:
-    from episodes.playtest.forms.slot import Slot
 
 State = Mapping[str, str]
 """What the controls of a page hold: a role's letter and the control's name -> text."""
@@ -28,12 +25,27 @@ class Problem:
     message: str
 
 
+class Part(Protocol):
+    """A slot, as the controls around it know it; see `slot.py`."""
+
+    place: Place
+    meaning: Meaning
+    control: Control | None
+
+    def fresh(self) -> None: ...
+    def begin(self) -> None: ...
+    def fill(self, value: Any) -> None: ...
+    def load(self, state: State) -> None: ...
+    def value(self, problems: list[Problem]) -> Any: ...
+    def problem(self, message: str) -> Problem: ...
+
+
 class Maker(Protocol):
     """What makes the parts of a form; it counts them."""
 
     document: Document
 
-    def slot(self, place: Place, schema: Any, *, is_optional: bool = False) -> Slot: ...
+    def slot(self, place: Place, schema: Any, *, is_optional: bool = False) -> Part: ...
     def number(self) -> int: ...
 
 
@@ -93,7 +105,7 @@ class Control(ABC):
     def state(self) -> dict[str, str]:
         """What its elements on the page hold, those of its parts aside: what `load` reads."""
 
-    def parts(self) -> list[Slot]:
+    def parts(self) -> Sequence[Part]:
         """The slots within."""
         return []
 

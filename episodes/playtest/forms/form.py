@@ -96,9 +96,11 @@ class Form:
 
 
 def _slots(slot: Slot) -> Iterator[Slot]:
+    """A slot and all within it."""
     yield slot
     for inner in slot.control.parts() if slot.control else ():
-        yield from _slots(inner)
+        if isinstance(inner, Slot):  # as all are; controls know them as Part only
+            yield from _slots(inner)
 
 
 def _state_of(slot: Slot) -> Iterator[tuple[str, str]]:

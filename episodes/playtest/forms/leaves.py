@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, ClassVar
 
-from episodes.playtest.forms.control import Control, Problem, State, whole_number
+from episodes.playtest.forms.control import Control, Problem, State, whole_number, words
 from episodes.playtest.forms.values import (
     NOTHING,
     NUMBER,
@@ -50,7 +50,7 @@ class Text(Control):
         last = next((part for part in reversed(self.place.path) if isinstance(part, str)), "")
         return (
             last.lower() in _LONG_NAMES
-            or self.schema.get("format") in _LONG_FORMATS
+            or words(self.schema, "format") in _LONG_FORMATS
             or "contentMediaType" in self.schema
             or (whole_number(self.schema, "maxLength") or 0) > LONG_CHARACTERS
         )

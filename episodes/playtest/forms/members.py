@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from episodes.playtest.forms.control import Control, Place, Problem, State
+from episodes.playtest.forms.control import Control, Part, Place, Problem, State
 from episodes.playtest.forms.document import Meaning
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
-
-if TYPE_CHECKING:
-    from episodes.playtest.forms.slot import Slot
 
 MOST_ENTRIES = 100
 _FREE = ("patternProperties", "if", "dependentSchemas", "propertyNames", "minProperties")
@@ -23,7 +21,7 @@ class Entry:
     """A member with a name that somebody wrote."""
 
     name: str
-    slot: Slot
+    slot: Part
 
 
 class Members(Control):
@@ -38,7 +36,7 @@ class Members(Control):
         self.required = [str(name) for name in required] if isinstance(required, list) else []
         for name in self.required:
             self.named.setdefault(name, self._schema_of(name))
-        self.slots: list[Slot] = []
+        self.slots: list[Part] = []
         self.entries: list[Entry] = []
 
     @property
@@ -90,18 +88,18 @@ class Members(Control):
             found[entry.name] = entry.slot.value(problems)
         return {name: value for name, value in found.items() if value is not NOTHING}
 
-    def parts(self) -> list[Slot]:
+    def parts(self) -> Sequence[Part]:
         return [*self.slots, *(entry.slot for entry in self.entries)]
 
-    def add(self) -> Slot | None:
+    def add(self) -> Part | None:
         """One more entry, without a name yet; None: there may be no more."""
         if not self.can_add:
             return None
         self.entries.append(self._entry(len(self.entries), ""))
-        self.entries[-1].slot.fresh()
+        self.entries[-1].slot.begin()
         return self.entries[-1].slot
 
-    def _slot(self, name: str) -> Slot:
+    def _slot(self, name: str) -> Part:
         return self.place.maker.slot(self.place.member(name), self.named[name], is_optional=name not in self.required)
 
     def _entry(self, index: int, name: str) -> Entry:

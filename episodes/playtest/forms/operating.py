@@ -116,9 +116,7 @@ def _form(form: Form, slot: Slot, operation: Operation) -> Outcome:
 
 
 def _anew(form: Form, slot: Slot, operation: Operation) -> Outcome:
-    slot.fresh()
-    if slot.presence != "given":
-        slot.include()
+    slot.begin()
     return Outcome([], focus=slot.place.name)
 
 

@@ -51,9 +51,15 @@ class Slot:
             self._without("absent")
         elif self.meaning.is_nullable and (self.is_group or default is None):
             self._without("null")
-        elif self.is_group and self.meaning.refs & self.place.refs:
+        elif self.meaning.kind in ("array", "object") and self.meaning.refs & self.place.refs:
             self._without("folded")
         else:
+            self.include()
+
+    def begin(self) -> None:
+        """As `fresh`, but given: somebody asked for it."""
+        self.fresh()
+        if self.presence != "given":
             self.include()
 
     def include(self) -> None:
@@ -157,9 +163,9 @@ class Slot:
         allowed = {"given", self.presence}
         allowed |= {"null"} if self.meaning.is_nullable else set()
         allowed |= {"absent"} if self.is_optional else set()
-        return (
-            [(key, text) for key, text in _CHOICES.items() if key in allowed] if len(allowed - {"folded"}) > 1 else []
-        )
+        if len(allowed - {"folded"}) < 2 or not self.place.path:
+            return []
+        return [(key, text) for key, text in _CHOICES.items() if key in allowed]
 
     @property
     def description(self) -> str:
@@ -178,8 +184,14 @@ class Slot:
         root, schema = self.maker.document.root, self.meaning.schema
         kind = kind_of(schema, root if isinstance(root, dict) else {})
         is_shown = self.meaning.kind in ("number", "text", "array", "scalar") and kind != "text"
-        limits = limits_of({key: value for key, value in schema.items() if key != "default"})
+        limits = limits_of({key: schema[key] for key in schema if not self._is_told_otherwise(key)})
         return ", ".join(part for part in (kind if is_shown else "", limits) if part)
+
+    def _is_told_otherwise(self, key: str) -> bool:
+        """Whether the form itself shows what this keyword says."""
+        schema = self.meaning.schema
+        is_tuple = key in ("minItems", "maxItems") and "prefixItems" in schema
+        return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
 
 
 def made(place: Place, meaning: Meaning) -> Control:
