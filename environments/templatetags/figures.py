@@ -102,8 +102,8 @@ def moment(when: datetime | None) -> SafeString:
 
 @register.filter
 def until(when: datetime) -> SafeString:
-    """How long until then, with the exact time (UTC) on hover."""
-    age = _age((when - timezone.now()).total_seconds()).removesuffix(" ago")
+    """How long until then, a minute up, with the exact time (UTC) on hover."""
+    age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
 

@@ -46,6 +46,11 @@ class Person:
     last: datetime
     """When the newest began."""
 
+    @property
+    def can_be_asked_for(self) -> bool:
+        """Whether a filter takes the name; imported records may have others."""
+        return self.name.startswith("@")
+
 
 @dataclass(frozen=True, slots=True)
 class People:

@@ -62,7 +62,7 @@ class InviteForm(forms.Form):
 
     def clean(self) -> dict[str, Any] | None:
         given = super().clean() or {}
-        if "lasts" in given and "unit" in given and given["lasts"] * UNITS[given["unit"]] > timedelta(LONGEST_DAYS):
+        if "lasts" in given and "unit" in given and given["lasts"] > timedelta(LONGEST_DAYS) / UNITS[given["unit"]]:
             self.add_error("lasts", f"An invite lasts {LONGEST_DAYS} days at most; give a smaller number.")
         return given
 

@@ -47,10 +47,10 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_prompt(facts),
         "tools": [tool.told() for tool in offered(tools)],
         "tool_parts": parts.tools(tools),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
         "flags": shown_flags(seat, episode.task),
-        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)
