@@ -6,7 +6,7 @@ what it found so far, and how to go on. Used by `environments.admin.task`.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -24,6 +24,8 @@ from environments.summary import READ_CHARACTERS, summary, summary_field
 from environments.tags import tag_names
 
 PAGE_TASKS = 50
+FLAG_CHARACTERS = 300
+"""Of one note."""
 SCAN_SECONDS = 0.045
 """For finding a page's tasks; with what is read about them a page stays under 100 ms."""
 
@@ -49,8 +51,8 @@ class Row:
     """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
-    flags: int = 0
-    """Open ones."""
+    flags: list[str] = field(default_factory=list)
+    """Notes of the open ones, newest first."""
 
     @property
     def mean(self) -> float | None:
@@ -133,8 +135,12 @@ def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
     return found
 
 
-def _flags(ids: Iterable[int]) -> Counter[int]:
-    return Counter(TaskFlag.objects.filter(task__in=ids, settled=None).values_list("task", flat=True))
+def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
+    found = defaultdict[int, list[str]](list)
+    waiting = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
+    for task, note in waiting.values_list("task", Left("note", FLAG_CHARACTERS)):
+        found[task].append(note)
+    return found
 
 
 def _places(ids: Iterable[int]) -> dict[int, list[Place]]:

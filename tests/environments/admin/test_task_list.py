@@ -195,4 +195,4 @@ def test_flagged_tasks_are_marked_and_are_a_list_of_their_own(client: Client) ->
     flag(question("broken"), "ada", "The answer is wrong.")
     assert listed(client, "?flags=open") == ["broken"]
     page = client.get(TASKS).content.decode()
-    assert page.count("</b>flagged</span>") == 1 and "flags=open" in page
+    assert page.count("</b>The answer is wrong.</span>") == 1 and "flags=open" in page

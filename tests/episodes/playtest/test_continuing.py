@@ -76,6 +76,7 @@ async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_play
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/"
         assert (play.parent_id, play.parent_step, play.differs_at) == (parent, 1, None)
+        assert "All came out as recorded." in (await browser.get(f"/play/{play.pk}/")).text
         assert [step.input for step in await steps_of(play.pk)] == ['{"text":"left"}', '{"text":"right"}']
         async with seated(browser, play.pk) as tab:
             await tab.call("look", text="down")
@@ -145,6 +146,7 @@ async def test_the_rest_is_run_all_the_same_and_further_differences_do_not_stop_
         assert len(await steps_of(play.pk)) == 5
         play = await newest()
         assert (play.parent_step, play.differs_at) == (4, 0)
+        assert "on not all came out as recorded" in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_one_may_play_on_from_where_it_came_out_otherwise() -> None:
