@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 
 from environments import parts
 from environments.dossier import dossier_of
+from environments.flags import flags_of
 from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
@@ -44,6 +45,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         **_spec(found),
         "dossier": dossier_of(found),
         "history": history_of(found),
+        "flags": flags_of(found).open,
         "prompt": _prompt(shown),
         "players": at_task(found, definition),
         "task_query": f"task={found.pk}",

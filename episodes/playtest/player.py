@@ -13,8 +13,11 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from environments.hidden import hidden_fields
 from episodes.cards import said
+from episodes.notes import notes_of
 from episodes.playtest.again import progress_of
+from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.facts import Facts
+from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
 from episodes.playtest.seat import Seat, seated
@@ -44,6 +47,10 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_prompt(facts),
         "tools": [tool.told() for tool in offered(tools)],
         "tool_parts": parts.tools(tools),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
+        "notes": notes_of(episode, seat.author if seat.guest else None),
+        "author": seat.author,
+        "flags": shown_flags(seat, episode.task),
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)

@@ -41,6 +41,11 @@ class Seat:
     invite: Invite | None = None
 
     @property
+    def author(self) -> str:
+        """With which notes and flags are signed; nobody else has the same."""
+        return self.owner.removeprefix("@")
+
+    @property
     def plays(self) -> Q:
         """Condition of a query for its plays."""
         return Q(guest=self.guest) if self.guest else Q(user=self.user_id, guest=None)

@@ -84,6 +84,7 @@ def step_context(facts: Facts) -> dict[str, Any]:
         "definition": facts.definition,
         "base": facts.base,
         "is_blind": facts.is_blind,
+        "may_note": True,
     }
 
 

@@ -9,12 +9,16 @@ from episodes.playtest.again import again
 from episodes.playtest.chooser import chooser
 from episodes.playtest.continuing import continue_from
 from episodes.playtest.entrance import invite, leave
+from episodes.playtest.flagging import flag_task
 from episodes.playtest.invites import invites, revoke_invite
+from episodes.playtest.noting import notes
 from episodes.playtest.people import people
 from episodes.playtest.player import player
 
 urlpatterns = [
     path("", chooser, name="play"),
+    path("notes/<int:pk>/", notes, name="notes"),
+    path("flag/<int:pk>/", flag_task, name="flag"),
     path("continue/<int:pk>/", continue_from, name="continue"),
     path("people/", people, name="people"),
     path("invites/", invites, name="invites"),

@@ -1,8 +1,8 @@
 // The composer: tools as tabs, the form of the chosen one, its earlier inputs. Tells "call" (detail: tool, input, anyway)
 // and "typed".
 import { isTyping } from "../orsweb/frame.js";
+import { mountForm } from "./form.js";
 import { Past } from "./past.js";
-import { mountForm } from "./plainform.js";
 
 export class Composer extends EventTarget {
   #element;
@@ -15,6 +15,7 @@ export class Composer extends EventTarget {
   #pasts = new Map();
   #chosen = 0;
   #isBusy = false;
+  #sent; // what stood in the lone field when it was sent
 
   constructor(element, environment, ask) {
     super();
@@ -88,23 +89,29 @@ export class Composer extends EventTarget {
       return this.#say(problem.message);
     }
     this.#find("[data-anyway]").hidden = true;
+    this.#sent = this.#line(number)?.value;
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
   // While a call runs no other begins.
   busy(isBusy, words = "") {
     this.#isBusy = isBusy;
-    this.#find("[data-call]").disabled = isBusy;
+    this.#find("[data-call]").setAttribute("aria-disabled", String(isBusy)); // disabled, it would lose the focus
     this.#element.toggleAttribute("data-busy", isBusy);
     this.#say(words);
   }
 
-  // The call was made: its input can be recalled, and a lone field is empty for the next.
+  // The call was made: its input can be recalled, and what is typed next into a lone field takes its place.
   called(number, input) {
     this.#pasts.get(number).add(input);
-    const { form } = this.#forms.get(number);
-    if (form.isSingleShort) form.set({});
-    if (number === this.#chosen && this.#element.contains(document.activeElement)) form.focus();
+    const line = this.#line(number);
+    if (line && line === document.activeElement && line.value === this.#sent) line.select();
+  }
+
+  // The one short field of a tool that has no other.
+  #line(number) {
+    const { element, form } = this.#forms.get(number);
+    return form.isSingleShort ? element.querySelector("[data-line]") : null;
   }
 
   invalid(number, errors) {
@@ -122,8 +129,9 @@ export class Composer extends EventTarget {
   // --- keys ----------------------------------------------------------------------------------------------------------
 
   #pressedInForm(event) {
-    const at = event.target;
-    if (event.key === "Enter" && !event.isComposing && (event.ctrlKey || event.metaKey || at.matches("select, input[type=checkbox], input[type=radio]"))) {
+    if (event.defaultPrevented || event.isComposing) return;
+    const sends = event.ctrlKey || event.metaKey || event.target.matches("select, input[type=checkbox], input[type=radio]");
+    if (event.key === "Enter" && sends) {
       event.preventDefault();
       this.#panel.requestSubmit();
     } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && this.#recalls(event)) {
@@ -131,25 +139,20 @@ export class Composer extends EventTarget {
     }
   }
 
-  // In a text the arrows move the caret, in a number or a choice they change it; elsewhere they are free.
+  // Within a text of several lines the arrows move the caret, in a choice they change it; elsewhere they are free.
   #recalls({ key, target, ctrlKey, altKey, shiftKey }) {
     if (altKey || shiftKey) return false;
     if (ctrlKey) return true;
-    if (target.matches("textarea")) return key === "ArrowUp" ? target.selectionEnd === 0 : target.selectionStart === target.value.length;
-    return target.matches("input:not([type=number], [type=radio], [type=checkbox], [type=range])");
+    if (!target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range], [type=number])")) return false;
+    const beyond = key === "ArrowUp" ? target.value.slice(0, target.selectionStart) : target.value.slice(target.selectionEnd);
+    return !beyond.includes("\n");
   }
 
   async #recall(event) {
     event.preventDefault();
     const number = this.#chosen;
     const { form } = this.#forms.get(number);
-    let shown = {};
-    try {
-      shown = await form.value();
-    } catch {
-      // a draft that is no value is not kept
-    }
-    const found = this.#pasts.get(number).leaf(event.key === "ArrowUp" ? -1 : 1, shown);
+    const found = this.#pasts.get(number).leaf(event.key === "ArrowUp" ? -1 : 1, await form.draft());
     if (found === undefined) return;
     await form.set(found);
     form.focus();

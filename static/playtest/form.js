@@ -208,7 +208,7 @@ class Form {
 
 function first_of(place) {
   return [...(place?.querySelectorAll(`.entry-name, .way, ${ENTERED}`) ?? [])]
-    .map((one) => one.querySelector("input:checked, input") ?? one)
+    .map((one) => one.querySelector("input:checked") ?? one.querySelector("input") ?? one)
     .find((one) => one.closest("[data-presence]").dataset.presence === "given") ?? null;
 }
 

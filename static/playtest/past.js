@@ -1,4 +1,6 @@
 // What was called before, by tool: the newest last, for the arrow keys. Kept for the time that the tab is open.
+import { parseExact } from "./exact.js";
+
 const MOST = 50;
 
 export class Past {
@@ -10,7 +12,7 @@ export class Past {
   constructor(environment, tool) {
     this.#key = `orsweb:play:${environment}:${tool}`;
     try {
-      this.#known = JSON.parse(sessionStorage.getItem(this.#key) ?? "[]");
+      this.#known = parseExact(sessionStorage.getItem(this.#key) ?? "[]");
     } catch {
       this.#known = [];
     }
@@ -29,7 +31,8 @@ export class Past {
 
   // The input `by` places on from the one that is shown; undefined: there is none.
   leaf(by, shown) {
-    const at = (this.#at ?? this.#known.length) + by;
+    const isNewest = this.#at === null && JSON.stringify(this.#known.at(-1)) === JSON.stringify(shown);
+    const at = (this.#at ?? this.#known.length) + (isNewest && by < 0 ? by - 1 : by);
     if (at < 0 || at > this.#known.length || (this.#at === null && by > 0)) return undefined;
     if (this.#at === null) this.#draft = shown;
     this.#at = at === this.#known.length ? null : at;

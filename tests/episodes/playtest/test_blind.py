@@ -76,4 +76,9 @@ async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> Non
         pk = await begin(browser, "echo")
         await in_database(lambda: Environment.objects.update(name="gone"))
         page = await page_of(browser, f"/play/{pk}/")
-        assert "what is hidden from agents is not known" in page and "train-0" not in page.split("<aside")[1]
+        assert "what is hidden from agents is not known" in page and "train-0" not in _task_part(page)
+
+
+def _task_part(page: str) -> str:
+    """What stands beside the play of its task; the prompt, which may tell of it, stands elsewhere."""
+    return page.split("<aside")[1].split("</details>")[0]
