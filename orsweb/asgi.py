@@ -32,6 +32,7 @@ from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa
 from environments.reserved import PAGES  # noqa: E402
 from episodes.playtest.routes import routes  # noqa: E402
 from orsweb.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
+from orsweb.exchange import Agents  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
@@ -82,6 +83,13 @@ def is_page(method: str, path: str) -> bool:
         return False
     return first in served_pages if first else path == "/"
 
+
+def is_agents(method: str, path: str) -> bool:
+    return not is_page(method, path)
+
+
+agents = Agents(is_agents, protocol.respond, settings.ORSWEB_MAX_BODY_BYTES)
+"""The short way to the protocol, for a server that has one."""
 
 sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])
 websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(LocalOperatorSockets(sockets)), trusted_proxies))
