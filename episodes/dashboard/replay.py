@@ -20,7 +20,7 @@ from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
 from episodes.rendering.kinds import KINDS
 from episodes.running import RETURNS
-from episodes.transcript import View, line_of, transcript_of
+from episodes.transcript import View, line_of, return_so_far, transcript_of
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
@@ -63,6 +63,16 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
     episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
     definition = _definition(request, episode) or episode.environment.default_return
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
+
+
+@require_safe
+@never_cache
+def peers(request: HttpRequest, pk: int) -> HttpResponse:
+    """The box of the same task, for a page that followed the episode to its end."""
+    episode = find(pk)
+    definition = _definition(request, episode) or episode.environment.default_return
+    context = {"episode": episode, "definition": definition, "peers": peers_of(episode, definition)}
+    return render(request, "episodes/replay_peers.html", context)
 
 
 @require_safe
@@ -151,9 +161,16 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
         "episode": episode,
         "definition": definition,
         "own_definition": episode.environment.default_return,
-        "returned": getattr(episode, f"return_{definition}"),
+        "returned": _returned(episode, definition),
         "window_steps": WINDOW_STEPS,
     }
+
+
+def _returned(episode: Episode, definition: str) -> float | None:
+    if episode.status == "running":
+        return return_so_far(episode, definition)
+    value: float | None = getattr(episode, f"return_{definition}")
+    return value
 
 
 def _definition(request: HttpRequest, episode: Episode) -> str | None:
