@@ -12,6 +12,15 @@ from typing import Any
 import structlog
 
 
+class OneLineRefusals(logging.Filter):
+    """Drops the traceback of a request that was refused (4xx): the sentence says it, and our code is not at fault."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if 400 <= getattr(record, "status_code", 0) < 500:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def configure(options: dict[str, Any]) -> None:
     """`options`: {"level": name, "format": "console" | "json"}."""
     shared: list[Any] = [
@@ -42,7 +51,10 @@ def configure(options: dict[str, Any]) -> None:
                     "foreign_pre_chain": shared,
                 }
             },
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+            "filters": {"refusals": {"()": OneLineRefusals}},
+            "handlers": {
+                "stderr": {"class": "logging.StreamHandler", "formatter": "structured", "filters": ["refusals"]}
+            },
             "root": {"handlers": ["stderr"], "level": options["level"]},
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},

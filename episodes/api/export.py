@@ -27,7 +27,7 @@ from episodes.transfer.exporting import (
 )
 from episodes.transfer.thresholds import narrowed
 
-OWN = ("margin", "min_return", "success")
+OWN = ("format", "margin", "min_return", "success")
 
 
 class ExportView(ApiView):

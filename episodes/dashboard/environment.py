@@ -27,7 +27,7 @@ from episodes.analytics.environment import endings_of, tool_figures
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.scope import scope_of
-from episodes.dashboard.asking import definition_asked
+from episodes.dashboard.asking import definition_asked, takes
 from episodes.dashboard.connect import method_of
 from episodes.dashboard.faults import refused
 from episodes.words import BadFilter
@@ -62,6 +62,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", "threshold")
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     found = _find(name)
     try:

@@ -32,8 +32,8 @@ from episodes.transfer.exporting import (
 from episodes.transfer.thresholds import narrowed
 from episodes.words import BadFilter, chosen, flag, real
 
-ALSO = ("ids", "min_return", "success", "margin")
-"""Parameters beside the filter and `format`."""
+ALSO = ("format", "ids", "min_return", "success", "margin")
+"""Parameters beside the filter."""
 MOST_IDS = 1000
 _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 

@@ -17,7 +17,7 @@ from environments.models import Task
 from environments.summary import summary, summary_field
 from episodes.analytics.definition import Definition
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
-from episodes.dashboard.asking import BIGGEST, definition_asked, whole_asked
+from episodes.dashboard.asking import BIGGEST, definition_asked, takes, whole_asked
 from episodes.dashboard.faults import refused
 from episodes.models import Episode, Run
 from episodes.words import BadFilter
@@ -28,6 +28,7 @@ SHOWN_CHARACTERS = 20_000
 
 @require_safe
 @never_cache
+@takes("return", "threshold", "before")
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
@@ -53,6 +54,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("run", "step", "return", "threshold")
 def group(request: HttpRequest, pk: int) -> HttpResponse:
     """`run` (id) and `step` (training step; empty: none was told) name the group."""
     found = _find(pk)

@@ -14,7 +14,7 @@ from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db
 
-PAGES = ["/", "/?next=x", "/admin/", "/admin/episodes/episode/", "/admin/auth/user/add/", "/admin/search/?s=a"]
+PAGES = ["/", "/?span=24h", "/admin/", "/admin/episodes/episode/", "/admin/auth/user/add/", "/admin/search/?s=a"]
 
 
 @pytest.fixture

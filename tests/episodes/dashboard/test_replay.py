@@ -200,13 +200,9 @@ def test_it_opens_the_window_that_holds_the_step_asked_for(client: Client) -> No
     assert "Σ +20.50" in page and 'href="?step=0"' in page and 'href="?step=80"' in page
 
 
-@pytest.mark.parametrize("asked", ["-1", "x", "99999999999", "9" * 400])
-def test_a_step_that_is_none_leads_to_one_that_is(client: Client, asked: str) -> None:
-    assert 'id="step-0"' in seen(client, with_steps(3), f"?step={asked}")
-
-
-def test_a_step_beyond_the_last_leads_to_the_last(client: Client) -> None:
-    assert 'id="step-89"' in seen(client, with_steps(90), "?step=5000")
+@pytest.mark.parametrize("asked", ["5000", "99999999999", str(2**63 - 1)])
+def test_a_step_beyond_the_last_leads_to_the_last(client: Client, asked: str) -> None:
+    assert 'id="step-89"' in seen(client, with_steps(90), f"?step={asked}")
 
 
 def test_further_windows_are_fetched_alone(client: Client) -> None:
