@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 
 from episodes.models import Episode
-from episodes.words import BadFilter, chosen, count_in, flag, moment, person, real, whole, words
+from episodes.words import BadFilter, chosen, count_in, flag, moment, person, real, unknown_name, whole, words
 
 Definition = Literal["sum", "last", "max", "mean"]
 """Of an episode's return."""
@@ -25,8 +25,6 @@ ENDINGS = (
 )
 """`abandoned` and `expired` are without probes; an attempt is what statistics count."""
 PLAYERS = ("agent", "human", "script")
-PAGING = ("sort", "after", "page", "format")
-"""Parameters beside the filter that any page may have."""
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "environment": words,
@@ -117,8 +115,8 @@ class EpisodeFilter:
                 _refuse_doubles(query, name)
                 if value.strip():
                     values[_attribute(name)] = _PARSERS[name](name, value.strip())
-            elif name not in PAGING and name not in also:
-                raise BadFilter(name, value, f"no filter has that name; there are {', '.join(PARAMETERS)}")
+            elif name not in also:
+                raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
         found = cls(**values)
         found._check()
         return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
 from episodes.models import Blob, Episode, Step
@@ -119,13 +119,21 @@ def _steps(episode: Episode) -> Any:
     return related.defer("input_blob__data", "output_blob__data").order_by("index")
 
 
+def return_so_far(episode: Episode, definition: str) -> float | None:
+    """Of one that still runs, whose row tells no return yet. One query."""
+    return _sum_of(episode.steps.all(), definition).value
+
+
 def _before(episode: Episode, first: int, view: View) -> Running:
-    """The return before step `first`. Added here: where sums run over, PostgreSQL refuses to add."""
-    running = Running(view.definition)
-    if first:
-        earlier = episode.steps.filter(index__lt=first, reward__isnull=False).order_by("index")
-        for reward in earlier.values_list("reward", flat=True):
-            running.add(reward)
+    """The return before step `first`."""
+    return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else Running(view.definition)
+
+
+def _sum_of(steps: QuerySet[Step], definition: str) -> Running:
+    """Added here: where sums run over, PostgreSQL refuses to add."""
+    running = Running(definition)
+    for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
+        running.add(reward)
     return running
 
 

@@ -5,9 +5,10 @@ Each parser takes the parameter's name and its text and raises BadFilter. Used b
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
 from environments.errors import OrsError, shorten
@@ -25,6 +26,15 @@ class BadFilter(OrsError):
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
         self.field, self.value, self.allowed = field, str(value), allowed
+
+
+def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
+    """What to raise for a parameter that nobody knows; `what`: it would have been."""
+    if not known:
+        return BadFilter(name, value, f"no {what} has that name, for there are none here")
+    near = difflib.get_close_matches(name[:100], known, 1)
+    nearest = f"the nearest is {near[0]!r}, and " if near else ""
+    return BadFilter(name, value, f"no {what} has that name; {nearest}there are {', '.join(known)}")
 
 
 def words(name: str, text: str) -> str:

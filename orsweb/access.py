@@ -17,6 +17,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
@@ -84,8 +85,8 @@ class PagesNeedLoginMiddleware:
     """Strangers see the login page and nothing else. Only ORSWEB_API_KEYS makes strangers.
 
     Guests came by an invite and get to the player's pages, which look who they are (episodes/playtest/seat.py).
-    The admin's own views ask for a login themselves, and say so when the account may not enter. The API knows
-    keys too and refuses with JSON (episodes/api/readers.py); the page that describes it is a page like others.
+    The admin sends accounts that may not enter to its own login page, which would not tell them why. The API knows keys
+    too and refuses with JSON (episodes/api/readers.py); the page that describes it is a page like others.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -93,10 +94,33 @@ class PagesNeedLoginMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         api = reverse("api")
-        asks_itself = request.path.startswith((reverse("admin:index"), api)) and request.path != api
-        if request.user.is_authenticated or asks_itself or _is_for_guests(request):
+        asks_itself = request.path == reverse("login") or (request.path.startswith(api) and request.path != api)
+        if asks_itself:
             return self.get_response(request)
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+        if request.user.is_authenticated:
+            _check_admin(request)
+            return self.get_response(request)
+        if _is_for_guests(request):
+            return self.get_response(request)
+        if request.headers.get("HX-Request"):  # part of a page, in which a login page would stand; it is loaded anew
+            return HttpResponse(status=401, headers={"HX-Refresh": "true"})
+        return redirect_to_login(_asked_for(request))
+
+
+def _check_admin(request: HttpRequest) -> None:
+    """Raises: PermissionDenied for an account that the admin has sent to its login."""
+    if request.path == reverse("admin:login") and not request.user.is_staff:
+        raise PermissionDenied(
+            f"The admin is for accounts with staff status, which {request.user.get_username()} does not have. A "
+            "superuser can give it, in the admin under Users; or log out and log in as somebody else."
+        )
+
+
+def _asked_for(request: HttpRequest) -> str:
+    """What to show after the login: no answer to a form, and not the admin's own login page."""
+    if request.path == reverse("admin:login"):
+        return request.GET.get("next", reverse("admin:index"))
+    return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
 
 
 def _is_for_guests(request: HttpRequest) -> bool:

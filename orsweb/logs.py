@@ -25,6 +25,15 @@ class WithoutInvites(logging.Filter):
         return True
 
 
+class OneLineRefusals(logging.Filter):
+    """Drops the traceback of a request that was refused (4xx): the sentence says it, and our code is not at fault."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if 400 <= getattr(record, "status_code", 0) < 500:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def configure(options: dict[str, Any]) -> None:
     """`options`: {"level": name, "format": "console" | "json"}."""
     shared: list[Any] = [
@@ -55,12 +64,12 @@ def configure(options: dict[str, Any]) -> None:
                     "foreign_pre_chain": shared,
                 }
             },
-            "filters": {"without_invites": {"()": WithoutInvites}},
+            "filters": {"without_invites": {"()": WithoutInvites}, "refusals": {"()": OneLineRefusals}},
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "structured",
-                    "filters": ["without_invites"],
+                    "filters": ["without_invites", "refusals"],
                 }
             },
             "root": {"handlers": ["stderr"], "level": options["level"]},

@@ -217,7 +217,8 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
-LOGIN_URL = "admin:login"
+LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
 
 CSRF_FAILURE_VIEW = "orsweb.faults.csrf_failure"
 # What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.

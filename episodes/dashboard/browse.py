@@ -30,6 +30,8 @@ COLUMNS = {
     "return": "return", "steps": "steps", "duration": "duration", "time": "begun",
 }  # fmt: skip
 """Name -> head, in order; those that a page can be sorted by have the sort's name."""
+PAGING = ("sort", "after")
+"""Parameters beside the filter."""
 _SORTABLE = ("return", "steps", "duration", "time")
 _RIGHT = ("return", "steps", "duration", "time")
 
@@ -52,7 +54,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
-        asked = EpisodeFilter.parse(query)
+        asked = EpisodeFilter.parse(query, also=PAGING)
         page = page_of(asked, sort, after)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -144,7 +146,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
     given = dict(parse_qsl(query, max_num_fields=100))
     try:
-        asked = EpisodeFilter.parse(given)
+        asked = EpisodeFilter.parse(given, also=PAGING)
         page_of(asked, given.get("sort", ""), size=1)
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -22,12 +23,12 @@ from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
 SHOWN_TASKS = 100
-PARAMETERS = ("runs", "return", "x", "y", "smooth", "log", "band", "from", "to")
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
     """`?runs=3,4`, the first is what the others are measured against. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
+    _check_names(given)
     asked = CurveAsked.parse(given)
     runs = _runs(asked.runs, given["runs"])
     environment = environment_of(runs[0])
@@ -49,6 +50,13 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
     }
     return render(request, "episodes/compare_runs.html", context)
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Raises: BadFilter."""
+    for name in ("episodes", "row"):
+        if name in given:
+            raise BadFilter(name, given[name], "it belongs to a comparison of episodes; leave it or runs= out")
 
 
 def _line(task: Task | None) -> str:

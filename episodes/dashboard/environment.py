@@ -28,7 +28,7 @@ from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.scope import scope_of
-from episodes.dashboard.asking import definition_asked
+from episodes.dashboard.asking import definition_asked, takes
 from episodes.dashboard.connect import method_of
 from episodes.dashboard.faults import refused
 from episodes.words import BadFilter
@@ -63,6 +63,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", "threshold")
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     found = _find(name)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import BadRequest
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -14,6 +15,7 @@ from environments import parts
 from environments.flags import flags_of
 from environments.hidden import hidden_fields
 from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
+from episodes.dashboard.asking import takes
 from episodes.dashboard.faults import refused
 from episodes.finding import steps_with
 from episodes.models import Episode, Play
@@ -21,7 +23,8 @@ from episodes.notes import notes_of
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
 from episodes.running import RETURNS
-from episodes.transcript import View, line_of, transcript_of
+from episodes.transcript import View, line_of, return_so_far, transcript_of
+from episodes.words import BadFilter, count_in
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
@@ -29,6 +32,8 @@ SHOWN_CHARACTERS = 4_000
 WHOLE_CHARACTERS = 400_000
 WHOLE_BYTES = 64 * 1024 * 1024
 BIGGEST_ID = 2**63 - 1
+MOST_STEPS = 10**9
+"""No episode has more."""
 
 _SHOWN = ("split", "task", "run", "play")
 MOST_CONTINUATIONS = 20
@@ -36,12 +41,11 @@ MOST_CONTINUATIONS = 20
 
 @require_safe
 @never_cache
+@takes("step", "return")
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
     episode = find(pk, with_neighbours(related))
     definition = _definition(request, episode)
-    if definition is None:
-        return _unknown_definition(request)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
     prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
@@ -49,7 +53,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
         **_ways(episode),
         "transcript": transcript,
         "cards": cards_of(transcript.lines),
-        "asked": number(request, "step") if "step" in request.GET else None,
+        "asked": number(request, "step") if request.GET.get("step") else None,
         "prompt": prompt,
         "is_prompt_long": len(prompt) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in prompt),
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
@@ -68,8 +72,18 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """How it stands now, for a page that follows it."""
     episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
+
+
+@require_safe
+@never_cache
+def peers(request: HttpRequest, pk: int) -> HttpResponse:
+    """The box of the same task, for a page that followed the episode to its end."""
+    episode = find(pk)
+    definition = _definition(request, episode)
+    context = {"episode": episode, "definition": definition, "peers": peers_of(episode, definition)}
+    return render(request, "episodes/replay_peers.html", context)
 
 
 @require_safe
@@ -77,7 +91,7 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """The window of steps that holds step `first`."""
     episode = find(pk)
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
     context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines), **_ways(episode)}
     return render(request, "episodes/replay_window.html", context)
@@ -88,7 +102,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
     episode = find(pk)
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     view = View(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
@@ -144,9 +158,11 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
 
 
 def number(request: HttpRequest, name: str) -> int:
-    """A parameter that counts steps; 0 where it is none."""
-    text = request.GET.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    """A parameter that counts steps; 0: not given. One that is beyond all steps stays so. Raises: BadRequest."""
+    try:
+        return min(count_in(name, request.GET.get(name, "").strip() or "0"), MOST_STEPS)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
 
 
 def window(definition: str) -> View:
@@ -159,21 +175,25 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
         "episode": episode,
         "definition": definition,
         "own_definition": episode.environment.default_return,
-        "returned": getattr(episode, f"return_{definition}"),
+        "returned": _returned(episode, definition),
         "window_steps": WINDOW_STEPS,
     }
 
 
-def _definition(request: HttpRequest, episode: Episode) -> str | None:
-    """The one that was asked for, else the environment's; None: asked for one that there is not."""
+def _returned(episode: Episode, definition: str) -> float | None:
+    if episode.status == "running":
+        return return_so_far(episode, definition)
+    value: float | None = getattr(episode, f"return_{definition}")
+    return value
+
+
+def _definition(request: HttpRequest, episode: Episode) -> str:
+    """The one that was asked for, else the environment's. Raises: BadRequest."""
     asked = request.GET.get("return") or episode.environment.default_return
-    return asked if asked in RETURNS else None
-
-
-def _unknown_definition(request: HttpRequest) -> HttpResponse:
-    asked = request.GET.get("return", "")
-    sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
-    return refused(request, "Unknown return", sentence, [(request.path, "The replay by the environment's definition")])
+    if asked not in RETURNS:
+        sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
+        raise BadRequest(sentence)
+    return asked
 
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:

@@ -16,6 +16,8 @@ from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
 from episodes.analytics.whereabouts import Whereabouts, whereabouts_of
 from episodes.browse import page_of
+from episodes.dashboard.asking import takes
+from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
 from episodes.dashboard.curves import panel_of
@@ -30,6 +32,7 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
+@takes("return", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """`?after=` the id of the last run of the page before, `?return=` a definition. Raises: BadRequest."""
     try:
@@ -53,6 +56,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """`?return=`, `?threshold=` and the switches of a curve. Raises: BadRequest."""
     row = Run.objects.filter(pk=pk).first()

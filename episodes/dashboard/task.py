@@ -19,7 +19,7 @@ from environments.summary import summary, summary_field
 from episodes.analytics.definition import Definition
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
-from episodes.dashboard.asking import BIGGEST, definition_asked, whole_asked
+from episodes.dashboard.asking import BIGGEST, definition_asked, takes, whole_asked
 from episodes.dashboard.faults import refused
 from episodes.models import Episode, Run
 from episodes.words import BadFilter
@@ -30,6 +30,7 @@ SHOWN_CHARACTERS = 20_000
 
 @require_safe
 @never_cache
+@takes("return", "threshold", "before")
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
@@ -58,6 +59,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("run", "step", "return", "threshold")
 def group(request: HttpRequest, pk: int) -> HttpResponse:
     """`run` (id) and `step` (training step; empty: none was told) name the group."""
     found = _find(pk)

@@ -91,7 +91,14 @@ def test_a_parameter_that_stands_twice_is_refused() -> None:
 
 
 def test_a_page_may_have_parameters_of_its_own() -> None:
-    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth",)).is_empty
+    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth", "after")).is_empty
+
+
+def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BadFilter, match="the nearest is 'environment', and there are environment, split"):
+        EpisodeFilter.parse({"enviroment": "math"})
+    with pytest.raises(BadFilter, match="no filter has that name; there are environment, split"):
+        EpisodeFilter.parse({"colour": "red"})
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ async def test_who_has_not_logged_in_is_a_stranger() -> None:
         pk = await begin(browser, "echo")
         browser.cookies.clear()
         assert await code_of(browser, pk) == 4404
-        assert (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/admin/login/")
+        assert (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/accounts/login/")
 
 
 async def test_an_agents_episode_is_nobodys_play() -> None:
