@@ -1,10 +1,10 @@
-"""Speed of the pages over a million episodes: each default view, filter, sort, curve and search.
+"""Speed of the pages over a million episodes: each default view, filter, sort, curve and search. Then what pages weigh,
+how fast episodes are exported, and what an open page costs the agents.
 
     python -m benchmarks dashboard [--episodes 1000000] [--only WORD] [--repeat 40] [--by-cpu] [--strict]
 
-On SQLite in a directory that is kept for the next time, or on DATABASE_URL (empty, or filled by this before). The
-figures are server time (`page_times.py`). Exit status 1 when a page failed; with `--strict` also when a target was
-missed.
+On SQLite in a directory that is kept for the next time, or on DATABASE_URL (empty, or filled by this before). Exit
+status 1 when something failed; with `--strict` also when a target was missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 
 EPISODES = 1_000_000
+PLAY_SECONDS = 5.0
+"""Of each round in which agents play."""
 
 
 def prepare(options: argparse.Namespace) -> None:
@@ -30,27 +32,37 @@ def prepare(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         steps = seed(options.episodes)
         print(f"{options.episodes:,} episodes, {steps:,} steps in {time.perf_counter() - started:.0f} s", flush=True)
-        call_command("rebuild_statistics", verbosity=0)
-    _follow()
+        _follow()
     options.episodes = Episode.objects.count()
 
 
 def _follow() -> None:
-    """What is derived from endings; of a database that was filled before only what it does not have yet."""
+    """Statistics of tasks, and what is derived from endings."""
+    from benchmarks.texts import index_all
+    from environments.models import Environment
     from episodes.follower.catch_up import catch_up
+    from episodes.recount import rebuild
 
     started = time.perf_counter()
-    if catch_up():
-        print(f"followed in {time.perf_counter() - started:.0f} s", flush=True)
+    for environment in Environment.objects.all():
+        rebuild(environment)
+    index_all()
+    catch_up()
+    print(f"statistics and texts in {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def _measure(options: argparse.Namespace) -> tuple[bool, bool]:
     """Whether every answer was right, and whether every target was met."""
-    from benchmarks.page_times import measure
+    from benchmarks import export_rate, page_times, page_weight, publishing
     from benchmarks.pages import subjects
 
-    asked = [subject for subject in subjects(options.episodes) if options.only in subject.name]
-    return measure(asked, options.repeat, by_cpu=options.by_cpu)
+    only, by_cpu = options.only, options.by_cpu
+    asked = [subject for subject in subjects(options.episodes) if only in subject.name]
+    found = [page_times.measure(asked, options.repeat, by_cpu=by_cpu)] if asked else []
+    found.append(page_weight.measure(only))
+    found.append(export_rate.measure(only, by_cpu=by_cpu))
+    found.append(publishing.measure(only, options.rounds, PLAY_SECONDS, by_cpu=by_cpu))
+    return all(right for right, _ in found), all(met for _, met in found)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -58,7 +70,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, default=EPISODES, help="how many are made (default: %(default)s)")
     parser.add_argument("--directory", type=Path, default=Path("var/benchmark-dashboard"), help="kept, for SQLite")
     parser.add_argument("--repeat", type=int, default=40, help="tries of each page (default: %(default)s)")
-    parser.add_argument("--only", default="", metavar="WORD", help="pages with this in their name")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of play with a page open and closed (default: %(default)s)"
+    )
+    parser.add_argument("--only", default="", metavar="WORD", help="what has this in its name")
     parser.add_argument("--by-cpu", action="store_true", help="judge by CPU time, on a machine that is not quiet")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
     return parser.parse_args(arguments)

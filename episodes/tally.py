@@ -38,7 +38,7 @@ def tally_of(asked: EpisodeFilter, seen: int = 0) -> Tally:
     scope = scope_of(conditions_of(asked, named), Order("id"))
     count, is_least = 0, False
     for rows, is_all in within(scope, LOOKED_AT):
-        count, is_least = count + rows[: MOST_COUNTED + 1].count(), is_least or not is_all
-    if count > MOST_COUNTED:
-        return Tally(MOST_COUNTED, is_more=True)
+        count, is_least = count + rows[: MOST_COUNTED + 1 - count].count(), is_least or not is_all
+        if count > MOST_COUNTED:
+            return Tally(MOST_COUNTED, is_more=True)
     return Tally(max(count, seen), is_least=is_least)

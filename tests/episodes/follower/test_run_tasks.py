@@ -59,28 +59,28 @@ def means(pairing: Pairing) -> list[tuple[float, int]]:
 
 def test_runs_compare_alike_before_and_after_their_endings_are_followed() -> None:
     runs = two_runs()
-    before = means(paired(runs, Definition()))
+    before = means(paired(runs, Definition(), 9))
     catch_up()
-    assert before == means(paired(runs, Definition())) == [(0.75, 2), (1e290, 1)]
+    assert before == means(paired(runs, Definition(), 9)) == [(0.75, 2), (1e290, 1)]
 
 
 def test_what_is_followed_and_what_is_not_count_together_once() -> None:
     first, second = two_runs()
     catch_up()
     end_episode(0.0, run=first, task_id=RunTask.objects.filter(run_id=first.pk).values_list("task_id").get()[0])
-    assert means(paired((first, second), Definition()))[0] == (0.5, 3)
+    assert means(paired((first, second), Definition(), 9))[0] == (0.5, 3)
 
 
 def test_rows_that_are_made_anew_do_not_count_meanwhile() -> None:
     runs = two_runs()
     catch_up()
     start_over()
-    assert means(paired(runs, Definition()))[0] == (0.75, 2)
+    assert means(paired(runs, Definition(), 9))[0] == (0.75, 2)
 
 
 def test_older_endings_that_were_not_followed_are_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = two_runs()
     monkeypatch.setattr(module, "MOST_ENDINGS", 1)
-    behind = paired(runs, Definition())
+    behind = paired(runs, Definition(), 9)
     catch_up()
-    assert (behind.is_behind, paired(runs, Definition()).is_behind) == (True, False)
+    assert (behind.is_behind, paired(runs, Definition(), 9).is_behind) == (True, False)
