@@ -28,6 +28,7 @@ from django.urls import reverse  # noqa: E402
 
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.reserved import PAGES  # noqa: E402
+from orsweb.exchange import Agents  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
@@ -70,6 +71,13 @@ def is_page(method: str, path: str) -> bool:
         return False
     return first in served_pages if first else path == "/"
 
+
+def is_agents(method: str, path: str) -> bool:
+    return not is_page(method, path)
+
+
+agents = Agents(is_agents, protocol.respond, settings.ORSWEB_MAX_BODY_BYTES)
+"""The short way to the protocol, for a server that has one."""
 
 websocket = AllowedHostsOriginValidator(URLRouter([re_path("", WebsocketDenier.as_asgi())]))
 
