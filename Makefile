@@ -57,7 +57,7 @@ bench: venv
 
 # A million episodes, made once in var/ (or in DATABASE_URL), and the server time of every page over them.
 bench-dashboard: venv
-	$(BIN)/python -m benchmarks.dashboard $(OPTIONS)
+	$(BIN)/python -m benchmarks dashboard $(OPTIONS)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache

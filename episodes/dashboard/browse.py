@@ -72,7 +72,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "asked": asked,
         "page": page,
         "heads": list(_heads(asked, sort)),
-        "total": str(len(page.rows)) if is_whole else str(tally_of(asked)),
+        "total": str(len(page.rows)) if is_whole else str(tally_of(asked, len(page.rows))),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),

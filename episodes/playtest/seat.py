@@ -17,7 +17,6 @@ from django.contrib.auth.views import redirect_to_login
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 from django.utils import timezone
 
 from episodes.people import label_of
@@ -83,7 +82,7 @@ def seated(view: Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]) -> C
             return view(request, seat, *args, **kwargs)
         if GUEST_KEY in request.session:
             return render(request, "playtest/invite_over.html", {"sentence": OVER}, status=410)
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+        return redirect_to_login(request.get_full_path())
 
     return wrapped
 
@@ -95,7 +94,7 @@ def for_people(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Cal
     def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if request.user.is_authenticated:
             return view(request, *args, **kwargs)
-        return redirect_to_login(request.get_full_path(), reverse("admin:login"))
+        return redirect_to_login(request.get_full_path())
 
     return wrapped
 

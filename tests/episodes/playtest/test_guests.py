@@ -66,8 +66,8 @@ ADDRESSES = [address for address, route in routes(get_resolver().url_patterns) i
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_nothing_but_the_players_pages_is_shown_to_a_guest(guest: Client, address: str) -> None:
     answer = guest.get(address)
-    to_login = answer.status_code == 302 and answer["Location"].startswith("/admin/login/")
-    is_open = address in ("/admin/login/", "/admin/logout/", "/admin/jsi18n/", "/api/schema")
+    to_login = answer.status_code == 302 and answer["Location"].startswith("/accounts/login/")
+    is_open = address in ("/accounts/login/", "/admin/jsi18n/", "/api/schema")
     assert to_login or is_open or answer.status_code in (401, 403, 404, 405), answer.status_code
 
 
