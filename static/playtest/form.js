@@ -29,8 +29,7 @@ class Form {
     element.addEventListener("change", (event) => this.#changed(event));
     element.addEventListener("input", (event) => this.#entered(event.target));
     element.addEventListener("keydown", (event) => this.#pressed(event));
-    if (!element.querySelector("[data-slot], [data-empty]")) this.reset();
-    else this.#shaped();
+    this.reset();
   }
 
   get isSingleShort() {

@@ -29,7 +29,7 @@ ORDER |= {"labels": {"a.b": 3}, "program": "line 1\nline 2\n"}
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs_forms:Forms") as running:
+    with LiveServer("tests.envs_forms:Forms", env={"ORSWEB_MAX_BODY_BYTES": "1000000"}) as running:
         yield running
 
 
@@ -166,7 +166,7 @@ def test_typing_includes_what_was_left_out(page: Page, form: Locator, complaints
     expect(presence).to_have_value("given")
 
 
-def test_a_lone_field_is_sent_by_enter_and_is_empty_again(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_a_lone_field_is_sent_by_enter_and_ready_for_the_next(page: Page, form: Locator, complaints: list[str]) -> None:
     page.keyboard.press("Alt+2")
     words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
     expect(words).to_be_focused()
@@ -175,8 +175,8 @@ def test_a_lone_field_is_sent_by_enter_and_is_empty_again(page: Page, form: Loca
     page.keyboard.insert_text("lines")
     page.keyboard.press("Enter")
     assert answered(page) == {"text": "two\nlines"}
-    expect(words).to_have_value("")
-    expect(words).to_be_focused()
+    page.keyboard.type("next")  # in the place of what was sent
+    expect(words).to_have_value("next")
 
 
 def test_a_tool_without_parameters_is_a_button(page: Page, form: Locator, complaints: list[str]) -> None:
@@ -213,3 +213,13 @@ def test_the_agents_view_has_a_tab_for_each_provider(page: Page, form: Locator, 
     expect(view.get_by_role("tab", name="Anthropic")).to_be_focused()
     expect(view.get_by_role("tabpanel", name="Anthropic")).to_contain_text('"input_schema"')
     expect(view.get_by_role("tabpanel", name="OpenAI")).to_be_hidden()
+
+
+def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator) -> None:
+    field(form, "/pname").evaluate("it => (it.value = 'x'.repeat(1_000_001))")
+    page.get_by_role("button", name="Call order").click()
+    expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    field(form, "/pname").fill("Ada")
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Write a number.")

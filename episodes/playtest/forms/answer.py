@@ -42,23 +42,9 @@ def answer_form(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
         return {**head, "error": said}
 
 
-def first_form(name: str, schema: Any) -> str:
-    """HTML of a tool's form as it is at first, for a page that is rendered with it."""
-    form = Form(schema, _prefix(name))
-    form.fresh()
-    return html_of(form)
-
-
 def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
     """What a tool's schema refuses of an input: [{"path": […], "message": "…"}], as the form shows it."""
     return [problem_json(one.path, one.message) for one in check(schema, value)] if schema is not None else []
-
-
-def schemas_of(listing: Any) -> dict[str, Any]:
-    """The tools of a recorded listing, parsed JSON, by name: a list, or an object with `tools`. Others are left out."""
-    tools = listing.get("tools") if isinstance(listing, dict) else listing
-    listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    return {str(tool.get("name", "")): tool.get("input_schema") for tool in listed}
 
 
 def _answered(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:

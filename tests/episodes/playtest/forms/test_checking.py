@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from episodes.playtest.forms.answer import check_input, schemas_of
+from episodes.playtest.forms.answer import check_input
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
 CASES: list[tuple[Any, Any, list[Any], str]] = [
@@ -55,10 +55,3 @@ def test_a_tool_without_parameters_takes_anything() -> None:
 @pytest.mark.parametrize("schema", [{"type": "sausage"}, {"$ref": "#/nowhere"}, {"pattern": "("}, {"minimum": "x"}, 5])
 def test_a_schema_that_is_none_refuses_nothing(schema: Any) -> None:
     assert check_input({"properties": {"a": schema}}, {"a": "x"}) == []
-
-
-@pytest.mark.parametrize(
-    "listing", [[{"name": "t", "input_schema": {}}], {"tools": [{"name": "t", "input_schema": {}}, 5]}]
-)
-def test_tools_are_read_from_a_listing(listing: Any) -> None:
-    assert schemas_of(listing) == {"t": {}}
