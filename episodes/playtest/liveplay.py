@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
 from django.conf import settings
 from django.db import Error
 
@@ -25,6 +26,8 @@ from episodes.playtest.rerunning import Rerunning
 from episodes.playtest.shown import Shown, ending_html, steps_html
 from episodes.playtest.threads import readers
 from episodes.playtest.toolbox import offered
+
+log = structlog.get_logger(__name__)
 
 MOST_RUNNING = 16
 """Calls of one session at the same time."""
@@ -107,10 +110,14 @@ class LivePlay:
         if self._grace is not None:
             self._grace.cancel()
         self._forget(self)
-        if self._facts is not None:
+        if self._facts is None:
+            return
+        try:
             async with self._telling:
                 await self._advance(self._facts)
                 self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
+        except Error:
+            self._tell_unread(None)
 
     def expect(self) -> None:
         """Somebody is to come, or to come back, within the grace time; else the session is given up.
@@ -151,6 +158,12 @@ class LivePlay:
     def _tell(self, message: Message) -> None:
         for one in list(self._audience):
             one.tell(message)
+
+    def _tell_unread(self, task_id: str | None) -> None:
+        """What was done is on record, and could not be read there."""
+        log.exception("a play could not be shown", session=self.sid)
+        words = "It was recorded, but the database cannot be read now. Load the page again in a while."
+        self._tell({"type": "error", "message": words, "task_id": task_id})
 
     def _state(self, facts: Facts) -> Message:
         return {
@@ -219,10 +232,14 @@ class LivePlay:
         self._running.pop(task_id, None)
         if self._facts is None:
             return
-        async with self._telling:
-            told = await self._advance(self._facts)
-            if task_id not in told:  # it was told before, to a tab that has it
-                self._tell({"type": "done", "task_id": task_id})
+        try:
+            async with self._telling:
+                told = await self._advance(self._facts)
+        except Error:
+            self._tell_unread(task_id)
+            return
+        if task_id not in told:  # it was told before, to a tab that has it
+            self._tell({"type": "done", "task_id": task_id})
         if self._shown.is_finished and not self.is_over:
             await self._end()
             self.leave()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from episodes.models import Episode
-from episodes.peers import standings
+from episodes.peers import Standing, standings
 
 
 def outcome_of(episode: Episode) -> dict[str, Any]:
@@ -20,6 +20,12 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": threshold,
         "returned": returned,
         "is_success": returned is not None and returned > threshold,
-        "standings": standings(episode.task_id, definition, threshold),
+        "standings": _standings(episode.task_id, definition, threshold),
         "is_guest": episode.play.guest_id is not None,
     }
+
+
+def _standings(task: int, definition: str, threshold: float) -> list[Standing]:
+    """Agents first, whose place is there even before one has attempted it."""
+    found = standings(task, definition, threshold)
+    return found if any(one.player == "agent" for one in found) else [Standing("agent", 0, None, 0), *found]

@@ -165,7 +165,7 @@ class Form {
     unmark(slot);
     this.#element.querySelector(":scope > [data-form-error]")?.remove();
     if (target.matches("textarea")) grow(target);
-    const presence = slot?.querySelector(":scope > .slot-head > [data-presence-of]");
+    const presence = slot?.querySelector(":scope > [data-presence-of]");
     if (presence && presence !== target && presence.value !== "given") {
       presence.value = "given";
       this.#present(presence);

@@ -60,6 +60,7 @@ const HEARD = {
   },
   error(message) {
     settled(message.task_id, false);
+    if (message.task_id === undefined) unanswered(message.message);
     notice("error", message.message, "bad");
   },
   ended: (message) => ended(message.html),
@@ -156,6 +157,12 @@ function ask(message) {
   return new Promise((resolve) => answers.set(id, { message: asked, resolve }));
 }
 
+// The server took none of it, and would not take it again.
+function unanswered(words) {
+  for (const { resolve } of answers.values()) resolve({ error: words });
+  answers.clear();
+}
+
 function stayAlive() {
   const now = performance.now();
   if (now - alive < ALIVE_MS) return;
@@ -250,6 +257,7 @@ function start() {
   connection.addEventListener("lost", () => connected(false));
   connection.addEventListener("refused", ({ detail }) => {
     settled(pending?.message.task_id, false);
+    unanswered(detail);
     notice("error", detail, "bad");
   });
   const dialog = document.querySelector("[data-leave-dialog]");

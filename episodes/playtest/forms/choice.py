@@ -9,7 +9,7 @@ from environments.schema_fields import kind_of
 from episodes.playtest.forms.control import Control, Part, Place, Problem, State, words
 from episodes.playtest.forms.document import Meaning
 from episodes.playtest.forms.members import Members
-from episodes.playtest.forms.suiting import suits
+from episodes.playtest.forms.suiting import is_named, suits
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
 Make = Callable[[Place, Meaning], Control]
@@ -43,8 +43,10 @@ class Choice(Control):
 
     def fill(self, value: Any) -> bool:
         branches = self.meaning.branches
-        fitting = [at for at, one in enumerate(branches) if suits(self.place.maker.document, one.schema, value)]
-        return any(self._take(index).fill(value) for index in [*fitting, *range(len(branches))])
+        document = self.place.maker.document
+        fitting = [at for at, one in enumerate(branches) if suits(document, one.schema, value)]
+        meant = [at for at, one in enumerate(branches) if is_named(document, one.schema, value)]
+        return any(self._take(index).fill(value) for index in [*fitting, *meant, *range(len(branches))])
 
     def load(self, state: State) -> None:
         chosen = state.get(f"c{self.name}", "")

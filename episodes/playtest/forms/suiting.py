@@ -39,6 +39,15 @@ def suits(document: Document, schema: Any, value: Any, depth: int = _DEPTH) -> b
     return not isinstance(value, list) or _suits_array(document, asked, value, depth)
 
 
+def is_named(document: Document, schema: Any, value: Any) -> bool:
+    """Whether `value` has a member that only this way has with that content, such as `"kind": "circle"`."""
+    members = _members(document.meaning(schema).schema)
+    constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
+    return isinstance(value, dict) and any(
+        name in value and is_same(value[name], constants[name]) for name in constants
+    )
+
+
 def _has_type(kind: Any, value: Any) -> bool:
     names = kind if isinstance(kind, list) else [kind]
     if isinstance(value, bool):
