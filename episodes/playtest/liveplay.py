@@ -191,14 +191,16 @@ class LivePlay:
     # --- what it continues --------------------------------------------------------------------------------------------
 
     def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
-        """Run recorded steps again, before anything else is called. No tab need look on meanwhile."""
+        """Run recorded steps again, before anything else is called.
+
+        Whoever leaves meanwhile may come back for as long as a session is kept; the grace is for who saw them done.
+        """
         self.rerunning = rerunning
         self.expect()
         return self._own(self._run_again(rerunning))
 
     async def _run_again(self, rerunning: Rerunning) -> None:
         await rerunning.run()
-        self.expect()
         if self._facts is not None:
             async with self._telling:
                 await self._advance(self._facts)
