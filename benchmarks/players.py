@@ -42,20 +42,29 @@ def begin(players: int, port: int, tally: Tally) -> list[asyncio.Task[None]]:
 async def _play(url: str, number: int, tally: Tally) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_SECONDS) as browser:
         await asyncio.sleep(random.uniform(0, THINK_SECONDS[1]))
+        token = ""
         while True:
             try:
-                await _episode(browser, number, tally)
+                token = token or await _token(browser)
+                await _episode(browser, token, number, tally)
             except (Unexpected, httpx.HTTPError, WebSocketException, TimeoutError, OSError) as error:
                 tally.fail(f"{type(error).__name__}: {error}"[:500])
                 await asyncio.sleep(1.0)
 
 
-async def _episode(browser: httpx.AsyncClient, number: int, tally: Tally) -> None:
-    """Raises: Unexpected and what the clients raise."""
+async def _token(browser: httpx.AsyncClient) -> str:
+    """Of the forms of that browser, where the first episode is chosen. Later ones begin where one has ended."""
     chooser = await browser.get("/play/?environment=echo")
     token = _TOKEN.search(chooser.text)
+    if token is None:
+        raise Unexpected(f"no form: {chooser.status_code} {chooser.text[:300]}")
+    return token[1]
+
+
+async def _episode(browser: httpx.AsyncClient, token: str, number: int, tally: Tally) -> None:
+    """Raises: Unexpected and what the clients raise."""
     form = {"environment": "echo", "split": "train", "pick": "number", "number": str(number % TASKS)}
-    answer = await browser.post("/play/", data={"csrfmiddlewaretoken": token[1] if token else "", **form})
+    answer = await browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
     if answer.status_code != 302:
         raise Unexpected(f"no session: {answer.status_code} {answer.text[:300]}")
     page = answer.headers["Location"]

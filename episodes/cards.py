@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from environments.parts import Part
@@ -58,6 +60,11 @@ class Said:
     uri: str = ""
     """An image's data: address, for pages that have nothing else to load it from."""
 
+    @property
+    def options(self) -> SafeString:
+        """Of a list of the ways, the present one chosen."""
+        return _options(self.kinds, self.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -78,6 +85,13 @@ class Card:
     def widest(self) -> float:
         """The component that is furthest from nothing; the others are drawn beside it."""
         return max((abs(value) for _, value in self.components), default=0.0) or 1.0
+
+
+@cache
+def _options(kinds: tuple[Kind, ...], chosen: str) -> SafeString:
+    """Few, and each is part of every step: a template takes longer for it than for the rest of a short text."""
+    chosen_ones = ((" selected" if kind == chosen else "", kind) for kind in kinds)
+    return format_html_join("", "<option{}>{}</option>", chosen_ones)
 
 
 def cards_of(lines: Iterable[Line]) -> list[Card]:

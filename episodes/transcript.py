@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Max, QuerySet
 
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from episodes.increment import steps_after
 from episodes.models import Blob, Episode, Step
 from episodes.running import Running
 
@@ -105,8 +106,8 @@ def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
 
 
 def lines_after(episode: Episode, last: int, running: Running, view: View) -> list[Line]:
-    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two."""
-    return list(_lines(list(_steps(episode).filter(index__gt=last)[: view.steps]), running, view))
+    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two more."""
+    return list(_lines(steps_after(episode.pk, last, view.steps), running, view))
 
 
 def line_of(episode: Episode, index: int, view: View) -> Line | None:

@@ -179,11 +179,12 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "orsweb.access.LocalOperatorMiddleware",
-    "orsweb.access.PagesNeedLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    # last, for they are not async: what stands before them then runs in their thread, without a hop there and back
+    "orsweb.access.LocalOperatorMiddleware",
+    "orsweb.access.PagesNeedLoginMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"

@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 
 MOST_RUNNING = 16
 """Calls of one session at the same time."""
+QUICK_SECONDS = 0.1
+"""What takes no longer is told as a step alone, not as running before."""
 WAIT_SECONDS = 3600.0
 
 Message = dict[str, Any]
@@ -191,14 +193,16 @@ class LivePlay:
     # --- what it continues --------------------------------------------------------------------------------------------
 
     def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
-        """Run recorded steps again, before anything else is called. No tab need look on meanwhile."""
+        """Run recorded steps again, before anything else is called.
+
+        Whoever leaves meanwhile may come back for as long as a session is kept; the grace is for who saw them done.
+        """
         self.rerunning = rerunning
         self.expect()
         return self._own(self._run_again(rerunning))
 
     async def _run_again(self, rerunning: Rerunning) -> None:
         await rerunning.run()
-        self.expect()
         if self._facts is not None:
             async with self._telling:
                 await self._advance(self._facts)
@@ -219,13 +223,14 @@ class LivePlay:
             raise TooManyCalls
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
-        if call.result is None:
-            self._tell({"type": "running", **running.told()})
-        self._own(self._follow(task_id, call))
+        self._own(self._follow(task_id, running))
 
-    async def _follow(self, task_id: str, call: Call) -> None:
-        while not await call.wait(WAIT_SECONDS):
-            pass
+    async def _follow(self, task_id: str, running: RunningCall) -> None:
+        call = running.call
+        if not await call.wait(QUICK_SECONDS):
+            self._tell({"type": "running", **running.told()})
+            while not await call.wait(WAIT_SECONDS):
+                pass
         call.is_delivered = True
         self._running.pop(task_id, None)
         if self._facts is None:

@@ -40,6 +40,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     context = {
         "seat": seat,
         "play": facts.play,
+        "again": again,
         "is_over": is_over,
         **step_context(facts),
         **_transcript(facts),

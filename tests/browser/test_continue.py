@@ -85,7 +85,7 @@ def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, liv
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     expect(page.locator(".step")).to_have_count(4)
-    expect(page.locator("main")).to_contain_text("From step 1 on not all came out as recorded.")
+    expect(page.locator("main")).to_contain_text("2 did not come out as recorded, first step 1.")
 
 
 def test_a_note_stands_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) -> None:

@@ -24,6 +24,9 @@ from episodes.playtest.forms.values import shown
 
 MOST_PROBLEMS = 20
 MOST_REFERENCES = 2_000
+MOST_QUICK = 2_000
+"""Characters."""
+_SLOW = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"pattern"', '"patternProperties"', '"uniqueItems"')
 _left: ContextVar[int] = ContextVar("references that a check may still follow")
 _LIMITS = {
     "minimum": "{value} is too small; at least {limit} is needed",
@@ -69,6 +72,13 @@ def check(schema: Any, value: Any) -> list[Problem]:
     finally:
         _left.reset(token)
     return list(found.values())
+
+
+def is_quick(schema: Any, value: Any) -> bool:
+    """Whether a check ends before a thread for it would have begun, whatever the value: both are short, and no keyword
+    takes longer than it is long."""
+    texts = json.dumps(schema), json.dumps(value)
+    return max(map(len, texts)) <= MOST_QUICK and not any(word in texts[0] for word in _SLOW)
 
 
 @lru_cache(maxsize=64)

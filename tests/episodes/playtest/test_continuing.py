@@ -146,7 +146,7 @@ async def test_the_rest_is_run_all_the_same_and_further_differences_do_not_stop_
         assert len(await steps_of(play.pk)) == 5
         play = await newest()
         assert (play.parent_step, play.differs_at) == (4, 0)
-        assert "on not all came out as recorded" in (await browser.get(f"/play/{play.pk}/")).text
+        assert "3 did not come out as recorded, first" in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_one_may_play_on_from_where_it_came_out_otherwise() -> None:
@@ -192,7 +192,9 @@ async def test_other_metadata_alone_stops_nothing() -> None:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("as ever", 0.1, seconds=0.75)
         await begun(browser, parent, 2)
-        assert (await newest()).differs_at is None and len(await steps_of((await newest()).pk)) == 3
+        play = await newest()
+        assert play.differs_at is None and len(await steps_of(play.pk)) == 3
+        assert "All came out as recorded, but for the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_an_episode_that_is_over_too_soon_cannot_be_played_on() -> None:
