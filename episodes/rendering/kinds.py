@@ -58,7 +58,7 @@ def _is_drawn(text: str) -> bool:
     """Whether lines of it stand below each other as those of a maze or a board do."""
     height = length = 0
     for line in text.splitlines():
-        is_row = len(line) >= LEAST_WIDTH and 3 * sum(map(str.isalnum, line)) <= len(line)
+        is_row = len(line) >= LEAST_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
         height = (height + 1 if len(line) == length else 1) if is_row else 0
         length = len(line)
         if height >= LEAST_HEIGHT:
