@@ -150,7 +150,9 @@ class TaskFlag(models.Model):
     class Meta:
         ordering: ClassVar = ["id"]
         indexes: ClassVar = [
-            models.Index(fields=["id"], name="taskflag_open", condition=models.Q(settled__isnull=True))  # the queue
+            models.Index(  # the queue, newest task first
+                fields=["task"], name="taskflag_open", condition=models.Q(settled__isnull=True)
+            )
         ]
 
     def __str__(self) -> str:

@@ -9,11 +9,12 @@ from typing import Any, Literal, Self
 from django.db.models import Q
 
 from environments.buckets import BUCKETS
-from environments.curation.conditions import contains, is_from, is_in_bucket, is_tagged, stands_in
+from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_tagged, stands_in
 
 MOST_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")
 STATES = ("active", "quarantined")
+FLAGS = ("open",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class Filters:
     search: str = ""
     """A part of the spec's text, as written or as JSON escapes it; the case of ASCII letters does not matter."""
     ids: tuple[int, ...] = ()
+    flags: Literal["", "open"] | str = ""
+    """open: somebody said that it is broken, and no curator has settled that."""
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:
@@ -46,6 +49,7 @@ class Filters:
             state=_one_of(STATES, values.get("state")),
             source=_one_of(SOURCES, values.get("source")),
             bucket=_one_of(BUCKETS, values.get("bucket")),
+            flags=_one_of(FLAGS, values.get("flags")),
             search=values.get("search", "").strip(),
             ids=tuple(number for text in values.get("ids", "").split(",")[:MOST_IDS] if (number := _number(text))),
         )
@@ -65,6 +69,7 @@ class Filters:
         wanted &= Q(state=self.state) if self.state else Q()
         wanted &= is_from(self.source) if self.source else Q()
         wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
+        wanted &= is_flagged() if self.flags else Q()
         return wanted & (contains(self.search) if self.search else Q())
 
 

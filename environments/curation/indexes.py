@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from environments.models import Split, SplitEntry
 from environments.stretches import served_at, served_before, served_positions, stretch_of
@@ -22,9 +22,8 @@ def served_indexes(split: Split, positions: Sequence[int], last: int | None = No
     `last`: the split's last served position, if the caller knows it. Empty for the moment that passes between a change
     of a large split with gaps and the count of what changed.
     """
-    served = served_at(split.pk, split.version)
     if last is None:
-        last = served.order_by("-position").values_list("position", flat=True).first()
+        last = served(split).order_by("-position").values_list("position", flat=True).first()
     if last is None or not positions:
         return {}
     if split.size == last + 1:
@@ -44,3 +43,8 @@ def last_served() -> Subquery:
     now = Q(until=None) | Q(until__gt=OuterRef("split__version"))
     places = SplitEntry.objects.filter(now, split=OuterRef("split"), since__lte=OuterRef("split__version"))
     return Subquery(places.filter(is_hidden=False).order_by("-position").values("position")[:1])
+
+
+def served(split: Split) -> QuerySet[SplitEntry]:
+    """Places that clients get, in no order; by position their indexes are 0, 1, …"""
+    return served_at(split.pk, split.version)

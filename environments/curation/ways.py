@@ -15,9 +15,9 @@ from environments.curation.candidates import Candidates
 from environments.curation.conditions import is_askable
 from environments.curation.filters import Filters
 from environments.curation.places import places
-from environments.models import Task, TaskStatistics, TaskTag
+from environments.models import Task, TaskFlag, TaskStatistics, TaskTag
 
-Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket"]
+Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,9 @@ def _ways(chosen: Filters) -> Iterator[Way]:
     if chosen.tag:
         tagged = TaskTag.objects.filter(name=chosen.tag) if is_askable(chosen.tag) else TaskTag.objects.none()
         yield Way("tag", _by_task(tagged))
+    if chosen.flags:
+        # distinct: a task may have several flags, and stand at several places of a split
+        yield Way("flags", _by_task(TaskFlag.objects.filter(settled=None).distinct()))
     if chosen.source == "dropped":
         yield Way("source", _by_id(Task.objects.filter(dropped__isnull=False)))
     elif chosen.source:
@@ -49,7 +52,6 @@ def _ways(chosen: Filters) -> Iterator[Way]:
     if chosen.state:
         yield Way("state", _by_id(Task.objects.filter(state=chosen.state)))
     if chosen.split is not None:
-        # distinct: a task may stand at several places
         yield Way("split", _by_task(places(chosen.split, chosen.environment).distinct()))
     if chosen.environment is not None:
         yield Way("environment", _by_id(Task.objects.filter(environment=chosen.environment)))

@@ -87,6 +87,16 @@ class SessionService:
         check_path(episode, named)  # another request may have bound it meanwhile
         return episode
 
+    def remaining_seconds(self, sid: str, owner: str) -> float:
+        """Until the session expires, unless it is used before; a running call keeps it for as long as it runs."""
+        episode = self._sessions.find(sid, owner)
+        idle = 0.0 if episode.calls.running else time.monotonic() - episode.touched
+        return max(0.0, self.limits.session_timeout_seconds - idle)
+
+    async def until_gone(self, sid: str, owner: str) -> None:
+        """Return once the session has ended and its end is on record."""
+        await self._sessions.until_gone(self._sessions.find(sid, owner))
+
     def check(self, sid: str, owner: str) -> None:
         """Raises: what any use of the session would raise now; used before a body's types are judged."""
         check_alive(self._sessions.find(sid, owner))

@@ -19,7 +19,9 @@ from episodes.browse import page_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 
-_BOUNDED = serializers.BooleanField(help_text="Not every episode was looked at, only the newest 50,000")
+_BOUNDED = serializers.BooleanField(
+    help_text="Only the newest 50,000 episodes were looked at, or 25,000 where a figure sorts"
+)
 _NOTE = serializers.CharField(help_text="About names that nothing has; else empty")
 
 
@@ -35,7 +37,7 @@ class EpisodesView(ApiView):
         *(*FILTERS, "sort", "limit", "after"),
     )
     def get(self, request: Request) -> Response:
-        asked = asked_of(request, self.reader, "limit")
+        asked = asked_of(request, self.reader, "sort", "after", "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})

@@ -14,8 +14,10 @@ from django.views.decorators.http import require_safe
 
 from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
-from episodes.analytics.whereabouts import Whereabouts, whereabouts_of
+from episodes.analytics.whereabouts import MOST_COUNTED, Whereabouts, whereabouts_of
 from episodes.browse import page_of
+from episodes.dashboard.asking import takes
+from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
 from episodes.dashboard.curves import panel_of
@@ -23,13 +25,14 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.words import BadFilter, chosen, count_in
 
-RUNS_PER_PAGE = 30
+RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
 
 
 @require_safe
 @never_cache
+@takes("return", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """`?after=` the id of the last run of the page before, `?return=` a definition. Raises: BadRequest."""
     try:
@@ -53,6 +56,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """`?return=`, `?threshold=` and the switches of a curve. Raises: BadRequest."""
     row = Run.objects.filter(pk=pk).first()
@@ -69,7 +73,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     asked = replace(
         asked, filter=replace(asked.filter, definition=line.definition.return_), threshold=line.definition.threshold
     )
-    found, whereabouts = drawn(asked), whereabouts_of(row)
+    found, whereabouts = drawn(asked), whereabouts_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {
         "run": row,
         "line": line,
@@ -77,7 +81,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "own_definition": line.environment.default_return if line.environment else "",
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),
-        "steps": whereabouts.steps[:SHOWN_STEPS],
+        "counted": MOST_COUNTED if whereabouts.is_bounded else None,
+        "steps": whereabouts.steps,
         "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
     }
     return render(request, "episodes/run_page.html", context)
