@@ -83,7 +83,8 @@ class StepTaken:
     started: float
     duration_ms: float
     waited_ms: float
-    """Time queued behind other calls of the session; not part of `duration_ms`."""
+    """Until the session was set up, which is before `started`, and queued behind its other calls, which is after; no part
+    of `duration_ms`."""
 
 
 @dataclass(frozen=True, slots=True)
