@@ -83,8 +83,7 @@ class StepTaken:
     started: float
     duration_ms: float
     waited_ms: float
-    """Until the session was set up, which is before `started`, and queued behind its other calls, which is after; no part
-    of `duration_ms`."""
+    """Before `started` until the session was set up, after it queued behind other calls; no part of `duration_ms`."""
 
 
 @dataclass(frozen=True, slots=True)
