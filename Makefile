@@ -10,6 +10,8 @@ OPTIONS ?=
 TESTS ?= tests
 # One file's tests stay together, for they share a server. JOBS=0 runs all in one process.
 JOBS ?= 2
+# What knows no database, or looks at pages whose queries other tests run on both: once is enough.
+ONCE := tests/benchmarks tests/browser tests/environments/builtin tests/environments/checking tests/episodes/rendering
 comma := ,
 space := $() $()
 
@@ -39,7 +41,7 @@ test-sqlite: venv
 	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
 
 test-postgresql: venv
-	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
+	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),$(ONCE:%=--ignore=%)) $(TESTS)
 
 lint: venv
 	$(BIN)/ruff check .
@@ -55,7 +57,7 @@ bench: venv
 
 # A million episodes, made once in var/ (or in DATABASE_URL), and the server time of every page over them.
 bench-dashboard: venv
-	$(BIN)/python -m benchmarks.dashboard $(OPTIONS)
+	$(BIN)/python -m benchmarks dashboard $(OPTIONS)
 
 clean:
 	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,7 @@
-"""`python -m benchmarks [scenario …]`: measure, compare, print. Without a name all scenarios; about five minutes."""
+"""`python -m benchmarks [scenario …]`: measure, compare, print. Without a name all scenarios; about five minutes.
+
+`python -m benchmarks dashboard` measures pages instead (`dashboard.py`, with options of its own).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import argparse
 import sys
 from collections import defaultdict
 
+from benchmarks import dashboard
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -16,6 +20,8 @@ _NAMES = ", ".join(scenario.name for scenario in SCENARIOS)
 
 def main() -> int:
     """Exit status: 1 when an answer was wrong, and with `--strict` when a target was missed."""
+    if sys.argv[1:2] == ["dashboard"]:
+        return dashboard.main(sys.argv[2:])
     options = _options()
     all_met = all_right = True
     with Workshop() as workshop:

@@ -77,10 +77,10 @@ def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
     listeners = server.listen("127.0.0.1", 0)
     settings.ORSWEB_PORT = port = listeners[0].getsockname()[1]
     settings.ORSWEB_ENVIRONMENTS = [environment]
-    from orsweb.asgi import application
+    from orsweb.asgi import agents, application
 
     tasks = []
-    server.run(application, listeners, on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port))))
+    server.run(application, agents, listeners, on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port))))
 
 
 async def _drive(port: int, profiles: Profiles | None, options: argparse.Namespace) -> None:

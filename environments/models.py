@@ -21,6 +21,7 @@ class Environment(models.Model):
     task_schema = models.TextField(blank=True, help_text="JSON Schema of a task, as the class declares it")
     unavailable = models.TextField(blank=True, help_text="Why it cannot be played on this machine; empty: it can")
     is_enabled = models.BooleanField(default=True, help_text="Whether agents may open sessions")
+    is_blind = models.BooleanField(default=False, help_text="People who play it see rewards only at the end")
     is_hosted = models.BooleanField(default=True, help_text="Whether the last start hosted it")
     is_procedural = models.BooleanField(default=False, help_text="Tasks are asked of the class, not listed")
     default_return = models.CharField(max_length=8, default="sum")
@@ -129,6 +130,27 @@ class TaskTag(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class TaskFlag(models.Model):
+    """Somebody says that a task is broken; open until a curator settles it."""
+
+    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="flags")
+    note = models.TextField(help_text="What is wrong with it")
+    author = models.CharField(max_length=200)
+    episode = models.BigIntegerField(null=True, blank=True, help_text="Number of the episode in which it showed")
+    created = models.DateTimeField(auto_now_add=True)
+    settled = models.DateTimeField(null=True, blank=True)
+    settled_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+        indexes: ClassVar = [
+            models.Index(fields=["id"], name="taskflag_open", condition=models.Q(settled__isnull=True))  # the queue
+        ]
+
+    def __str__(self) -> str:
+        return self.note[:60]
 
 
 class SplitEntry(models.Model):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func, Q
 from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Lookup
@@ -61,7 +62,8 @@ class Test:
 class Condition:
     name: str
     """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
-    that people made; `key` of the API's; `running` of that ending."""
+    that people made; `people` of human players; `key` of the API's; `running` of that ending. `run` is also of a
+    training step in it."""
     tests: Sequence[Test]
     """All have to hold."""
     of_index: Q = ALL
@@ -95,7 +97,10 @@ def _references(asked: EpisodeFilter, named: Named) -> list[Condition]:
     if asked.task is not None:
         found.append(Condition("task", [Test("task_id", "exact", asked.task)]))
     if named.run:
-        found.append(Condition("run", [Test("run_id", "exact", named.run.pk)]))
+        of_step = [] if asked.step is None else [Test("run_step", "exact", asked.step)]
+        found.append(Condition("run", [Test("run_id", "exact", named.run.pk), *of_step]))
+    elif asked.step is not None:
+        found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
     if named.environment and not (named.split and not named.split.is_curated):  # such a split belongs to it
         found.append(Condition("environment", [Test("environment_id", "exact", named.environment.pk)]))
     if named.split and named.split.is_curated:  # by what stands in it now: who played it knew its tasks, not it
@@ -109,11 +114,10 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
     found = []
     if asked.model is not None:
         found.append(Condition("model", [Test("model", "exact", asked.model)], of_index=~Q(model="")))
-    if asked.player is not None:
-        of_index = ALL if asked.player == "agent" else ~Q(player="agent")
-        found.append(Condition("player", [Test("player", "exact", asked.player)], of_index=of_index))
-    if asked.step is not None:
-        found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
+    if asked.player is not None or asked.who is not None:
+        found.append(_player(asked.player or "human"))
+    if asked.who is not None:
+        found.append(Condition("who", [Test("key_label", "exact", asked.who)]))
     if asked.text is not None:
         found.append(Condition("text", [Test("id", "in", matching(asked.text))]))
     if asked.key is not None:
@@ -123,10 +127,20 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
     return found
 
 
+def _player(player: str) -> Condition:
+    """People are few among all; scripted players may be most of them."""
+    of_index = ALL if player == "agent" else ~Q(player="agent")
+    name = "people" if player == "human" else "player"
+    return Condition(name, [Test("player", "exact", player)], of_index=of_index)
+
+
 def _error(*, has_one: bool) -> Condition:
     if has_one:  # the index holds them and no others
         either = Q(refused_count__gt=0) | Q(failed_count__gt=0)
-        return Condition("error", [], of_index=either, checks=[GreaterThan(F("refused_count") + F("failed_count"), 0)])
+        # PostgreSQL knows how few they are, and finds them by both indexes at once
+        sum_of_both = GreaterThan(F("refused_count") + F("failed_count"), 0)
+        unindexed = either if connection.vendor == "postgresql" else sum_of_both
+        return Condition("error", [], of_index=either, checks=[unindexed])
     none = [Test("refused_count", "exact", 0), Test("failed_count", "exact", 0)]
     return Condition("error", none, only_ended=True)
 

@@ -1,7 +1,7 @@
-"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse,
+"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse, RunTask,
 TranscriptText, Progress.
 
-Nothing here is a truth of its own: `follower.py` writes it after the commit, in the order of `Episode.end_number`, and
+Nothing here is a truth of its own: `follower/` writes it after the commit, in the order of `Episode.end_number`, and
 can write it all anew.
 
 Scopes and environments are referred to by id without a constraint, for rows here may outlive what they tell of.
@@ -109,6 +109,29 @@ class ToolUse(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} of environment {self.environment_id}"
+
+
+class RunTask(models.Model):
+    """Attempts of one run at one task, without probes and failures of the machinery."""
+
+    run_id = models.BigIntegerField()
+    task_id = models.BigIntegerField()
+    attempts = models.PositiveIntegerField(default=0)
+    # by definition of return: attempts that have one, and their returns together
+    scored_sum = models.PositiveIntegerField(default=0)
+    scored_last = models.PositiveIntegerField(default=0)
+    scored_max = models.PositiveIntegerField(default=0)
+    scored_mean = models.PositiveIntegerField(default=0)
+    total_sum = models.FloatField(default=0.0)
+    total_last = models.FloatField(default=0.0)
+    total_max = models.FloatField(default=0.0)
+    total_mean = models.FloatField(default=0.0)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["run_id", "task_id"], name="runtask_unique")]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} at task {self.task_id}"
 
 
 class TranscriptText(models.Model):

@@ -30,6 +30,7 @@ class Ending(NamedTuple):
     """Its `end_number`."""
     episode: int
     environment: int
+    task: int
     split: int | None
     run: int | None
     run_step: int | None
@@ -68,7 +69,7 @@ class Epoch(Func):
 
 KIND = Case(When(is_probe=True, then=Value("probe")), default=F("cause"), output_field=CharField())
 _COLUMNS: tuple[Any, ...] = (
-    *("end_number", "pk", "environment_id", "split_id", "run_id", "run_step", KIND),
+    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
     Epoch("ended"),
 )

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 
 from episodes.models import Episode
-from episodes.words import BadFilter, chosen, count_in, flag, moment, real, unknown_name, whole, words
+from episodes.words import BadFilter, chosen, count_in, flag, moment, person, real, unknown_name, whole, words
 
 Definition = Literal["sum", "last", "max", "mean"]
 """Of an episode's return."""
@@ -35,6 +35,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "model": words,
     "ending": chosen(ENDINGS),
     "player": chosen(PLAYERS),
+    "who": person,
     "return": chosen(DEFINITIONS),
     "return_from": real,
     "return_to": real,
@@ -51,7 +52,7 @@ PARAMETERS = tuple(_PARSERS)
 """In the order in which `to_query` writes them."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
-_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "text": "text"}
+_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class EpisodeFilter:
     ending: str | None = None
     """One of ENDINGS."""
     player: str | None = None
+    who: str | None = None
+    """Label of the person who played, such as @alice; agents have none."""
     definition: Definition | None = None
     """Parameter `return`; None: the environment's default, else the sum."""
     return_from: float | None = None
@@ -122,6 +125,8 @@ class EpisodeFilter:
         """Raises: BadFilter for conditions that cannot hold together."""
         if self.split is not None and self.environment is None:
             raise BadFilter("split", self.split, "splits belong to an environment; name it too, as environment=")
+        if self.who is not None and self.player not in (None, "human"):
+            raise BadFilter("who", self.who, f"people alone have names; take player={self.player} away")
         for low, high in _RANGES:
             if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
                 raise BadFilter(low, least, f"it is above {high}={most}; exchange the two")

@@ -14,15 +14,21 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
-from episodes.derived import Activity, CurveBlock, Progress, ToolUse, TranscriptText
+from episodes.derived import Activity, CurveBlock, Progress, RunTask, ToolUse, TranscriptText
+from episodes.plays import Guest, Invite, Note, Play
 
 __all__ = [
     "Activity",
     "Blob",
     "CurveBlock",
     "Episode",
+    "Guest",
+    "Invite",
+    "Note",
+    "Play",
     "Progress",
     "Run",
+    "RunTask",
     "SavedView",
     "Step",
     "ToolUse",
@@ -136,6 +142,11 @@ class Episode(models.Model):
             models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
             models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's, newest first
             models.Index(fields=["run", "id"], name="episode_run", condition=HAS_RUN),  # a run's episodes in order
+            models.Index(  # a training step's, newest first
+                fields=["run", "run_step", "id"],
+                name="episode_run_step",
+                condition=HAS_RUN & models.Q(run_step__isnull=False),
+            ),
             models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
             models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
             models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time

@@ -1,7 +1,7 @@
 """Reading: the keys of one page of episodes in a scope, in an order, from a cursor on. Used by `browse.py`.
 
-A page is read along an index. Where conditions are checked beside it, only LOOKED_AT episodes are looked at: for the
-order of time from the cursor on, so that reading can go on; for a figure's the newest, whatever the page.
+A page is read along an index. Where conditions are checked beside it, only some episodes are looked at: for the order
+of time LOOKED_AT from the cursor on, so that reading can go on; for a figure's the newest SORTED, whatever the page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from episodes.conditions import ENDED, Condition
 from episodes.cursor import Cursor, Order, Segment
 from episodes.models import Episode
-from episodes.scope import LOOKED_AT, Scope, scope_of, without_heap
+from episodes.scope import LOOKED_AT, SORTED, Scope, scope_of, without_heap
 
 FEW_HEAPED = 1_000
 MOST_HEAPED = 12_000
@@ -68,9 +68,9 @@ def read(conditions: Mapping[str, Condition], order: Order, cursor: Cursor | Non
     return _by_time(scope, order, cursor, size)
 
 
-def within(scope: Scope) -> Iterator[tuple[QuerySet[Episode], bool]]:
-    """What the scope finds, in parts without order, and whether it is all: else among the newest LOOKED_AT."""
-    edge = _edge(scope, Order(scope.axis), None) if scope.is_bounded else None
+def within(scope: Scope, looked_at: int) -> Iterator[tuple[QuerySet[Episode], bool]]:
+    """What the scope finds, in parts without order, and whether it is all: else among the newest `looked_at`."""
+    edge = _edge(scope, Order(scope.axis), None, looked_at) if scope.is_bounded else None
     for walk in scope.walks:
         rows = Episode.objects.filter(walk, *scope.beside).order_by()
         yield (rows if edge is None else rows.filter(**{f"{scope.axis}__gte": edge.value})), edge is None
@@ -111,7 +111,7 @@ def _is_down(order: Order, cursor: Cursor | None) -> bool:
 
 def _by_time(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Found:
     down = _is_down(order, cursor)
-    edge = _edge(scope, order, cursor) if scope.is_bounded else None
+    edge = _edge(scope, order, cursor, LOOKED_AT) if scope.is_bounded else None
     parts = []
     for walk in scope.walks:
         rows = _beyond(Episode.objects.filter(walk, *scope.beside), F(order.column), order, cursor)
@@ -123,26 +123,26 @@ def _by_time(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Fo
     return Found(keys, edge if len(keys) < size else None)
 
 
-def _edge(scope: Scope, order: Order, cursor: Cursor | None) -> Key | None:
+def _edge(scope: Scope, order: Order, cursor: Cursor | None, looked_at: int) -> Key | None:
     """The last episode that is looked at; None: there are not so many."""
     down = _is_down(order, cursor)
     if scope.is_by_id:
-        return _edge_by_id(cursor, down=down)
+        return _edge_by_id(cursor, looked_at, down=down)
     rows = _beyond(Episode.objects.filter(scope.walks[0]), F(order.column), order, cursor)
     if scope.is_heap:
         return None
-    row = _ordered(rows, order.column, down=down).values_list(order.column, "pk")[LOOKED_AT - 1 : LOOKED_AT].first()
+    row = _ordered(rows, order.column, down=down).values_list(order.column, "pk")[looked_at - 1 : looked_at].first()
     return Key("known", *row) if row else None
 
 
-def _edge_by_id(cursor: Cursor | None, *, down: bool) -> Key | None:
+def _edge_by_id(cursor: Cursor | None, looked_at: int, *, down: bool) -> Key | None:
     """Ids are given one after the other, so they tell how many there are."""
     ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
     start = cursor.pk if cursor else ends.first()
     last = ends.reverse().first()
     if start is None or last is None:
         return None
-    edge = start - LOOKED_AT if down else start + LOOKED_AT
+    edge = start - looked_at if down else start + looked_at
     is_inside = edge > last if down else edge < last
     return Key("known", edge, edge) if is_inside else None
 
@@ -207,5 +207,5 @@ def _segment(rows: QuerySet[Episode], segment: Segment, way: _Direction, room: i
 
 
 def _floor(scope: Scope) -> Key | None:
-    """The oldest of the newest LOOKED_AT that the scope finds; None: there are not so many."""
-    return _edge(scope, Order(scope.axis), None)
+    """The oldest of the newest SORTED that the scope finds; None: there are not so many."""
+    return _edge(scope, Order(scope.axis), None, SORTED)

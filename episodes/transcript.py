@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Max, QuerySet
 
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from episodes.increment import steps_after
 from episodes.models import Blob, Episode, Step
 from episodes.running import Running
 
@@ -102,6 +103,11 @@ def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
     """Steps `first` to `stop` - 1. Three queries."""
     steps = _steps(episode).filter(index__gte=first, index__lt=stop)
     return list(_lines(list(steps), _before(episode, first, view), view))
+
+
+def lines_after(episode: Episode, last: int, running: Running, view: View) -> list[Line]:
+    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two more."""
+    return list(_lines(steps_after(episode.pk, last, view.steps), running, view))
 
 
 def line_of(episode: Episode, index: int, view: View) -> Line | None:

@@ -43,6 +43,13 @@ def words(name: str, text: str) -> str:
     return text
 
 
+def person(name: str, text: str) -> str:
+    """A person as their episodes name them, which no label of an agent's key does."""
+    if not words(name, text).startswith("@"):
+        raise BadFilter(name, text, "people's names begin with @, such as @alice; Who played what lists them")
+    return text
+
+
 def chosen(legal: Sequence[str]) -> Callable[[str, str], str]:
     def parse(name: str, text: str) -> str:
         if text not in legal:

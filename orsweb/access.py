@@ -8,13 +8,18 @@ carries a CORS header, and the operator has no password and no session cookie th
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
 
+from channels.db import database_sync_to_async
+from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 
 from orsweb.exposure import is_loopback
@@ -40,6 +45,37 @@ class LocalOperatorMiddleware:
         return self.get_response(request)
 
 
+class LocalOperatorSockets:
+    """As LocalOperatorMiddleware, around the handlers of websockets; inside of channels' AuthMiddlewareStack."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        host, _ = scope.get("client") or ("", 0)
+        if is_loopback(host) and not settings.ORSWEB_API_KEYS and not scope["user"].is_authenticated:
+            scope = {**scope, "user": await database_sync_to_async(_operator)()}
+        await self._app(scope, receive, send)
+
+
+class OwnPagesOnly:
+    """Refuses websockets that no page of this server asks for: by a foreign Host, or from another Origin than it.
+
+    As the CSRF check does for pages, it tells ports apart: another server on this machine has the same cookies.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        origin = urlsplit(headers.get(b"origin", b"").decode("latin-1").lower())
+        is_own = bool(host) and origin.scheme in ("http", "https") and origin.netloc == host
+        is_known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+        await (self._app if is_own and is_known else WebsocketDenier())(scope, receive, send)
+
+
 def _operator() -> User:
     defaults = {"is_staff": True, "is_superuser": True, "password": make_password(None)}
     return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
@@ -48,6 +84,7 @@ def _operator() -> User:
 class PagesNeedLoginMiddleware:
     """Strangers see the login page and nothing else. Only ORSWEB_API_KEYS makes strangers.
 
+    Guests came by an invite and get to the player's pages, which look who they are (episodes/playtest/seat.py).
     The admin sends accounts that may not enter to its own login page, which would not tell them why. The API knows keys
     too and refuses with JSON (episodes/api/readers.py); the page that describes it is a page like others.
     """
@@ -62,6 +99,8 @@ class PagesNeedLoginMiddleware:
             return self.get_response(request)
         if request.user.is_authenticated:
             _check_admin(request)
+            return self.get_response(request)
+        if _is_for_guests(request):
             return self.get_response(request)
         if request.headers.get("HX-Request"):  # part of a page, in which a login page would stand; it is loaded anew
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
@@ -82,3 +121,9 @@ def _asked_for(request: HttpRequest) -> str:
     if request.path == reverse("admin:login"):
         return request.GET.get("next", reverse("admin:index"))
     return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
+
+
+def _is_for_guests(request: HttpRequest) -> bool:
+    """The link of an invite, which strangers open; and to guests the player's pages."""
+    play = reverse("play")
+    return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)

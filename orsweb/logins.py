@@ -30,6 +30,6 @@ class Login(LoginView):
 
 
 urlpatterns = [
-    path("login/", Login.as_view(extra_context={"is_stranger": True}), name="login"),
+    path("login/", Login.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
 ]

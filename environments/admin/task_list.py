@@ -19,11 +19,13 @@ from environments.buckets import Bucket, bucket_of
 from environments.curation.indexes import served_indexes
 from environments.curation.selection import Batch, Selection
 from environments.hidden import hidden_fields
-from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from environments.tags import tag_names
 
 PAGE_TASKS = 50
+FLAG_CHARACTERS = 300
+"""Of one note."""
 SCAN_SECONDS = 0.045
 """For finding a page's tasks; with what is read about them a page stays under 100 ms."""
 
@@ -49,6 +51,8 @@ class Row:
     """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    """Notes of the open ones, newest first."""
 
     @property
     def mean(self) -> float | None:
@@ -90,16 +94,16 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: Batch, listed: int | None) -> list[Row]:
-    """Four queries, however many rows; of a split some more."""
+    """Five queries, however many rows; of a split some more."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
-    tags, places = _tags(batch.ids), _places(batch.ids)
+    tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
     indexes = _indexes(batch, listed)
     rows = [
         _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
     ]
     for row in rows:
-        row.tags, row.places = tags[row.task.pk], places[row.task.pk]
+        row.tags, row.places, row.flags = tags[row.task.pk], places[row.task.pk], flags[row.task.pk]
     return rows
 
 
@@ -128,6 +132,14 @@ def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
     found = defaultdict[int, list[str]](list)
     for task, name in TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name"):
         found[task].append(name)
+    return found
+
+
+def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
+    found = defaultdict[int, list[str]](list)
+    waiting = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
+    for task, note in waiting.values_list("task", Left("note", FLAG_CHARACTERS)):
+        found[task].append(note)
     return found
 
 
@@ -175,6 +187,7 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
         _chip(selection, "tag", list(words.items())),
         _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
         _chip(selection, "source", [*sources, ("dropped", "dropped from code")]),
+        _chip(selection, "flags", [("open", "open")]),
         _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
     ]
 

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 from environments import conf
 from environments.buckets import BUCKETS, tasks_in
 from environments.curation.places import places
-from environments.models import TaskTag
+from environments.models import TaskFlag, TaskTag
 
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
@@ -32,6 +32,11 @@ def is_from(source: str) -> Q:
 
 def is_in_bucket(bucket: str) -> Q:
     return tasks_in(bucket, conf.thresholds()) if bucket in BUCKETS else nothing()
+
+
+def is_flagged() -> Q:
+    """Somebody said that it is broken, and nobody has settled it."""
+    return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 
 def contains(text: str) -> Q:

@@ -27,20 +27,20 @@ def served_indexes(
 
     `last`: the split's last served position, if the caller knows it.
     """
-    served, wanted = _served(split), sorted(set(positions))
+    places, wanted = served(split), sorted(set(positions))
     if last is None:
-        last = served.order_by("-position").values_list("position", flat=True).first()
+        last = places.order_by("-position").values_list("position", flat=True).first()
     if last is None or not wanted:
         return {}
     if split.size == last + 1:
         return {position: position for position in wanted if position <= last}
     found: dict[int, int] = {}
-    at, before, until = *_start(served, split.size, wanted[0], last), time.monotonic() + seconds
+    at, before, until = *_start(places, split.size, wanted[0], last), time.monotonic() + seconds
     for group in _groups(wanted):
         if time.monotonic() > until:
             break
-        before += _between(served, at, group[0]).count()
-        near = _between(served, group[0], group[-1] + 1).order_by("position").values_list("position", flat=True)
+        before += _between(places, at, group[0]).count()
+        near = _between(places, group[0], group[-1] + 1).order_by("position").values_list("position", flat=True)
         indexes = {position: index for index, position in enumerate(near, before)}
         found |= {position: indexes[position] for position in group if position in indexes}
         at, before = group[-1] + 1, before + len(indexes)
@@ -54,18 +54,19 @@ def last_served() -> Subquery:
     return Subquery(places.filter(is_hidden=False).order_by("-position").values("position")[:1])
 
 
-def _served(split: Split) -> QuerySet[SplitEntry]:
+def served(split: Split) -> QuerySet[SplitEntry]:
+    """Places that clients get, in no order; by position their indexes are 0, 1, …"""
     now = Q(until=None) | Q(until__gt=split.version)
     return SplitEntry.objects.filter(now, split=split, since__lte=split.version, is_hidden=False)
 
 
-def _start(served: QuerySet[SplitEntry], size: int, first: int, last: int) -> tuple[int, int]:
+def _start(places: QuerySet[SplitEntry], size: int, first: int, last: int) -> tuple[int, int]:
     """A position from which to count on, and how many are served before it."""
-    return (0, 0) if first <= last // 2 else (first, size - _between(served, first, last + 1).count())
+    return (0, 0) if first <= last // 2 else (first, size - _between(places, first, last + 1).count())
 
 
-def _between(served: QuerySet[SplitEntry], start: int, stop: int) -> QuerySet[SplitEntry]:
-    return served.filter(position__gte=start, position__lt=stop)
+def _between(places: QuerySet[SplitEntry], start: int, stop: int) -> QuerySet[SplitEntry]:
+    return places.filter(position__gte=start, position__lt=stop)
 
 
 def _groups(positions: Sequence[int]) -> list[list[int]]:

@@ -12,9 +12,10 @@ from django.db.models import Q, QuerySet
 
 from environments.buckets import BUCKETS
 from environments.curation.candidates import Candidate, Candidates, Chain, Key, read_cursor, write_cursor
-from environments.curation.conditions import contains, is_from, is_in_bucket, is_tagged, stands_in
+from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_tagged, stands_in
 from environments.curation.places import places
 from environments.curation.rates import by_rate
+from environments.flags import flagged
 from environments.models import Environment, SplitEntry, Task, TaskTag
 
 CHUNKS = (200, 800, 2000, 5000)
@@ -26,6 +27,7 @@ FEW = 1000
 MOST_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")
 STATES = ("active", "quarantined")
+FLAGS = ("open",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Selection:
     search: str = ""
     """A part of the spec's text, as written or as JSON escapes it; the case of ASCII letters does not matter."""
     ids: tuple[int, ...] = ()
+    flags: Literal["", "open"] | str = ""
+    """open: somebody said that it is broken, and no curator has settled that."""
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Selection:
@@ -86,6 +90,7 @@ class Selection:
             state=_one_of(STATES, values.get("state")),
             source=_one_of(SOURCES, values.get("source")),
             bucket=_one_of(BUCKETS, values.get("bucket")),
+            flags=_one_of(FLAGS, values.get("flags")),
             search=values.get("search", "").strip(),
             ids=tuple(number for text in values.get("ids", "").split(",")[:MOST_IDS] if (number := _number(text))),
         )
@@ -105,6 +110,7 @@ class Selection:
         wanted &= Q(state=self.state) if self.state else Q()
         wanted &= is_from(self.source) if self.source else Q()
         wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
+        wanted &= is_flagged() if self.flags else Q()
         return wanted & (contains(self.search) if self.search else Q())
 
     def batch(self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None) -> Batch:
@@ -159,6 +165,8 @@ class Selection:
             yield _by_position(self._entries())
         if self.bucket in ("hopeless", "learnable", "saturated"):
             yield by_rate(self.bucket, self._environments())
+        if self.flags:
+            yield Candidates(flagged(), ("pk",), "pk")
         if self.tag and "\0" not in self.tag:
             yield Candidates(TaskTag.objects.filter(name=self.tag), ("task_id",), "task_id")
         if self.state == "quarantined":

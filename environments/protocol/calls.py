@@ -37,6 +37,7 @@ class WatchedCall(ProtocolView):
             call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)
             return sse.whole_response(sse.whole(call))
+        self.service.tell(sid, call)
         on_leave = partial(self.service.leave, sid, call)
         return sse.stream_response(sse.stream(call, keepalive, has_left, on_leave))
 

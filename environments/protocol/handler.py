@@ -45,15 +45,17 @@ class ProtocolHandler:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        response = None
-        if request.META.get("HTTP_HOST") not in self._allowed_hosts:
-            response = self._refuse_host(request)
-        if response is None:
-            response = await self._read_body(request, receive)
-        if response is None:
-            response = await self._answer(request)
+        response = await self._read_body(request, receive) or await self.respond(request)
         if response is not GONE:
             await _send(request, response, send)
+
+    async def respond(self, request: HttpRequest) -> Response:
+        """To a request whose body is there."""
+        if request.META.get("HTTP_HOST") not in self._allowed_hosts:
+            response = self._refuse_host(request)
+            if response is not None:
+                return response
+        return await self._answer(request)
 
     def _refuse_host(self, request: HttpRequest) -> Response | None:
         host = request.META.get("HTTP_HOST", "")
@@ -69,7 +71,7 @@ class ProtocolHandler:
         most = self._most_body_bytes
         length = request.META.get("CONTENT_LENGTH", "0")
         if length.isdecimal() and int(length) > most:
-            return _too_large(length, most)
+            return too_large(length, most)
         pieces: list[bytes] = []
         size, has_more = 0, True
         while has_more:
@@ -79,7 +81,7 @@ class ProtocolHandler:
             pieces.append(message.get("body", b""))
             size, has_more = size + len(pieces[-1]), message.get("more_body", False)
             if size > most:
-                return _too_large(f"over {most}", most)
+                return too_large(f"over {most}", most)
         request.content = b"".join(pieces)
         return None
 
@@ -116,7 +118,8 @@ GONE = Response(b"")
 """In place of a response: the client has left, there is nobody to answer."""
 
 
-def _too_large(length: str, most: int) -> Response:
+def too_large(length: str, most: int) -> Response:
+    """The answer to a body of more than `most` bytes."""
     return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {most}")
 
 

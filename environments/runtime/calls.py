@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from environments.runtime.outcome import Result
 from environments.wire import JSONObject, value_json
+
+LOSS_TURNS = 2
+"""Turns of the event loop after which a reset that came before a request is known."""
 
 
 class Call:
@@ -96,12 +99,13 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 class Calls:
     """The calls of one session, by task_id. None: the id was used and its result has left memory."""
 
-    __slots__ = ("_by_id", "_orphans", "running")
+    __slots__ = ("_by_id", "_orphans", "running", "told")
 
     def __init__(self) -> None:
         self._by_id: dict[str, Call | None] = {}
         self._orphans: list[Call] = []
         self.running: set[Call] = set()
+        self.told: set[Call] = set()  # those that have a stream: its reader may be lost after the call has ended
 
     def is_used(self, task_id: str) -> bool:
         return task_id in self._by_id
@@ -116,22 +120,38 @@ class Calls:
         self.running.add(call)
         return call
 
-    def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
-        """The oldest orphan that was the same request."""
+    async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
+        """The oldest call that was the same request and lost its readers.
+
+        A reset and the repeat that follows it may reach the loop in one turn, in either order: while the same request
+        is still being answered, the loop gets the turns in which it learns of the reset.
+        """
+        for _ in range(LOSS_TURNS):
+            call = self._lost(tool, arguments)
+            if call is not None or not any(self._twins(tool, arguments)):
+                return call
+            await asyncio.sleep(0)
+        return self._lost(tool, arguments)
+
+    def _lost(self, tool: str, arguments: JSONObject) -> Call | None:
         # those that were rejoined by their id meanwhile have a reader, or their result has reached one
         self._orphans = [call for call in self._orphans if not (call.readers or call.is_delivered)]
         for call in self._orphans:
             if call.asked(tool, arguments):
                 self._orphans.remove(call)
                 return call
-        for call in self.running:  # the loss of a reader may be known before it is told
-            if call.asked(tool, arguments) and call.is_lost:
-                return call
-        return None
+        # the loss of a reader may be known before it is told
+        return next((call for call in self._twins(tool, arguments) if call.is_lost), None)
+
+    def _twins(self, tool: str, arguments: JSONObject) -> Iterator[Call]:
+        """Calls that were the same request and are not answered yet, or not told to the end."""
+        return (call for call in (*self.running, *self.told) if call.asked(tool, arguments))
 
     def leave(self, call: Call) -> None:
         """A reader has gone, after the end (`is_delivered`) or before it."""
         call.part()
+        if not call.readers:
+            self.told.discard(call)
         is_lost = not call.readers and not call.is_delivered
         if is_lost and self.find(call.task_id) is call and call not in self._orphans:
             self._orphans.append(call)

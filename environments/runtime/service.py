@@ -87,6 +87,16 @@ class SessionService:
         check_path(episode, named)  # another request may have bound it meanwhile
         return episode
 
+    def remaining_seconds(self, sid: str, owner: str) -> float:
+        """Until the session expires, unless it is used before; a running call keeps it for as long as it runs."""
+        episode = self._sessions.find(sid, owner)
+        idle = 0.0 if episode.calls.running else time.monotonic() - episode.touched
+        return max(0.0, self.limits.session_timeout_seconds - idle)
+
+    async def until_gone(self, sid: str, owner: str) -> None:
+        """Return once the session has ended and its end is on record."""
+        await self._sessions.until_gone(self._sessions.find(sid, owner))
+
     def check(self, sid: str, owner: str) -> None:
         """Raises: what any use of the session would raise now; used before a body's types are judged."""
         check_alive(self._sessions.find(sid, owner))
@@ -143,11 +153,18 @@ class SessionService:
         if task_id and calls.is_used(task_id):
             return calls.find(task_id) or await self._recall(sid, owner, task_id) or _unknown_task_id()
         check_alive(episode)
-        call = None if task_id else calls.adopt(request.name, request.input)
+        call = None if task_id else await calls.adopt(request.name, request.input)
+        check_alive(episode)
         if call is None:
             call = calls.start(task_id or new_task_id(), request.name, request.input)
             call.task = asyncio.get_running_loop().create_task(self._run(episode, call, named))
         return call
+
+    def tell(self, sid: str, call: Call) -> None:
+        """A reader of `call` is told by a stream; `leave` when it has gone."""
+        episode = self._sessions.live.get(sid)
+        if episode is not None:
+            episode.calls.told.add(call)
 
     def leave(self, sid: str, call: Call) -> None:
         """A reader of `call` has gone."""
@@ -252,7 +269,8 @@ class SessionService:
         if task_id and calls.is_used(task_id):
             return calls.find(task_id) or _unknown_task_id()
         arguments = request.model_dump(include={"candidates"})
-        call = None if task_id else calls.adopt("/score_group", arguments)
+        call = None if task_id else await calls.adopt("/score_group", arguments)
+        check_alive(episode)
         if call is None:
             call = calls.start(task_id or new_task_id(), "/score_group", arguments)
             call.task = asyncio.get_running_loop().create_task(self._score(episode, call, request.candidates))

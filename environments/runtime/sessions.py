@@ -222,8 +222,7 @@ class Sessions:
         What the author's code holds up is given up after the limit.
         """
         if episode.state == "closing":
-            while self.live.get(episode.sid) is episode:
-                await episode.wait_for_change()
+            await self.until_gone(episode)
             return
         episode.closing_cause = cause
         episode.change("closing")
@@ -239,6 +238,10 @@ class Sessions:
             await self._record_end(episode, cause)
             del self.live[episode.sid]
             episode.change("closing")  # for others that wait for the id to be free
+
+    async def until_gone(self, episode: LiveEpisode) -> None:
+        while self.live.get(episode.sid) is episode:
+            await episode.wait_for_change()
 
     async def _stop_calls(self, episode: LiveEpisode) -> None:
         tasks = [call.task for call in episode.calls.running if call.task is not None]

@@ -25,7 +25,7 @@ EPSILON = 1e-4
 MOST_ATTEMPTS = 500
 """Shown of one group, the newest."""
 MOST_READ = 50_000
-"""Of a run's episodes, the newest."""
+"""Of the episodes of a training step, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,11 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
 
 
 def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
-    """Every group of one training step, by task. Two queries, over the newest MOST_READ episodes of the run."""
-    ids = Episode.objects.filter(run=run).order_by("-pk").values_list("pk", flat=True)
+    """Every group of one training step, by task. Two queries, over the newest MOST_READ of its episodes."""
+    of_step = Episode.objects.filter(run=run, run_step=step)
+    ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MOST_READ : MOST_READ + 1]), 0)
-    rows = Episode.objects.filter(run=run, run_step=step, pk__gt=oldest).order_by("pk")
+    rows = of_step.filter(pk__gt=oldest).order_by("pk")
     values: dict[int, list[float]] = defaultdict(list)
     episodes: dict[int, int] = defaultdict(int)
     for row in rows.values(*_READ, definition.column):

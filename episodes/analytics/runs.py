@@ -16,7 +16,7 @@ from episodes.analytics.scope import scope_of
 from episodes.models import Episode, Run
 
 LEAST_BLOCKS = 10
-"""Of each of many runs, so that some forty are read at most: thirty runs then cost what three curves do."""
+"""Of each of many runs, so that some forty are read at most: twenty runs then cost what two curves do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,13 +61,14 @@ def served(split: Split) -> QuerySet[SplitEntry]:
     return SplitEntry.objects.filter(alive, split=split, since__lte=split.version, is_hidden=False)
 
 
-def floor_of(scope: Scope) -> int:
-    """The id beyond which episodes of a scope without blocks are looked at; 0: all of them. One query."""
+def floor_of(scope: Scope, most: int | None = None) -> int:
+    """The id beyond which `most` episodes (None: MOST_ENDINGS) of a scope without blocks are; 0: all. One query."""
+    most = MOST_ENDINGS if most is None else most
     if scope.within is None:
         newest: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
-        return max(0, newest - MOST_ENDINGS)
+        return max(0, newest - most)
     ids = scope.within.order_by("-pk").values_list("pk", flat=True)
-    return next(iter(ids[MOST_ENDINGS : MOST_ENDINGS + 1]), 0)
+    return next(iter(ids[most : most + 1]), 0)
 
 
 def _curated(split: Split) -> Scope:

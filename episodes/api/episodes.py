@@ -19,7 +19,9 @@ from episodes.browse import page_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 
-_BOUNDED = serializers.BooleanField(help_text="Not every episode was looked at, only the newest 50,000")
+_BOUNDED = serializers.BooleanField(
+    help_text="Only the newest 50,000 episodes were looked at, or 25,000 where a figure sorts"
+)
 _NOTE = serializers.CharField(help_text="About names that nothing has; else empty")
 
 

@@ -21,6 +21,7 @@ from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
 from episodes.models import Episode, SavedView
 from episodes.named import Named
+from episodes.people import names
 from episodes.tally import tally_of
 from episodes.words import BadFilter
 
@@ -71,7 +72,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "asked": asked,
         "page": page,
         "heads": list(_heads(asked, sort)),
-        "total": str(len(page.rows)) if is_whole else str(tally_of(asked)),
+        "total": str(len(page.rows)) if is_whole else str(tally_of(asked, len(page.rows))),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),
@@ -105,6 +106,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "models": models(),
         "endings": [(ending, ending.replace("_", " ")) for ending in ENDINGS],
         "players": PLAYERS,
+        "people": names() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",

@@ -22,7 +22,7 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
-SHOWN_TASKS = 100
+SHOWN_TASKS = 50
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
@@ -36,16 +36,15 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     definition = definition_of(environment, return_)
     only_return = EpisodeFilter(definition=definition.return_)
     asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
-    pairing = paired(runs, definition)
-    shown = pairing.tasks[:SHOWN_TASKS]
-    tasks = Task.objects.select_related("environment").in_bulk([one.task for one in shown])
+    pairing = paired(runs, definition, SHOWN_TASKS)
+    tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
     context = panel_of(request, drawn(asked)) | {
         "runs": runs,
         "environment": environment,
         "own_definition": environment.default_return if environment else "",
         "pairing": pairing,
         "attempted": list(zip(runs, pairing.attempted, strict=True)),
-        "rows": [(one, _line(tasks.get(one.task))) for one in shown],
+        "rows": [(one, _line(tasks.get(one.task))) for one in pairing.tasks],
         "definition": definition.return_,
         "threshold": definition.threshold,
         "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),

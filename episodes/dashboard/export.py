@@ -99,5 +99,5 @@ def _name(asked: EpisodeFilter, ids: list[int]) -> str:
     return slugify(" ".join(["episodes", *words]).replace("/", "-").replace(".", "-"))[:100]
 
 
-_PLAIN = ("environment", "split", "run", "model", "ending", "player")
+_PLAIN = ("environment", "split", "run", "model", "ending", "player", "who")
 """Filters whose value says by itself what it is."""

@@ -12,15 +12,16 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import parts
+from environments.flags import flags_of
 from environments.hidden import hidden_fields
-from episodes.cards import Said, card_of, cards_of, said, said_as
+from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
 from episodes.dashboard.asking import takes
 from episodes.dashboard.faults import refused
 from episodes.finding import steps_with
-from episodes.models import Episode
+from episodes.models import Episode, Play
+from episodes.notes import notes_of
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
-from episodes.rendering.kinds import KINDS
 from episodes.running import RETURNS
 from episodes.transcript import View, line_of, return_so_far, transcript_of
 from episodes.words import BadFilter, count_in
@@ -34,7 +35,8 @@ BIGGEST_ID = 2**63 - 1
 MOST_STEPS = 10**9
 """No episode has more."""
 
-_SHOWN = ("split", "task", "run")
+_SHOWN = ("split", "task", "run", "play")
+MOST_CONTINUATIONS = 20
 
 
 @require_safe
@@ -48,6 +50,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
         **facts(episode, definition),
+        **_ways(episode),
         "transcript": transcript,
         "cards": cards_of(transcript.lines),
         "asked": number(request, "step") if request.GET.get("step") else None,
@@ -55,6 +58,10 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
         "is_prompt_long": len(prompt) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in prompt),
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
         "peers": peers_of(episode, definition),
+        "continuations": _continuations(episode),
+        "notes": notes_of(episode),
+        "author": request.user.get_username(),
+        "flags": flags_of(episode.task).open,
         **_spec(episode),
     }
     return render(request, "episodes/replay.html", context)
@@ -86,7 +93,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
     episode = find(pk)
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines)}
+    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines), **_ways(episode)}
     return render(request, "episodes/replay_window.html", context)
 
 
@@ -106,7 +113,8 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     template = "episodes/step_card.html" if is_swapped else "episodes/replay_step.html"
-    return render(request, template, context | {"is_open": is_swapped, "is_alone": not is_swapped})
+    ways = _ways(episode) if is_swapped else {}
+    return render(request, template, context | ways | {"is_open": is_swapped, "is_alone": not is_swapped})
 
 
 @require_safe
@@ -190,18 +198,26 @@ def _definition(request: HttpRequest, episode: Episode) -> str:
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
     """Raises: Http404."""
-    place, asked = request.GET.get("part", ""), request.GET.get("as", "")
-    side, _, rest = place.partition("-")
-    chosen = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
-    if asked and asked not in KINDS:
-        sentence = f"as={asked[:100]!r} is no way to read a text; use {', '.join(KINDS)}."
-        return refused(request, "Unknown kind", sentence, [(request.path, "The whole step")])
-    if not 0 <= chosen < len(sides.get(side, [])):
-        raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
-    one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
+    try:
+        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+    except UnknownKind as error:
+        return refused(request, "Unknown kind", str(error), [(request.path, "The whole step")])
+    except NoSuchPart as error:
+        raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
     context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
     return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)
+
+
+def _ways(episode: Episode) -> dict[str, bool]:
+    """What can be done at a step."""
+    is_over = episode.status == "ended"
+    return {"may_note": True, "may_continue": is_over and episode.environment.is_hosted}
+
+
+def _continuations(episode: Episode) -> QuerySet[Play]:
+    """Plays that go on from one of its steps, newest first."""
+    return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MOST_CONTINUATIONS]
 
 
 def _spec(episode: Episode) -> dict[str, Any]:

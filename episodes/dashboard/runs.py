@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
-from episodes.analytics.whereabouts import Whereabouts, whereabouts_of
+from episodes.analytics.whereabouts import MOST_COUNTED, Whereabouts, whereabouts_of
 from episodes.browse import page_of
 from episodes.dashboard.asking import takes
 from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
@@ -25,7 +25,7 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.words import BadFilter, chosen, count_in
 
-RUNS_PER_PAGE = 30
+RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
 
@@ -76,7 +76,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         threshold=line.definition.threshold,
         environment=line.environment,
     )
-    found, whereabouts = drawn(asked), whereabouts_of(row)
+    found, whereabouts = drawn(asked), whereabouts_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {
         "run": row,
         "line": line,
@@ -84,7 +84,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "own_definition": line.environment.default_return if line.environment else "",
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),
-        "steps": whereabouts.steps[:SHOWN_STEPS],
+        "counted": MOST_COUNTED if whereabouts.is_bounded else None,
+        "steps": whereabouts.steps,
         "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
     }
     return render(request, "episodes/run_page.html", context)

@@ -46,10 +46,22 @@ RAIL = (
 )
 
 
+@register.simple_tag(takes_context=True)
+def is_outsider(context: dict[str, Any]) -> bool:
+    """Whether the page is shown to a guest or a stranger, who may see no other: it leads nowhere else then."""
+    request, seat = context.get("request"), context.get("seat")
+    if seat is not None:
+        return seat.guest is not None
+    user = None if context.get("is_bare") else getattr(request, "user", None)  # to ask who it is may be what fails
+    return user is not None and not user.is_authenticated
+
+
 @register.inclusion_tag("orsweb/rail.html", takes_context=True)
 def rail(context: dict[str, Any]) -> dict[str, Any]:
     """The pages that this server has, in order; the one that holds the current path is marked."""
     request = context.get("request")
+    if is_outsider(context):
+        return {"pages": [], "is_outsider": True}
     path = request.path if request else ""
     return {"pages": [(page, url, _is_current(page, url, path)) for page, url in _open_pages(context)]}
 
@@ -57,7 +69,7 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 @register.simple_tag(takes_context=True)
 def page_keys(context: dict[str, Any]) -> list[Page]:
     """The same pages, for the list of keys."""
-    return [page for page, _ in _open_pages(context)]
+    return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
 @register.simple_tag

@@ -138,6 +138,8 @@ const KEYS = {
     folds.open = !folds.open;
     if (folds.open) folds.querySelector("input").focus();
   },
+  c: () => steps.total && location.assign(`${facts.continue}?step=${windows.current}`),
+  m: () => steps.total && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
   d: () => page.querySelector("[data-download]").click(),
 };

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -34,6 +35,8 @@ async def bring_back() -> None:
 @pytest.fixture(autouse=True)
 def nothing_stays_away(transactional_db: None) -> Iterator[None]:
     yield
+    for writer in [thread for thread in threading.enumerate() if thread.name == "recorder"]:
+        writer.join(DEADLINE_SECONDS)  # one that was given up may be in the middle of a last try
     if "taken_away" in connection.introspection.table_names():
         execute("ALTER TABLE taken_away RENAME TO episodes_step")
 

@@ -116,8 +116,11 @@ if "DATABASE_URL" in os.environ:
 
 else:
 
-    def test_it_migrates_the_embedded_database(server: LiveServer) -> None:
-        with closing(sqlite3.connect(server.data_dir / "orsweb.sqlite3")) as database:
+    def test_it_migrates_the_embedded_database() -> None:
+        with (
+            LiveServer("tests.envs:Echo", is_new=True) as server,
+            closing(sqlite3.connect(server.data_dir / "orsweb.sqlite3")) as database,
+        ):
             assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)
 
 

@@ -74,10 +74,10 @@ class Command(BaseCommand):
                 migrating.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
-        from orsweb.asgi import application  # builds the handlers, which read the settings made above
+        from orsweb.asgi import agents, application  # builds the handlers, which read the settings made above
 
         connection.close()
-        server.run(application, listeners, on_ready=self._print_banner)
+        server.run(application, agents, listeners, on_ready=self._print_banner)
 
     def _print_banner(self) -> None:
         names = wiring.service().registry.names

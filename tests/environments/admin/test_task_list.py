@@ -12,6 +12,7 @@ from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
+from environments.flags import flag
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.stored import NOW, make_split, make_task
 
@@ -66,7 +67,7 @@ def test_it_asks_as_many_questions_for_a_page_as_for_a_task(
     make_split(*(make_task() for _ in range(60)))
     # operator, environments, splits to choose from, tags to choose from; ids, which of them match, the tasks,
     # statistics, tags, places, splits
-    with django_assert_num_queries(11) as queries:
+    with django_assert_num_queries(12) as queries:
         assert len(listed(client)) == 50
     assert not [query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])]
 
@@ -187,3 +188,11 @@ def viewer(*permissions: str) -> User:
     user = User.objects.create_user("ada", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
     return user
+
+
+def test_flagged_tasks_are_marked_and_are_a_list_of_their_own(client: Client) -> None:
+    question("fine")
+    flag(question("broken"), "ada", "The answer is wrong.")
+    assert listed(client, "?flags=open") == ["broken"]
+    page = client.get(TASKS).content.decode()
+    assert page.count("</b>The answer is wrong.</span>") == 1 and "flags=open" in page

@@ -10,6 +10,7 @@ from pytest_django.fixtures import Settings
 
 from environments.curation import selection
 from environments.curation.selection import Selection
+from environments.flags import flag, settle
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
 from tests.stored import make_environment, make_split, make_task
@@ -46,6 +47,16 @@ def test_it_keeps_to_an_environment() -> None:
     make_tasks(2, environment=make_environment("guess"))
     tasks = make_tasks(4)
     assert chosen(Selection(environment=make_environment().pk)) == tasks[::-1]
+
+
+def test_it_chooses_tasks_that_somebody_flagged_once_each_until_they_are_settled() -> None:
+    tasks = [Task.objects.get(pk=pk) for pk in make_tasks(6)]
+    elsewhere = Task.objects.get(pk=make_tasks(1, environment=make_environment("guess"))[0])
+    for author, task in (("ada", tasks[1]), ("bob", tasks[1]), ("ada", tasks[4]), ("ada", tasks[5]), ("a", elsewhere)):
+        flag(task, author, "Wrong.")
+    settle(tasks[5], "eve")
+    assert chosen(Selection(flags="open", environment=make_environment().pk)) == [tasks[4].pk, tasks[1].pk]
+    assert chosen(Selection(flags="open", split=make_split(*tasks[:3]).pk)) == [tasks[1].pk]
 
 
 def test_it_goes_along_a_split_in_its_order() -> None:

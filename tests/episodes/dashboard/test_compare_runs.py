@@ -27,21 +27,21 @@ def played() -> tuple[Run, Run]:
 
 
 def test_every_shared_task_counts_once() -> None:
-    first, second = paired(played(), Definition()).versus
+    first, second = paired(played(), Definition(), 9).versus
     assert (first.mean, first.n) == (0.5, 3)
     assert (second.mean, second.difference, second.wins, second.ties, second.losses) == (0.75, 0.25, 1, 1, 0)
     assert second.reach == pytest.approx(1.96 * 0.25)
 
 
 def test_the_largest_difference_comes_first() -> None:
-    assert [task.difference for task in paired(played(), Definition()).tasks] == [0.5, 0.0]
+    assert [task.difference for task in paired(played(), Definition(), 9).tasks] == [0.5, 0.0]
 
 
 def test_failures_and_probes_are_left_out() -> None:
     first, second = played()
-    for task in paired((first, second), Definition()).tasks:
+    for task in paired((first, second), Definition(), 9).tasks:
         end_episode(0.0, run=second, cause="env_error", task_id=task.task)
-    assert paired((first, second), Definition()).versus[1].difference == 0.25
+    assert paired((first, second), Definition(), 9).versus[1].difference == 0.25
 
 
 def test_the_page_shows_both_and_their_tasks(client: Client) -> None:

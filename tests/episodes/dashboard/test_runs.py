@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from episodes.analytics import whereabouts
 from episodes.dashboard.runs import RUNS_PER_PAGE
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
@@ -67,6 +68,17 @@ def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) ->
     found = client.get(f"/runs/{run.pk}/").context
     assert [tuple(step) for step in found["steps"]] == [(7, 3, 2)]
     assert [(one["environment__name"], one["count"]) for one in found["where"]] == [("math", 2), ("maze", 1)]
+
+
+def test_of_a_long_run_the_newest_episodes_and_latest_whole_steps_are_counted(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whereabouts, "MOST_COUNTED", 3)
+    for step in (1, 1, 2, 2):
+        end_episode(run=make_run("grpo-3"), run_step=step)
+    found = client.get(f"/runs/{make_run('grpo-3').pk}/").context
+    assert [one["count"] for one in found["where"]] == [3]
+    assert [step.run_step for step in found["steps"]] == [2]
 
 
 def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:

@@ -1,0 +1,110 @@
+"""Server time of pages, asked through Django's test client in this process, middleware and templates included.
+
+Beside the time that passed stands the CPU time that it took, of this process and of the database's backend where that
+runs on this machine: other programs make the first longer, and hardly the second. Used by `dashboard.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from benchmarks.pages import Subject
+
+_HEADINGS = f"{'':<36}{'p50 ms':>8}{'p95 ms':>8}{'CPU p50':>9}{'CPU p95':>9}{'KB':>6}{'queries':>9}"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds of each try, sorted."""
+
+    wall: Sequence[float]
+    cpu: Sequence[float]
+
+    @staticmethod
+    def p50(values: Sequence[float]) -> float:
+        return values[len(values) // 2]
+
+    @staticmethod
+    def p95(values: Sequence[float]) -> float:
+        return quantiles(values, n=20, method="inclusive")[18]
+
+
+def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool) -> tuple[bool, bool]:
+    """Print a line for each page; whether every answer was right, and whether every target was met."""
+    from django.test import Client
+
+    client = Client(SERVER_NAME="127.0.0.1", raise_request_exception=False)
+    for subject in subjects:
+        client.get(subject.url(0))
+    # as `serve` does when it is up
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    print(f"\n{_HEADINGS}")
+    verdicts = []
+    for subject in subjects:
+        verdicts.append(_print_subject(client, subject, repeat, by_cpu=by_cpu))
+        sys.stdout.flush()
+    return all(right for right, _ in verdicts), all(met for _, met in verdicts)
+
+
+def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool) -> tuple[bool, bool]:
+    first = client.get(subject.url(0))
+    if first.status_code != 200:
+        print(f"{subject.name:<36}  {first.status_code} for {subject.url(0)}")
+        return False, False
+    times = _times(client, subject, repeat)
+    p95 = Times.p95(times.cpu if by_cpu else times.wall)
+    is_met = p95 <= subject.target_ms
+    verdict = "PASS" if is_met else f"FAIL  (target {subject.target_ms:g} ms)"
+    figures = [Times.p50(times.wall), Times.p95(times.wall), Times.p50(times.cpu), Times.p95(times.cpu)]
+    told = "".join(f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True))
+    size, queries = _size(first) / 1024, _queries(client, subject.url(1))
+    print(f"{subject.name:<36}{told}{size:>6.0f}{queries:>9}  {verdict}")
+    return True, is_met
+
+
+def _times(client: Any, subject: Subject, repeat: int) -> Times:
+    """Each try with other values."""
+    cpu_ms = _cpu_meter()
+    walls, cpus = [], []
+    for number in range(1, repeat + 1):
+        began, cpu = time.perf_counter(), cpu_ms()
+        _size(client.get(subject.url(number)))
+        walls.append((time.perf_counter() - began) * 1000)
+        cpus.append(cpu_ms() - cpu)
+    return Times(sorted(walls), sorted(cpus))
+
+
+def _cpu_meter() -> Callable[[], float]:
+    """Reads CPU milliseconds of this process and, where it can, of the backend of PostgreSQL that serves it."""
+    from django.db import connection
+
+    connection.close()  # the test client keeps the one that is opened now
+    connection.ensure_connection()
+    if connection.vendor != "postgresql":
+        return lambda: time.process_time() * 1000
+    backend = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat")
+    if not backend.exists():
+        return lambda: time.process_time() * 1000
+    return lambda: time.process_time() * 1000 + int(backend.read_text().split()[0]) / 1e6
+
+
+def _size(response: Any) -> int:
+    return len(b"".join(response.streaming_content) if response.streaming else response.content)
+
+
+def _queries(client: Any, url: str) -> int:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(connection) as queries:
+        client.get(url)
+    return len(queries)

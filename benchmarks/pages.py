@@ -1,0 +1,90 @@
+"""What pages are measured: each default view, filter, sort, curve and search over what `million.py` makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+VIEW_MS, SEARCH_MS = 100.0, 1000.0
+"""Targets, of the 95th percentile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One view. `url` of the try's number, so that no two tries need ask for the same."""
+
+    name: str
+    url: Callable[[int], str]
+    target_ms: float = VIEW_MS
+
+
+def subjects(episodes: int) -> Iterator[Subject]:
+    """Every page that the issue sets a target for."""
+    yield from _pages(episodes)
+    yield from _lists(episodes)
+    yield from _curves()
+    words = ["zephyr", "lantern granite", "oasis", "kestrel orchid", "nosuchword"]
+    yield Subject("search", lambda n: f"/episodes/?text={words[n % len(words)].replace(' ', '+')}", SEARCH_MS)
+
+
+def _pages(episodes: int) -> Iterator[Subject]:
+    yield Subject("overview", lambda n: "/")
+    yield Subject("environments", lambda n: "/environments/")
+    yield Subject("environment", lambda n: f"/environments/bench{n % 6}/")
+    yield Subject("leaderboard", lambda n: f"/environments/bench{n % 6}/leaderboard/?split=train")
+    yield Subject("runs", lambda n: "/runs/")
+    yield Subject("run", lambda n: f"/runs/{1 + n % 40}/")
+    yield Subject("task", lambda n: f"/tasks/{1 + n * 37 % 4000}/")
+    yield Subject("group", lambda n: f"/tasks/{1 + n * 37 % 4000}/group/?run={1 + n % 40}&step={n}")
+    yield Subject("replay", lambda n: f"/episodes/{1 + n * 7919 % episodes}/")
+    yield Subject("compare", lambda n: f"/compare/?episodes={1 + n},{2 + n}")
+    yield Subject("compare runs", lambda n: f"/compare/?runs={1 + n % 39},{2 + n % 39}")
+
+
+def _lists(episodes: int) -> Iterator[Subject]:
+    """The list of episodes: as it opens, by any one filter, by any sort."""
+    filters: dict[str, Callable[[int], str]] = {
+        "environment": lambda n: f"environment=bench{n % 6}",
+        "environment and split": lambda n: f"environment=bench{n % 6}&split=train",
+        "task": lambda n: f"task={1 + n * 37 % 4000}",
+        "run": lambda n: f"run=grpo-{n % 40}",
+        "run and step": lambda n: f"run=grpo-{n % 40}&step={n}",
+        "model": lambda n: f"model=model-{n % 8}",
+        "player": lambda n: f"player={('agent', 'human', 'script')[n % 3]}",
+        "error": lambda n: f"error={('yes', 'no')[n % 2]}",
+        "return range": lambda n: f"return_from={-0.5 + n / 10}&return_to={n / 10}",
+        "steps range": lambda n: f"steps_from={n}&steps_to={n + 3}",
+        "rare steps": lambda n: f"steps_from={50 + n % 5}",
+        "since": lambda n: f"since={n + 1}d",
+        "until": lambda n: f"until={n + 1}d",
+        "endings": lambda n: f"ends_from={1 + n * 5000}&ends_to={128 + n * 5000}",
+    }
+    endings = [
+        "finished",
+        "abandoned",
+        "expired",
+        "setup_failed",
+        "env_error",
+        "interrupted",
+        "probe",
+        "attempt",
+        "running",
+    ]
+    filters |= {f"ending {name}": lambda n, name=name: f"ending={name}" for name in endings}  # type: ignore[misc]
+    yield Subject("episodes", lambda n: "/episodes/")
+    for name, query in filters.items():
+        yield Subject(f"episodes by {name}", lambda n, query=query: f"/episodes/?{query(n)}")  # type: ignore[misc]
+    for sort in ("time", "return", "steps", "duration"):
+        for sign in ("", "-"):
+            yield Subject(f"episodes sorted {sign}{sort}", lambda n, by=f"{sign}{sort}": f"/episodes/?sort={by}")  # type: ignore[misc]
+    for by in ("last", "max", "mean"):
+        yield Subject(f"episodes sorted {by}", lambda n, by=by: f"/episodes/?sort=-return&return={by}")  # type: ignore[misc]
+    yield Subject("two filters, sorted", lambda n: f"/episodes/?environment=bench{n % 6}&error=yes&sort=-return")
+
+
+def _curves() -> Iterator[Subject]:
+    for x in ("episode", "time", "step"):
+        yield Subject(f"curve by {x}", lambda n, x=x: f"/runs/curves/?environment=bench{n % 6}&x={x}")  # type: ignore[misc]
+    yield Subject("curve of a run", lambda n: f"/runs/curves/?run=grpo-{n % 40}&x=step")
+    yield Subject("curve of a split", lambda n: f"/runs/curves/?environment=bench{n % 6}&split=train")
+    yield Subject("curve of a task", lambda n: f"/runs/curves/?task={1 + n * 37 % 4000}")

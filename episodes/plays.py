@@ -1,0 +1,83 @@
+"""What people add to the record by playing and reading, as rows: Play, Invite, Guest, Note. Written by `playtest/`.
+
+An episode that a person plays is an Episode like any other; its Play says who played it and what it continues.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+
+from environments.models import Environment, Split
+
+EPISODE = "episodes.Episode"
+LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": True}
+"""What goes leaves the row that refers to it."""
+
+
+class Invite(models.Model):
+    """A link with which somebody without an account may play one environment, or one split of it, and see no more."""
+
+    token_hash = models.CharField(
+        max_length=64, unique=True, help_text="sha256 of the link's secret, which is not kept"
+    )
+    name = models.CharField(max_length=100, help_text="Whom or what it is for")
+    environment = models.ForeignKey(Environment, models.CASCADE, related_name="invites", db_index=False)
+    split = models.ForeignKey(Split, models.CASCADE, null=True, blank=True, related_name="invites", db_index=False)
+    is_blind = models.BooleanField(default=False, help_text="Rewards stay hidden until the end")
+    author = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+    expires = models.DateTimeField()
+    revoked = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Guest(models.Model):
+    """Somebody who came by an invite; each browser is a guest of its own."""
+
+    invite = models.ForeignKey(Invite, models.CASCADE, related_name="guests")
+    name = models.CharField(max_length=60, help_text="As they call themselves")
+    created = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Play(models.Model):
+    """An episode that a person plays: who, how, and from which step of which episode it goes on."""
+
+    episode = models.OneToOneField(EPISODE, models.CASCADE, primary_key=True, related_name="play")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="plays", **LOOSE)
+    guest = models.ForeignKey(Guest, related_name="plays", **LOOSE)
+    is_blind = models.BooleanField(default=False, help_text="The player sees rewards only at the end")
+    parent = models.ForeignKey(EPISODE, related_name="continuations", **LOOSE)
+    parent_step = models.PositiveIntegerField(null=True, blank=True, help_text="Last of its steps that was run again")
+    differs_at = models.PositiveIntegerField(
+        null=True, blank=True, help_text="First of those whose output or reward was another than the parent's"
+    )
+
+    def __str__(self) -> str:
+        return f"play of episode {self.pk}"
+
+
+class Note(models.Model):
+    """What a person says of an episode, or of one of its steps."""
+
+    episode = models.ForeignKey(EPISODE, models.CASCADE, related_name="notes")
+    step = models.PositiveIntegerField(null=True, blank=True, help_text="Index of the step; null: the whole episode")
+    author = models.CharField(max_length=200)
+    text = models.TextField()
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+
+    def __str__(self) -> str:
+        return self.text[:60]

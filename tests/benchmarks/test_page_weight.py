@@ -1,0 +1,24 @@
+"""First load of pages: what a browser fetches of this server until it shows one."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from benchmarks.page_weight import MOST_KB, weight
+from tests.episodes.ended import end_episode
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("url", ["/", "/episodes/", "/runs/", "/runs/curves/?environment=math", "/environments/math/"])
+def test_pages_are_light_and_take_nothing_from_other_hosts(url: str) -> None:
+    end_episode()
+    found = weight(Client(), url)
+    assert found.files > 5 and 10 < found.compressed_kb < MOST_KB
+
+
+def test_what_scripts_import_counts_too() -> None:
+    end_episode()
+    chart = weight(Client(), "/runs/curves/?environment=math")
+    assert chart.plain_kb > 200  # Chart.js, which only a module names

@@ -1,0 +1,53 @@
+"""The seeded database of the dashboard's benchmark: it holds what a server would have recorded and derived."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import million
+from benchmarks.million import seed
+from benchmarks.texts import index_all
+from episodes import search
+from episodes.follower.catch_up import catch_up
+from episodes.models import Episode, Progress, RunTask, Step
+from episodes.search import matching
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SEARCHES = ["zephyr", "lantern granite", '"there is"', "submit", "key*", "KeyError", "nosuchword", "detail", "Step"]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(million, "TASKS", 40)
+
+
+def found() -> list[set[int]]:
+    """Episodes by each of SEARCHES."""
+    return [set(matching(text)) for text in SEARCHES]
+
+
+def test_a_row_agrees_with_its_steps() -> None:
+    steps = seed(60)
+    assert steps == Step.objects.count() > 60
+    for episode in Episode.objects.prefetch_related("steps"):
+        assert episode.steps.count() == episode.steps_count + episode.refused_count
+
+
+def test_words_are_those_that_the_follower_would_find() -> None:
+    seed(60)
+    index_all()
+    at_once = found()
+    search.empty()
+    Progress.objects.filter(name="text").update(end_number=0)
+    catch_up()
+    assert at_once == found() and any(at_once)
+
+
+def test_runs_have_what_they_reached_at_tasks() -> None:
+    seed(60)
+    index_all()
+    catch_up()
+    attempts = Episode.objects.filter(run__isnull=False, is_probe=False)
+    expected = attempts.exclude(cause__in=("setup_failed", "env_error", "interrupted")).count()
+    assert sum(RunTask.objects.values_list("attempts", flat=True)) == expected
