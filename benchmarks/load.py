@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 
 import uvloop
 
+from benchmarks import players
 from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle
 from benchmarks.client import Connection, Script, Tally
 from benchmarks.meters import Reading, resident_bytes
@@ -31,6 +32,8 @@ class Load:
     """What to drive and how hard; `port` and `processes` (name -> pid) are known once a server runs."""
 
     agents: int = 32
+    players: int = 0
+    """People in browsers, in place of agents."""
     text_bytes: int = 100
     nap_every: int = 0
     """Every so-manieth agent calls the tool that sleeps `nap_seconds`; 0: none does."""
@@ -62,6 +65,8 @@ class Sample:
     errors: int
     first_error: str
     ping_p99_ms: float = 0.0
+    p95_ms: float = 0.0
+    """Of the same calls as `p50_ms`; of players, of their turns."""
     idle_session_kb: float = 0.0
     """Growth of the server's resident memory for each idle session."""
 
@@ -69,6 +74,8 @@ class Sample:
 async def run(load: Load) -> Sample:
     """Warm up, measure for `load.seconds`, and leave the agents where they are."""
     tally = Tally()
+    if load.players:
+        return await _run_players(load, tally)
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
     connections = await _connect(load, _agents(load, tally), tally)
     if sids:
@@ -81,13 +88,24 @@ async def run(load: Load) -> Sample:
     return sample
 
 
+async def _run_players(load: Load, tally: Tally) -> Sample:
+    crowd = players.begin(load.players, load.port, tally)
+    await asyncio.sleep(load.warmup_seconds)
+    sample = await _measure(load, tally, 0.0)
+    for player in crowd:
+        player.cancel()
+    await asyncio.wait(crowd)
+    return sample
+
+
 async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
     before = Reading.of(load.processes)
     tally.is_measuring = True
     await asyncio.sleep(load.seconds)
     tally.is_measuring = False
     spent = Reading.of(load.processes) - before
-    episodes = max(tally.answered / REQUESTS_PER_EPISODE, 1e-9)
+    answers = players.CALLS_PER_EPISODE if load.players else REQUESTS_PER_EPISODE
+    episodes = max(tally.answered / answers, 1e-9)
     if not tally.calls:
         tally.fail("no call was answered while measuring")
     return Sample(
@@ -100,6 +118,7 @@ async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
         others_share=spent.others_share,
         errors=tally.errors,
         first_error=tally.first_error,
+        p95_ms=_percentile_ms(tally.calls, 0.95),
         ping_p99_ms=_percentile_ms(tally.pings, 0.99),
         idle_session_kb=idle_kb,
     )

@@ -31,6 +31,8 @@ def _print_notes(sample: Sample) -> None:
     for name, cpu in sample.cpu_ms_per_episode.items():
         if name != "server":
             print(f"{'':<20}  and {cpu:.2f} CPU ms an episode in {name}")
+    if sample.p95_ms:
+        print(f"{'':<20}  p95 {sample.p95_ms:.1f} ms")
     if sample.load_share > 0.9:
         print(f"{'':<20}  the load process was busy {sample.load_share:.0%} of the time: it is the limit here")
     if sample.others_share > 0.1:

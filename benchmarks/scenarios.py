@@ -93,6 +93,13 @@ SCENARIOS = [
         [below("idle_session_kb", "memory of an idle session", 5, "KB"), below("ping_p99_ms", "ping p99", 10)],
     ),
     Scenario(
+        "players",
+        "200 people in browsers, 20 calls an episode, about one a second each; their turns",
+        Load(players=200, warmup_seconds=25),
+        ["ours"],
+        [below("p95_ms", "turn p95 beyond the tool's own time", 100)],
+    ),
+    Scenario(
         "large",
         "32 agents, inputs and outputs of 20 KB",
         Load(text_bytes=20_000),

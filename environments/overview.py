@@ -9,6 +9,7 @@ from django.db.models import QuerySet, Sum
 
 from environments.buckets import BUCKETS, Bucket
 from environments.curation.selection import Count, Selection
+from environments.flags import flagged
 from environments.models import Environment, Task, TaskStatistics
 
 MOST_COUNTED = 2_000
@@ -20,6 +21,7 @@ COUNT_SECONDS = 0.03
 @dataclass(frozen=True, slots=True)
 class Overview:
     buckets: list[tuple[Bucket, Count]]
+    flagged: Count
     quarantined: Count
     dropped: Count
     played: Count
@@ -30,7 +32,7 @@ class Overview:
     @property
     def is_quiet(self) -> bool:
         """Whether nobody has to look at a task."""
-        return not (self.quarantined.tasks or self.dropped.tasks)
+        return not (self.flagged.tasks or self.quarantined.tasks or self.dropped.tasks)
 
 
 def overview_of(environment: Environment) -> Overview:
@@ -41,6 +43,7 @@ def overview_of(environment: Environment) -> Overview:
     played, totals = _totals(environment)
     return Overview(
         buckets=[(bucket, count(bucket=bucket)) for bucket in BUCKETS],
+        flagged=count(flags="open"),
         quarantined=count(state="quarantined"),
         dropped=count(source="dropped"),
         played=played,
@@ -53,24 +56,26 @@ class Attention:
     """An environment with tasks that somebody should look at; each count is MOST_COUNTED at most."""
 
     environment: Environment
+    flagged: int
     quarantined: int
     dropped: int
 
 
 def attention() -> list[Attention]:
-    """In the order of hosting. Three queries, whatever the number of tasks and environments."""
+    """In the order of hosting. Four queries, whatever the number of tasks and environments."""
+    flags = _per_environment(flagged())
     quarantined = _per_environment(Task.objects.filter(state="quarantined"))
     dropped = _per_environment(Task.objects.filter(dropped__isnull=False))
-    found = Environment.objects.filter(pk__in={*quarantined, *dropped})
-    return [Attention(one, quarantined[one.pk], dropped[one.pk]) for one in found]
+    found = Environment.objects.filter(pk__in={*flags, *quarantined, *dropped})
+    return [Attention(one, flags[one.pk], quarantined[one.pk], dropped[one.pk]) for one in found]
 
 
 def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
-    return Counter(tasks.order_by("environment", "pk").values_list("environment", flat=True)[:MOST_COUNTED])
+    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MOST_COUNTED])
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
-    rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("rate", "task")
+    rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("task")
     ids = list(rows.values_list("pk", flat=True)[: MOST_COUNTED + 1])
     if len(ids) > MOST_COUNTED or not ids:
         return Count(min(len(ids), MOST_COUNTED), len(ids) <= MOST_COUNTED), None

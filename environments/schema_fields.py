@@ -52,7 +52,7 @@ def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: i
         if not isinstance(member, dict):
             continue
         inner, path = resolved(member, root), f"{prefix}{name}"
-        yield Field(path, kind_of(inner, root), name in needed, _text(inner.get("description")), _limits(inner))
+        yield Field(path, kind_of(inner, root), name in needed, _text(inner.get("description")), limits_of(inner))
         items = inner.get("items")
         if isinstance(items, dict):
             yield from _members(items, root, f"{path}[].", depth - 1)
@@ -93,7 +93,7 @@ def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str
     return _NAMES.get(str(kind), str(kind)) if kind else "anything"
 
 
-def _limits(schema: dict[str, Any]) -> str:
+def limits_of(schema: dict[str, Any]) -> str:
     said = [words.format(_json(schema[key])) for key, words in _LIMITS.items() if key in schema]
     if "default" in schema:
         said.append(f"default {_json(schema['default'])}")

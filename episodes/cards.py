@@ -5,16 +5,18 @@ A text keeps its place (`input-0`, `output-2`, `prompt-0`), by which a page asks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from environments.parts import Part
 from episodes.models import Step
 from episodes.rendering.code import code, language_of
-from episodes.rendering.kinds import Kind, kind_of, rendered
+from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
 from episodes.rendering.visible import visible
 from episodes.transcript import Line
 
@@ -27,6 +29,14 @@ _CODE = {
     **{"sql": "sql", "patch": "diff", "diff": "diff", "code": "", "script": "", "source": "", "program": "python"},
 }
 """Names of input fields that hold code; "" where its language has to be guessed."""
+
+
+class UnknownKind(ValueError):
+    """A text cannot be read like that; the message says how it can."""
+
+
+class NoSuchPart(LookupError):
+    """There is no text at that place; the message says which places there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,11 @@ class Said:
     uri: str = ""
     """An image's data: address, for pages that have nothing else to load it from."""
 
+    @property
+    def options(self) -> SafeString:
+        """Of a list of the ways, the present one chosen."""
+        return _options(self.kinds, self.kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -70,6 +85,13 @@ class Card:
     def widest(self) -> float:
         """The component that is furthest from nothing; the others are drawn beside it."""
         return max((abs(value) for _, value in self.components), default=0.0) or 1.0
+
+
+@cache
+def _options(kinds: tuple[Kind, ...], chosen: str) -> SafeString:
+    """Few, and each is part of every step: a template takes longer for it than for the rest of a short text."""
+    chosen_ones = ((" selected" if kind == chosen else "", kind) for kind in kinds)
+    return format_html_join("", "<option{}>{}</option>", chosen_ones)
 
 
 def cards_of(lines: Iterable[Line]) -> list[Card]:
@@ -114,6 +136,17 @@ def said_as(part: Part, side: str, number: int, kind: Kind | None = None) -> Sai
         number=number,
         uri=text if is_image else "",
     )
+
+
+def said_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) -> Said:
+    """The part at `place`, as `kind` or (empty) as what suits it. Raises: UnknownKind, NoSuchPart."""
+    side, _, rest = place.partition("-")
+    number = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
+    if kind and kind not in KINDS:
+        raise UnknownKind(f"as={kind[:100]!r} is no way to read a text; use {', '.join(KINDS)}.")
+    if not 0 <= number < len(sides.get(side, ())):
+        raise NoSuchPart(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
+    return said_as(sides[side][number], side, number, kind or None)
 
 
 def _language(part: Part, side: str) -> str | None:

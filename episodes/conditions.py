@@ -62,7 +62,8 @@ class Test:
 class Condition:
     name: str
     """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
-    that people made; `key` of the API's; `running` of that ending. `run` is also of a training step in it."""
+    that people made; `people` of human players; `key` of the API's; `running` of that ending. `run` is also of a
+    training step in it."""
     tests: Sequence[Test]
     """All have to hold."""
     of_index: Q = ALL
@@ -113,9 +114,10 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
     found = []
     if asked.model is not None:
         found.append(Condition("model", [Test("model", "exact", asked.model)], of_index=~Q(model="")))
-    if asked.player is not None:
-        of_index = ALL if asked.player == "agent" else ~Q(player="agent")
-        found.append(Condition("player", [Test("player", "exact", asked.player)], of_index=of_index))
+    if asked.player is not None or asked.who is not None:
+        found.append(_player(asked.player or "human"))
+    if asked.who is not None:
+        found.append(Condition("who", [Test("key_label", "exact", asked.who)]))
     if asked.text is not None:
         found.append(Condition("text", [Test("id", "in", matching(asked.text))]))
     if asked.key is not None:
@@ -123,6 +125,13 @@ def _words(asked: EpisodeFilter) -> list[Condition]:
     if asked.error is not None:
         found.append(_error(has_one=asked.error))
     return found
+
+
+def _player(player: str) -> Condition:
+    """People are few among all; scripted players may be most of them."""
+    of_index = ALL if player == "agent" else ~Q(player="agent")
+    name = "people" if player == "human" else "player"
+    return Condition(name, [Test("player", "exact", player)], of_index=of_index)
 
 
 def _error(*, has_one: bool) -> Condition:

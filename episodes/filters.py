@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 
 from episodes.models import Episode
-from episodes.words import BadFilter, chosen, count_in, flag, moment, real, whole, words
+from episodes.words import BadFilter, chosen, count_in, flag, moment, person, real, unknown_name, whole, words
 
 Definition = Literal["sum", "last", "max", "mean"]
 """Of an episode's return."""
@@ -25,8 +25,6 @@ ENDINGS = (
 )
 """`abandoned` and `expired` are without probes; an attempt is what statistics count."""
 PLAYERS = ("agent", "human", "script")
-PAGING = ("sort", "after", "page", "format")
-"""Parameters beside the filter that any page may have."""
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "environment": words,
@@ -37,6 +35,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "model": words,
     "ending": chosen(ENDINGS),
     "player": chosen(PLAYERS),
+    "who": person,
     "return": chosen(DEFINITIONS),
     "return_from": real,
     "return_to": real,
@@ -53,7 +52,7 @@ PARAMETERS = tuple(_PARSERS)
 """In the order in which `to_query` writes them."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
-_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "text": "text"}
+_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,8 @@ class EpisodeFilter:
     ending: str | None = None
     """One of ENDINGS."""
     player: str | None = None
+    who: str | None = None
+    """Label of the person who played, such as @alice; agents have none."""
     definition: Definition | None = None
     """Parameter `return`; None: the environment's default, else the sum."""
     return_from: float | None = None
@@ -114,8 +115,8 @@ class EpisodeFilter:
                 _refuse_doubles(query, name)
                 if value.strip():
                     values[_attribute(name)] = _PARSERS[name](name, value.strip())
-            elif name not in PAGING and name not in also:
-                raise BadFilter(name, value, f"no filter has that name; there are {', '.join(PARAMETERS)}")
+            elif name not in also:
+                raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
         found = cls(**values)
         found._check()
         return found
@@ -124,6 +125,8 @@ class EpisodeFilter:
         """Raises: BadFilter for conditions that cannot hold together."""
         if self.split is not None and self.environment is None:
             raise BadFilter("split", self.split, "splits belong to an environment; name it too, as environment=")
+        if self.who is not None and self.player not in (None, "human"):
+            raise BadFilter("who", self.who, f"people alone have names; take player={self.player} away")
         for low, high in _RANGES:
             if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
                 raise BadFilter(low, least, f"it is above {high}={most}; exchange the two")

@@ -10,6 +10,7 @@ from environments.models import Environment, Split, Task
 from episodes.choices import models, runs
 from episodes.filters import DEFINITIONS, Definition, EpisodeFilter
 from episodes.models import Episode, Run
+from episodes.people import names, people
 
 NEAREST = 5
 
@@ -42,7 +43,7 @@ class Named:
                 told.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
             told.append(_unknown("run", asked.run, runs()))
-        told += _unknown_task(asked.task) + _unknown_model(asked.model)
+        told += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
         return cls(environment, split, run, " ".join(told))
 
     def definition(self, asked: EpisodeFilter) -> Definition:
@@ -70,3 +71,8 @@ def _unknown_task(task: int | None) -> list[str]:
 def _unknown_model(model: str | None) -> list[str]:
     is_known = model is None or Episode.objects.filter(model=model).exclude(model="").exists()
     return [] if is_known else [_unknown("model", model or "", models())]
+
+
+def _unknown_person(who: str | None) -> list[str]:
+    is_known = who is None or people().filter(key_label=who).exists()
+    return [] if is_known else [_unknown("player", who or "", names())]

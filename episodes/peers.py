@@ -43,6 +43,33 @@ def peers_of(episode: Episode, definition: str) -> Peers:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How players of one kind did at a task."""
+
+    player: str
+    """ "agent", "human" or "script"."""
+    attempts: int
+    mean: float | None
+    """Of their returns; None without any."""
+    successes: int
+
+
+def standings(task: int, definition: str, threshold: float) -> list[Standing]:
+    """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
+    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MOST_PEERS]
+    returns: dict[str, list[float | None]] = {}
+    for player, value in rows:
+        returns.setdefault(player, []).append(value)
+    return [_standing(player, returns[player], threshold) for player in sorted(returns)]
+
+
+def _standing(player: str, returns: list[float | None], threshold: float) -> Standing:
+    told = [value for value in returns if value is not None]
+    mean = sum(value / len(told) for value in told) if told else None
+    return Standing(player, len(returns), mean, sum(value > threshold for value in told))
+
+
 def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """With the ids of the previous and the next episode of the same task and run, probes left out; None: there is none.
 

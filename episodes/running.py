@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from environments.curation.scoring import RETURNS
 from episodes.values import finite
 
@@ -17,6 +19,9 @@ class Running:
         self._sum, self._count = 0.0, 0
         self._last: float | None = None
         self._most: float | None = None
+
+    def copy(self) -> Running:
+        return copy(self)
 
     def add(self, reward: float | None) -> float | None:
         """The return with `reward`; a null one changes nothing."""

@@ -26,11 +26,11 @@ SORTED = 25_000
 """Episodes that are looked at for the order of a figure, all of them for every page: on PostgreSQL it takes three times
 as long, for the rows of one environment stand among those of all others."""
 _RANK = (
-    *("running", "task", "run", "text", "ends", "split", "model", "environment", "error", "player", "ending"),
+    *("running", "task", "run", "text", "ends", "people", "split", "model", "environment", "error", "player", "ending"),
     *("curated", "return", "steps", "time"),
 )
 """The most telling first."""
-_BEFORE_TIME = frozenset(("running", "task", "run", "text", "ends"))
+_BEFORE_TIME = frozenset(("running", "task", "run", "text", "ends", "people"))
 """What tells more than a span of time that is over: the newest of anything else would be after it."""
 _HEAPS = frozenset(("text", "curated", "return", "steps"))
 """Conditions whose index gives episodes in an order of its own."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from episodes.increment import steps_after
 from episodes.models import Blob, Episode, Step
 from episodes.running import Running
 
@@ -104,6 +105,11 @@ def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
     return list(_lines(list(steps), _before(episode, first, view), view))
 
 
+def lines_after(episode: Episode, last: int, running: Running, view: View) -> list[Line]:
+    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two more."""
+    return list(_lines(steps_after(episode.pk, last, view.steps), running, view))
+
+
 def line_of(episode: Episode, index: int, view: View) -> Line | None:
     """One step; None: there is none."""
     return next(iter(lines_at(episode, index, index + 1, view)), None)
@@ -114,13 +120,21 @@ def _steps(episode: Episode) -> Any:
     return related.defer("input_blob__data", "output_blob__data").order_by("index")
 
 
+def return_so_far(episode: Episode, definition: str) -> float | None:
+    """Of one that still runs, whose row tells no return yet. One query."""
+    return _sum_of(episode.steps.all(), definition).value
+
+
 def _before(episode: Episode, first: int, view: View) -> Running:
-    """The return before step `first`. Added here: where sums run over, PostgreSQL refuses to add."""
-    running = Running(view.definition)
-    if first:
-        earlier = episode.steps.filter(index__lt=first, reward__isnull=False).order_by("index")
-        for reward in earlier.values_list("reward", flat=True):
-            running.add(reward)
+    """The return before step `first`."""
+    return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else Running(view.definition)
+
+
+def _sum_of(steps: QuerySet[Step], definition: str) -> Running:
+    """Added here: where sums run over, PostgreSQL refuses to add."""
+    running = Running(definition)
+    for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
+        running.add(reward)
     return running
 
 

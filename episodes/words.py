@@ -5,9 +5,10 @@ Each parser takes the parameter's name and its text and raises BadFilter. Used b
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 
 from environments.errors import OrsError, shorten
@@ -27,9 +28,25 @@ class BadFilter(OrsError):
         self.field, self.value, self.allowed = field, str(value), allowed
 
 
+def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
+    """What to raise for a parameter that nobody knows; `what`: it would have been."""
+    if not known:
+        return BadFilter(name, value, f"no {what} has that name, for there are none here")
+    near = difflib.get_close_matches(name[:100], known, 1)
+    nearest = f"the nearest is {near[0]!r}, and " if near else ""
+    return BadFilter(name, value, f"no {what} has that name; {nearest}there are {', '.join(known)}")
+
+
 def words(name: str, text: str) -> str:
     if _UNASKABLE.search(text):
         raise BadFilter(name, text, "it holds a character that no recorded text can have")
+    return text
+
+
+def person(name: str, text: str) -> str:
+    """A person as their episodes name them, which no label of an agent's key does."""
+    if not words(name, text).startswith("@"):
+        raise BadFilter(name, text, "people's names begin with @, such as @alice; Who played what lists them")
     return text
 
 

@@ -10,8 +10,9 @@ import os
 from collections.abc import Awaitable, Iterable, Iterator
 from typing import Any
 
+from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import AllowedHostsOriginValidator, WebsocketDenier
+from channels.security.websocket import WebsocketDenier
 from django.core.asgi import get_asgi_application
 from django.urls import re_path
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -26,8 +27,11 @@ django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
+from environments import wiring  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.reserved import PAGES  # noqa: E402
+from episodes.playtest.routes import routes  # noqa: E402
+from orsweb.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.exchange import Agents  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
@@ -59,9 +63,17 @@ served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
     """Pages have Django's ordinary handling, a thread per request; the protocol has its lean handler."""
-    handler = pages if is_page(scope["method"], scope["path"]) else protocol
+    if not is_page(scope["method"], scope["path"]):
+        return protocol(scope, receive, send)
+    handler = play if wiring.current() is None and scope["path"].startswith("/play/") else pages
     answered: Awaitable[None] = handler(scope, receive, send)
     return answered
+
+
+async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Under `runserver` the service opens at the first request of the protocol, or of somebody who wants to play."""
+    await wiring.open_service()
+    await pages(scope, receive, send)
 
 
 def is_page(method: str, path: str) -> bool:
@@ -79,6 +91,7 @@ def is_agents(method: str, path: str) -> bool:
 agents = Agents(is_agents, protocol.respond, settings.ORSWEB_MAX_BODY_BYTES)
 """The short way to the protocol, for a server that has one."""
 
-websocket = AllowedHostsOriginValidator(URLRouter([re_path("", WebsocketDenier.as_asgi())]))
+sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])
+websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(LocalOperatorSockets(sockets)), trusted_proxies))
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})

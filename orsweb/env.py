@@ -102,6 +102,8 @@ def env_keys(name: str) -> dict[str, str]:
             raise ImproperlyConfigured(f"{name}: entry {number} is not label:key.")
         if len(key) < 8:
             raise ImproperlyConfigured(f"{name}: the key of {label!r} is shorter than 8 characters.")
+        if label.startswith("@"):  # so the sessions of people are named, which no key may open
+            raise ImproperlyConfigured(f"{name}: the label {label!r} begins with @, which is kept for people; drop it.")
         if label in keys or key in keys.values():
             raise ImproperlyConfigured(f"{name}: entry {number} repeats a label or a key.")
         keys[label] = key

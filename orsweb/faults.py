@@ -65,11 +65,17 @@ def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpR
         "title": fault.title,
         "sentence": fault.sentence,
         "status": fault.status,
-        "links": list(_links()),
+        "links": [*_bare_links(request, fault), *_links()],
         "path": request.path,
         "is_bare": is_bare,
     }
     return render(request, "orsweb/fault.html", context, status=fault.status)
+
+
+def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:
+    """The same page as it is without what could not be understood."""
+    is_of_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
+    return [(request.path, "This page without parameters")] if is_of_parameters else []
 
 
 def _links() -> list[tuple[str, str]]:

@@ -7,9 +7,31 @@ from __future__ import annotations
 
 import logging
 import logging.config
+import re
 from typing import Any
 
 import structlog
+
+_SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
+"""Of an address: the link of an invite is a key to the server."""
+
+
+class WithoutInvites(logging.Filter):
+    """Nobody who reads the log may enter by it: what libraries say of a request names its path."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, str) and "/play/invite/" in (said := record.getMessage()):
+            record.msg, record.args = _SECRET.sub(r"\1…", said), ()
+        return True
+
+
+class OneLineRefusals(logging.Filter):
+    """Drops the traceback of a request that was refused (4xx): the sentence says it, and our code is not at fault."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if 400 <= getattr(record, "status_code", 0) < 500:
+            record.exc_info = record.exc_text = None
+        return True
 
 
 def configure(options: dict[str, Any]) -> None:
@@ -42,7 +64,14 @@ def configure(options: dict[str, Any]) -> None:
                     "foreign_pre_chain": shared,
                 }
             },
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
+            "filters": {"without_invites": {"()": WithoutInvites}, "refusals": {"()": OneLineRefusals}},
+            "handlers": {
+                "stderr": {
+                    "class": "logging.StreamHandler",
+                    "formatter": "structured",
+                    "filters": ["without_invites", "refusals"],
+                }
+            },
             "root": {"handlers": ["stderr"], "level": options["level"]},
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},

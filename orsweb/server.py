@@ -82,6 +82,8 @@ def run(application: Any, agents: Agents, listeners: list[socket.socket], on_rea
         log_level="warning",
         access_log=False,
         proxy_headers=False,
+        ws_per_message_deflate=False,  # takes longer than all else on the loop that a player's turn needs
+        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,  # a longer message ends its socket, before it is read to its end
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float

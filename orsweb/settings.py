@@ -88,6 +88,7 @@ ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
 ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
 ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)
 ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
+ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # a person who closed the page may come back so long
 ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
@@ -178,11 +179,12 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "orsweb.access.LocalOperatorMiddleware",
-    "orsweb.access.PagesNeedLoginMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    # last, for they are not async: what stands before them then runs in their thread, without a hop there and back
+    "orsweb.access.LocalOperatorMiddleware",
+    "orsweb.access.PagesNeedLoginMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
@@ -216,7 +218,8 @@ LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
-LOGIN_URL = "admin:login"
+LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
 
 CSRF_FAILURE_VIEW = "orsweb.faults.csrf_failure"
 # What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.

@@ -11,6 +11,8 @@ accounts.register(admin.site)
 
 urlpatterns = [
     path("", include("episodes.dashboard.urls")),
+    path("play/", include("episodes.playtest.urls")),
+    path("accounts/", include("orsweb.logins")),
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
 ]

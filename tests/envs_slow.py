@@ -136,3 +136,13 @@ class SlowTeardown(Patient):
         self.note("teardown starts")
         await asyncio.sleep(self.task_spec.get("seconds", 0.3))
         self.note("teardown ends")
+
+
+class GatedSetup(Patient):
+    """Setup stands still until the gate that the task names is open; then it fails, if the task says `fails`."""
+
+    async def setup(self) -> None:
+        while not GATES[self.task_spec["gate"]].is_set():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        if self.task_spec.get("fails"):
+            raise RuntimeError("the setup gave up late")

@@ -1,4 +1,4 @@
-"""The forms of an environment's page: how its returns are read, and whether agents may play it."""
+"""The forms of an environment's page: how its returns are read, whether agents may play it, what people see."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from environments.admin.base import author_of, note
 from environments.curation.plan import Action
-from environments.curation.scoring import RETURNS, SetEnabled, SetScoring
+from environments.curation.scoring import RETURNS, SetBlind, SetEnabled, SetScoring
 from environments.errors import OrsError
 from environments.models import Environment
 
@@ -62,6 +62,8 @@ def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
             _apply(request, environment, SetScoring(environment.pk))
         case "enable" | "disable" as asked:
             _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
+        case "blind" | "seeing" as asked:
+            _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
         case _:
             messages.error(request, "Nothing was changed: the form did not say what to do.")
     return None

@@ -1,4 +1,4 @@
-"""Changes of one task from its page: quarantine, release, tags, restore. Used by `environments.admin.task_page`."""
+"""Changes of one task from its page: state, tags, flags, restore. Used by `environments.admin.task_page`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.diff import diff
 from environments.errors import OrsError
+from environments.flags import settle
 from environments.models import Task, TaskRevision
 
 Frame = Callable[[], dict[str, Any]]
@@ -29,6 +30,18 @@ def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     """A POST with `action` and what that needs; back to the task's page, with what came of it."""
     if request.method == "POST":
         _apply(request, _action(request, task))
+    return HttpResponseRedirect(_url(task.pk))
+
+
+def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
+    """A POST with `flag`, or without for all open ones; back to the task's page, with what came of it."""
+    number = request.POST.get("flag", "")
+    if request.method == "POST" and (not number or (number.isdecimal() and len(number) < 19)):
+        settled = settle(task, author_of(request), int(number) if number else None)
+        if settled:
+            messages.success(request, f"Settled {settled} flag{'' if settled == 1 else 's'}.")
+        else:
+            messages.error(request, "Nothing was settled: somebody else has settled it meanwhile.")
     return HttpResponseRedirect(_url(task.pk))
 
 

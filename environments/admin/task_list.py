@@ -16,16 +16,23 @@ from django.db.models.functions import Left
 
 from environments import conf
 from environments.buckets import Bucket, bucket_of
+from environments.curation.cursor import Order
 from environments.curation.indexes import served_indexes
+from environments.curation.places import places
 from environments.curation.selection import Batch, Selection
 from environments.hidden import hidden_fields
-from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from environments.tags import tag_names
 
 PAGE_TASKS = 50
+FLAG_CHARACTERS = 300
+"""Of one note."""
 SCAN_SECONDS = 0.045
 """For finding a page's tasks; with what is read about them a page stays under 100 ms."""
+
+
+_ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,13 @@ class Place:
 
     split: Split
     is_hidden: bool
+
+    def __str__(self) -> str:
+        return f"{self.split.name} ❄" if self.split.frozen else self.split.name
+
+    @property
+    def title(self) -> str:
+        return "keeps its place, is not served" if self.is_hidden else "frozen" if self.split.frozen else ""
 
 
 @dataclass(slots=True)
@@ -49,6 +63,21 @@ class Row:
     """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    """Notes of the open ones, newest first."""
+
+    @property
+    def is_quarantined(self) -> bool:
+        return self.task.state == "quarantined"
+
+    @property
+    def origin(self) -> str:
+        """Where it came from, if not from a class."""
+        return _ORIGINS.get(self.task.source, "")
+
+    @property
+    def place_names(self) -> str:
+        return ", ".join(place.split.name for place in self.places)
 
     @property
     def mean(self) -> float | None:
@@ -65,6 +94,7 @@ class Page:
     """Query string of the page after; empty: this is the last."""
     looked_at: int
     """Tasks that were looked at."""
+    order: Order
     is_unfinished: bool
     """The time was over before the page was full; `next` goes on where it ended."""
 
@@ -80,6 +110,7 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> Page:
         previous="" if is_first else query(selection, before=batch.first),
         next="" if batch.is_last else query(selection, after=batch.last),
         looked_at=batch.seen,
+        order=batch.order,
         is_unfinished=is_unfinished,
     )
 
@@ -90,25 +121,33 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: Batch, listed: int | None) -> list[Row]:
-    """Four queries, however many rows; of a split some more."""
+    """Five queries, however many rows; of a split some more."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
-    tags, places = _tags(batch.ids), _places(batch.ids)
+    tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
     indexes = _indexes(batch, listed)
     rows = [
         _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
     ]
     for row in rows:
-        row.tags, row.places = tags[row.task.pk], places[row.task.pk]
+        row.tags, row.places, row.flags = tags[row.task.pk], places[row.task.pk], flags[row.task.pk]
     return rows
 
 
 def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
-    split = Split.objects.filter(pk=listed or 0).first() if batch.positions else None
+    split = None if listed is None else Split.objects.filter(pk=listed).first()
     if split is None:
         return (None,) * len(batch.ids)
-    found = served_indexes(split, batch.positions)
-    return [found.get(position) for position in batch.positions]
+    positions = batch.positions or _positions(batch.ids, split)
+    found = served_indexes(split, positions)
+    return [found.get(position) for position in positions]
+
+
+def _positions(ids: Sequence[int], split: Split) -> list[int]:
+    """Where the tasks stand in the split, each at its first place."""
+    standing = places(split.pk, tasks=list(ids)).order_by("-position").values_list("task_id", "position")
+    first = dict(standing)
+    return [first.get(task, -1) for task in ids]
 
 
 def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> Row:
@@ -128,6 +167,14 @@ def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
     found = defaultdict[int, list[str]](list)
     for task, name in TaskTag.objects.filter(task__in=ids).order_by("name").values_list("task", "name"):
         found[task].append(name)
+    return found
+
+
+def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
+    found = defaultdict[int, list[str]](list)
+    waiting = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
+    for task, note in waiting.values_list("task", Left("note", FLAG_CHARACTERS)):
+        found[task].append(note)
     return found
 
 
@@ -175,6 +222,7 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
         _chip(selection, "tag", list(words.items())),
         _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
         _chip(selection, "source", [*sources, ("dropped", "dropped from code")]),
+        _chip(selection, "flags", [("open", "open")]),
         _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
     ]
 

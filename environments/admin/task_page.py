@@ -17,6 +17,7 @@ from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.verdict import tried
 from environments.dossier import dossier_of, figures_by_task
+from environments.flags import flags_of
 from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
@@ -41,6 +42,7 @@ class TaskPage(ReadOnlyAdmin):
             "title": summary(row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)),
             "spec": fields(row.spec),
             "dossier": dossier_of(row),
+            "flags": flags_of(row),
             "history": history,
             "relatives": [(one, results[one.pk]) for one in history.relatives],
             "may_change": may_change(request),
@@ -54,6 +56,7 @@ class TaskPage(ReadOnlyAdmin):
             path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
             path(f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"),
             path(f"{one}/do/", self._changing(task_change.change_view), name="environments_task_do"),
+            path(f"{one}/settle/", self._changing(task_change.settle_view), name="environments_task_settle"),
             path(
                 f"{one}/restore/<int:revision>/",
                 self._changing(task_change.restore_view),

@@ -10,19 +10,28 @@ from django.db.models import Exists, OuterRef, Q
 from environments import conf
 from environments.buckets import BUCKETS, tasks_in
 from environments.curation.places import places
-from environments.models import TaskTag
+from environments.models import TaskFlag, TaskTag
 
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
 
 
 def stands_in(split: int) -> Q:
-    """For whole sets; a batch of a split's tasks goes along its places instead."""
+    """For whole sets."""
     return Q(pk__in=places(split).values("task"))
 
 
+def stands_at(split: int) -> Q:
+    """The same, looked up task by task: for walks that go along the tasks."""
+    return Q(Exists(places(split).filter(task=OuterRef("pk"))))
+
+
+def is_askable(text: str) -> bool:
+    return _UNASKABLE.search(text) is None
+
+
 def is_tagged(tag: str) -> Q:
-    return nothing() if _UNASKABLE.search(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    return nothing() if not is_askable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
 
 
 def is_from(source: str) -> Q:
@@ -32,6 +41,11 @@ def is_from(source: str) -> Q:
 
 def is_in_bucket(bucket: str) -> Q:
     return tasks_in(bucket, conf.thresholds()) if bucket in BUCKETS else nothing()
+
+
+def is_flagged() -> Q:
+    """Somebody said that it is broken, and nobody has settled it."""
+    return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 
 def contains(text: str) -> Q:

@@ -1,4 +1,4 @@
-"""SetScoring and SetEnabled: what people decide about an environment as a whole."""
+"""SetScoring, SetEnabled and SetBlind: what people decide about an environment as a whole."""
 
 from __future__ import annotations
 
@@ -78,6 +78,31 @@ class SetEnabled:
         row = _find(self.environment)
         Environment.objects.filter(pk=row.pk).update(is_enabled=self.is_enabled)
         return Outcome(f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class SetBlind:
+    """Whether people who play an environment see rewards only at the end."""
+
+    environment: int
+    is_blind: bool
+
+    def plan(self) -> Plan:
+        row = _find(self.environment)
+        seen = "only at the end of an episode" if self.is_blind else "as they come, unless they choose to play blind"
+        sentence = f"People who play it see rewards {seen}. Episodes that are being played go on as they began."
+        return Plan(
+            f"Let people play {row.name!r} {'blind' if self.is_blind else 'seeing rewards'}",
+            0,
+            0,
+            sentences=(sentence,),
+        )
+
+    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+        row = _find(self.environment)
+        Environment.objects.filter(pk=row.pk).update(is_blind=self.is_blind)
+        how = "blind: rewards are shown at the end" if self.is_blind else "with rewards as they come"
+        return Outcome(f"People play {row.name!r} {how}.", 0)
 
 
 def is_overridden(environment: Environment) -> bool:

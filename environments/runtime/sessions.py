@@ -222,8 +222,7 @@ class Sessions:
         What the author's code holds up is given up after the limit.
         """
         if episode.state == "closing":
-            while self.live.get(episode.sid) is episode:
-                await episode.wait_for_change()
+            await self.until_gone(episode)
             return
         episode.closing_cause = cause
         episode.change("closing")
@@ -240,6 +239,10 @@ class Sessions:
             del self.live[episode.sid]
             episode.change("closing")  # for others that wait for the id to be free
 
+    async def until_gone(self, episode: LiveEpisode) -> None:
+        while self.live.get(episode.sid) is episode:
+            await episode.wait_for_change()
+
     async def _stop_calls(self, episode: LiveEpisode) -> None:
         tasks = [call.task for call in episode.calls.running if call.task is not None]
         for task in tasks:
@@ -250,7 +253,7 @@ class Sessions:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
                 now = time.time()
                 if episode.number:
-                    self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now))
+                    self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now, now))
                 call.finish(told(cut_short(episode.closing_cause), self._limits.return_errors))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:

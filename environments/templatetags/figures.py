@@ -100,6 +100,14 @@ def moment(when: datetime | None) -> SafeString:
     )
 
 
+@register.filter
+def until(when: datetime) -> SafeString:
+    """How long until then, a minute up, with the exact time (UTC) on hover."""
+    age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
+    exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
+
+
 def _age(seconds: float) -> str:
     for unit, size in _AGES:
         if seconds >= size:

@@ -12,6 +12,7 @@ from episodes.analytics.scope import Scope, filtered, floor_of, scope_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.named import Named
+from episodes.people import people
 
 Overlay = Literal["run", "model"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "model")
@@ -56,6 +57,8 @@ def _within(asked: EpisodeFilter, named: Named) -> QuerySet[Episode] | None:
         return Episode.objects.filter(task=asked.task)
     if named.run is not None:
         return Episode.objects.filter(run=named.run)
+    if asked.who is not None or asked.player == "human":
+        return people()
     if asked.model is not None:
         return Episode.objects.filter(model=asked.model).exclude(model="")
     if named.environment is not None:

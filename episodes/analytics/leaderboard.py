@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import F, Q, QuerySet
-from django.db.models.lookups import Exact
-
 from environments.buckets import interval
 from environments.models import Environment, Split, Task
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.passes import PassRate, pass_rates
+from episodes.analytics.players import people_in
 from episodes.analytics.results import By, Result, counted, read
 from episodes.analytics.scope import MOST_ENDINGS, filtered, floor_of, served
-from episodes.conditions import Unindexed
 from episodes.models import Episode
 
 MOST_ROWS = 200
@@ -61,7 +58,7 @@ class Leaderboard:
     by: By
     definition: Definition
     rows: Sequence[LeaderboardRow]
-    """Best mean first, MOST_ROWS at most. The humans have a row of their own, whatever the others are by."""
+    """Best mean first, MOST_ROWS at most and the humans, who have a row of their own, whatever the others are by."""
     tasks: int | None
     """There are; None: not listed, or too many to count."""
     is_bounded: bool
@@ -84,24 +81,24 @@ def leaderboard(
         results = read(own.filter(pk__gt=bound), split, by, asked)
     rows = [_row(key, found, tasks, is_human=by == "player" and key == "human") for key, found in results.items()]
     if by != "player":
-        humans = read(_humans(environment), split, "player", asked)
+        humans = read(people_in(environment), split, "player", asked)
         rows += [_row(key, found, tasks, is_human=True) for key, found in humans.items()]
     return Leaderboard(
         environment=environment,
         split=split,
         by=by,
         definition=asked,
-        rows=sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))[:MOST_ROWS],
+        rows=_best(rows),
         tasks=tasks,
         is_bounded=bound > 0,
         note=_note(environment, is_bounded=bound > 0),
     )
 
 
-def _humans(environment: Environment) -> QuerySet[Episode]:
-    """Along the index of the players that are no agents, for they are few."""
-    of_environment = Exact(Unindexed(F("environment_id")), environment.pk)
-    return Episode.objects.filter(~Q(player="agent"), of_environment, player="human")
+def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
+    """MOST_ROWS by their means, and the humans even when so many are better."""
+    ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
+    return [row for place, row in enumerate(ranked) if place < MOST_ROWS or row.is_human]
 
 
 def _row(key: str, result: Result, tasks: int | None, *, is_human: bool) -> LeaderboardRow:

@@ -20,7 +20,7 @@ from rest_framework.views import APIView
 from environments.errors import OrsError
 from episodes.api.exact import ExactRenderer, exact_json
 from episodes.api.readers import IsReader, Reader, ReaderAuthentication, reader_of
-from episodes.words import BadFilter
+from episodes.words import BadFilter, unknown_name
 from episodes.words import real as parse_real
 
 
@@ -47,8 +47,7 @@ class ApiView(APIView):
         super().initial(request, *args, **kwargs)
         for name, value in request.GET.items():
             if self.parameters is not ANY and name not in self.parameters:
-                known = f"there are {', '.join(self.parameters)}" if self.parameters else "there are none here"
-                raise BadFilter(name, value, f"no parameter has that name; {known}")
+                raise unknown_name(name, value, self.parameters)
 
     def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> NoReturn:
         raise exceptions.NotAuthenticated(message)

@@ -22,7 +22,8 @@ _TEXTS = {
     "step": "Training step",
     "model": "Name of a model",
     "ending": "`running`, a cause, `probe`, or `attempt`: what statistics count",
-    "player": "Who played",
+    "player": "What kind of player played",
+    "who": "The person who played, such as `@alice`",
     "return": "Definition of the return that `return_from`, `return_to` and sorting go by; "
     "left out: the environment's, else the sum",
     "return_from": "Least return",

@@ -37,7 +37,7 @@ class EpisodesView(ApiView):
         *(*FILTERS, "sort", "limit", "after"),
     )
     def get(self, request: Request) -> Response:
-        asked = asked_of(request, self.reader, "limit")
+        asked = asked_of(request, self.reader, "sort", "after", "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from django.db import connection
-from django.http import StreamingHttpResponse
+from django.http import Http404, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
@@ -14,15 +14,26 @@ from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
-from episodes.transfer.exporting import ENDINGS, FORMATS, MEDIA_TYPES, Format, exported
+from episodes.named import Named
+from episodes.transfer.exporting import (
+    ENDINGS,
+    FORMATS,
+    MEDIA_TYPES,
+    RUNNING_HEADER,
+    Format,
+    exported,
+    running_among,
+    why_nothing,
+)
 from episodes.transfer.thresholds import narrowed
 
-OWN = ("margin", "min_return", "success")
+OWN = ("format", "margin", "min_return", "success")
 
 
 class ExportView(ApiView):
     """Every episode that the filter finds, as a file; a key exports those that were played with it. Of a search in
-    transcripts the newest 50,000."""
+    transcripts the newest 50,000. Never an empty file: 404 says why there is nothing. The header `X-Running-Episodes`
+    counts those that had not ended, which stand in it as far as they had come and cannot be imported."""
 
     parameters = ANY
 
@@ -35,6 +46,7 @@ class ExportView(ApiView):
         parameter("min_return", "Episodes that ended with a return of that or more", kind=float),
         parameter("success", "`yes`: attempts with a return above the environment's threshold", enum=("yes", "no")),
         *FILTERS,
+        is_one=True,
     )
     def get(self, request: Request) -> Any:
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
@@ -42,10 +54,15 @@ class ExportView(ApiView):
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
         episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=successes)
         pieces = exported(episodes, format, definition=asked.definition, margin=real(request, "margin") or 0.0)
-        first = next(pieces, b"")
+        is_any = episodes.exists()
+        if not is_any or (first := next(pieces, None)) is None:
+            self.refuse_unknown(Named.of(asked).unknown)
+            raise Http404(why_nothing(format, is_any=is_any))
+        running = running_among(episodes, format)
         if not connection.in_atomic_block:
             connection.close()  # the rest is made on a thread of its own
         response = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
         name = content_disposition_header(as_attachment=True, filename=f"episodes.{ENDINGS[format]}")
+        response[RUNNING_HEADER] = str(running)
         response["Content-Disposition"] = name or "attachment"
         return response

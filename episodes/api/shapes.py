@@ -14,6 +14,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from episodes.api.exact import Exact
+from episodes.models import Episode
+from episodes.people import person_of
 
 UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -33,6 +35,17 @@ class ExactField(s.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: str) -> Exact:
         return Exact(value)
+
+
+@extend_schema_field({"type": ["string", "null"]})
+class PersonField(s.Field[Any, Any, Any, Any]):
+    """Of an episode."""
+
+    def get_attribute(self, instance: Episode) -> str | None:
+        return person_of(instance) or None
+
+    def to_representation(self, value: str) -> str:
+        return value
 
 
 @extend_schema_field({"type": "string", "format": "uri"})
@@ -149,6 +162,7 @@ class EpisodeSerializer(s.Serializer[Any]):
     step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
     model = s.CharField()
     player = s.ChoiceField(["agent", "human", "script"])
+    who = PersonField(help_text="The person who played, such as `@alice`; null of other players")
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
         ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"],
@@ -191,7 +205,7 @@ class StepSerializer(s.Serializer[Any]):
     task_id = s.CharField(help_text="Id of the call, under which its client can ask again")
     started = moment()
     duration_ms = s.FloatField()
-    waited_ms = s.FloatField(help_text="Queued behind other calls of the session")
+    waited_ms = s.FloatField(help_text="Until the session was set up, and queued behind other calls of it")
     input = ExactField(source="input_json")
     output = ExactField(source="output_json", help_text="The ToolOutput; null unless ok")
 

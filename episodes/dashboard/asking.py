@@ -1,14 +1,37 @@
-"""Asking: what addresses of several pages have in common: a definition of the return, a number."""
+"""Asking: what addresses of several pages have in common: their parameters, a definition of the return, a number."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, cast
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse
 
 from environments.models import Environment
 from episodes.analytics.definition import RETURNS, Definition, definition_of
-from episodes.words import BadFilter
+from episodes.words import BadFilter, unknown_name
 
 BIGGEST = 2**63 - 1
+Rest = ParamSpec("Rest")
+View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
+
+
+def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
+    """Decorates a view whose address has the parameters `names` and no others."""
+
+    def decorate(view: View[Rest]) -> View[Rest]:
+        @wraps(view)
+        def checked(request: HttpRequest, *args: Rest.args, **kwargs: Rest.kwargs) -> HttpResponse:
+            for name, value in request.GET.items():
+                if name not in names:
+                    raise BadRequest(str(unknown_name(name, value, names)))
+            return view(request, *args, **kwargs)
+
+        return cast(View[Rest], checked)
+
+    return decorate
 
 
 def definition_asked(request: HttpRequest, environment: Environment) -> Definition:

@@ -21,6 +21,7 @@ from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
 from episodes.models import Episode, SavedView
 from episodes.named import Named
+from episodes.people import names
 from episodes.tally import tally_of
 from episodes.words import BadFilter
 
@@ -29,6 +30,8 @@ COLUMNS = {
     "return": "return", "steps": "steps", "duration": "duration", "time": "begun",
 }  # fmt: skip
 """Name -> head, in order; those that a page can be sorted by have the sort's name."""
+PAGING = ("sort", "after")
+"""Parameters beside the filter."""
 _SORTABLE = ("return", "steps", "duration", "time")
 _RIGHT = ("return", "steps", "duration", "time")
 
@@ -51,7 +54,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
-        asked = EpisodeFilter.parse(query)
+        asked = EpisodeFilter.parse(query, also=PAGING)
         page = page_of(asked, sort, after)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -103,6 +106,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "models": models(),
         "endings": [(ending, ending.replace("_", " ")) for ending in ENDINGS],
         "players": PLAYERS,
+        "people": names() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",
@@ -142,7 +146,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
     given = dict(parse_qsl(query, max_num_fields=100))
     try:
-        asked = EpisodeFilter.parse(given)
+        asked = EpisodeFilter.parse(given, also=PAGING)
         page_of(asked, given.get("sort", ""), size=1)
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error

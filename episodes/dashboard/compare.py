@@ -9,7 +9,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from episodes.comparison import comparison_of
+from episodes.dashboard.asking import takes
 from episodes.dashboard.compare_runs import compare_runs
+from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.faults import refused
 from episodes.dashboard.replay import BIGGEST_ID, number
 from episodes.models import Episode
@@ -22,6 +24,7 @@ SHOWN_CHARACTERS = 2_000
 
 @require_safe
 @never_cache
+@takes("episodes", "row", "return", *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """By parameter: `episodes=1,2` or `runs=3,4`. Without one, where to choose."""
     if request.GET.get("runs", "").strip(", "):

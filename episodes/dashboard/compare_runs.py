@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -24,18 +25,19 @@ from episodes.words import BadFilter, chosen
 SHOWN_TASKS = 50
 LEAST_BLOCKS = 40
 """Of the curve of each run: it is one of three things on the page, and the page of curves draws a finer one."""
-PARAMETERS = ("runs", "return", "x", "y", "smooth", "log", "band", "from", "to")
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
     """`?runs=3,4`, the first is what the others are measured against. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
+    _check_names(given)
     asked = CurveAsked.parse(given)
     runs = _runs(asked.runs, given["runs"])
     environment = environment_of(runs[0])
     return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
     definition = definition_of(environment, return_)
-    asked = replace(asked, filter=EpisodeFilter(definition=definition.return_), threshold=definition.threshold)
+    only_return = EpisodeFilter(definition=definition.return_)
+    asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
     pairing = paired(runs, definition, SHOWN_TASKS)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
     context = panel_of(request, drawn(asked, LEAST_BLOCKS)) | {
@@ -50,6 +52,13 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
     }
     return render(request, "episodes/compare_runs.html", context)
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Raises: BadFilter."""
+    for name in ("episodes", "row"):
+        if name in given:
+            raise BadFilter(name, given[name], "it belongs to a comparison of episodes; leave it or runs= out")
 
 
 def _line(task: Task | None) -> str:

@@ -26,8 +26,9 @@ from environments.summary import READ_CHARACTERS, summary, summary_field
 from episodes.analytics.environment import endings_of, tool_figures
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
+from episodes.analytics.players import in_environment
 from episodes.analytics.scope import scope_of
-from episodes.dashboard.asking import definition_asked
+from episodes.dashboard.asking import definition_asked, takes
 from episodes.dashboard.connect import method_of
 from episodes.dashboard.faults import refused
 from episodes.words import BadFilter
@@ -62,6 +63,7 @@ def environments(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", "threshold")
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     found = _find(name)
     try:
@@ -79,6 +81,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "columns": columns(found, returns),
         "edges": (returns.bins[0].low, returns.bins[-1].high) if returns.bins else None,
         "endings": endings_of(found),
+        "players": in_environment(found, definition, returns.total),
         "tool_use": tool_figures(found),
         "tasks": _tasks(found),
         "url": request.build_absolute_uri("/").rstrip("/"),

@@ -19,12 +19,21 @@ from episodes.dashboard.faults import refused
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named
-from episodes.transfer.exporting import ENDINGS, FORMATS, MEDIA_TYPES, Format, exported
+from episodes.transfer.exporting import (
+    ENDINGS,
+    FORMATS,
+    MEDIA_TYPES,
+    RUNNING_HEADER,
+    Format,
+    exported,
+    running_among,
+    why_nothing,
+)
 from episodes.transfer.thresholds import narrowed
 from episodes.words import BadFilter, chosen, flag, real
 
-ALSO = ("ids", "min_return", "success", "margin")
-"""Parameters beside the filter and `format`."""
+ALSO = ("format", "ids", "min_return", "success", "margin")
+"""Parameters beside the filter."""
 MOST_IDS = 1000
 _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 
@@ -41,10 +50,12 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     pieces = exported(episodes, format, definition=asked.definition, margin=margin)
-    if not episodes.exists() or (first := next(pieces, None)) is None:
-        return _nothing(request, asked, format)
+    is_any = episodes.exists()
+    if not is_any or (first := next(pieces, None)) is None:
+        return _nothing(request, asked, why_nothing(format, is_any=is_any))
     answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
     name = f"{_name(asked, ids)}.{ENDINGS[format]}"
+    answer[RUNNING_HEADER] = str(running_among(episodes, format))
     answer["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"
     return answer
 
@@ -74,13 +85,8 @@ def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) ->
     return episodes.filter(pk__in=ids) if ids else episodes
 
 
-def _nothing(request: HttpRequest, asked: EpisodeFilter, format: Format) -> HttpResponseBase:
-    """A page in place of an empty file, which nobody could tell from a failed one."""
-    reasons = {
-        "pairs": "A pair needs two attempts at one task that called a tool and have different returns; there are none.",
-        "messages": "None of these episodes has called a tool, so there is no conversation.",
-    }
-    sentence = Named.of(asked).unknown or reasons.get(format, "No episode matches; loosen the filter.")
+def _nothing(request: HttpRequest, asked: EpisodeFilter, why: str) -> HttpResponseBase:
+    sentence = Named.of(asked).unknown or why
     link = (f"{reverse('episodes')}?{asked.to_query()}", "The episodes of this filter")
     return refused(request, "Nothing to export", sentence, [link], status=404)
 
@@ -93,5 +99,5 @@ def _name(asked: EpisodeFilter, ids: list[int]) -> str:
     return slugify(" ".join(["episodes", *words]).replace("/", "-").replace(".", "-"))[:100]
 
 
-_PLAIN = ("environment", "split", "run", "model", "ending", "player")
+_PLAIN = ("environment", "split", "run", "model", "ending", "player", "who")
 """Filters whose value says by itself what it is."""

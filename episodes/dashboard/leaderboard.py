@@ -17,7 +17,7 @@ from episodes.analytics.leaderboard import Leaderboard, LeaderboardRow, leaderbo
 from episodes.analytics.results import By
 from episodes.csv_lines import csv_line
 from episodes.filters import EpisodeFilter
-from episodes.words import BadFilter, chosen, real
+from episodes.words import BadFilter, chosen, real, unknown_name
 
 PARAMETERS = ("split", "by", "return", "threshold", "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
@@ -51,7 +51,7 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     given = {name: text.strip() for name, text in request.GET.dict().items() if text.strip()}
     for name in given:
         if name not in PARAMETERS:
-            raise BadFilter(name, given[name], f"no parameter has that name; there are {', '.join(PARAMETERS)}")
+            raise unknown_name(name, given[name], PARAMETERS)
     by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
     return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
     threshold = real("threshold", given["threshold"]) if "threshold" in given else None

@@ -12,6 +12,7 @@ from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.exceptions import BadRequest
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -22,7 +23,7 @@ from environments.models import Environment, Split
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.overview import environment_figures
-from episodes.dashboard.faults import refused
+from episodes.dashboard.asking import takes
 from episodes.models import Episode
 from episodes.newest import ended, running, running_count
 from episodes.statistics import FAILURES
@@ -38,14 +39,17 @@ LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS, "return": 
 
 @require_safe
 @never_cache
+@takes(*LEGAL)
 def overview(request: HttpRequest) -> HttpResponse:
-    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` in place of the environments' own."""
+    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` in place of the environments' own.
+
+    Raises: BadRequest.
+    """
     for field, legal in LEGAL.items():
-        if request.GET.get(field, next(iter(legal))) not in legal:
-            sentence = f"{field}={request.GET[field]!r} is not known; give one of: {', '.join(legal)}."
-            return refused(request, "This address cannot be understood", sentence, [("/", "Overview")])
-    span = cast(Span | None, request.GET.get("span"))
-    definition = cast(Return | None, request.GET.get("return"))
+        if (given := request.GET.get(field)) and given not in legal:
+            raise BadRequest(f"{field}={given[:80]!r} is not known; give one of: {', '.join(legal)}.")
+    span = cast(Span | None, request.GET.get("span") or None)
+    definition = cast(Return | None, request.GET.get("return") or None)
     part = request.GET.get("part")
     if part == "now":
         return render(request, "episodes/overview_now.html", _now(span, definition))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
@@ -12,10 +9,8 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from episodes.dashboard.replay import BIGGEST_ID, find
 from episodes.models import Step
+from episodes.pictures import NoPicture, picture_at
 from episodes.transcript import step_json
-
-IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
-"""What is given to browsers as an image. SVG is not among them: it is a document, which runs scripts."""
 
 
 @require_safe
@@ -69,14 +64,8 @@ def _step(pk: int, index: int) -> Step:
 
 def _picture(found: list[parts.Part], number: int) -> HttpResponse:
     """Raises: Http404."""
-    part = found[number] if number < len(found) else None
-    if part is None or part.kind != "image":
-        raise Http404(f"There is no image at place {number}.")
-    head, _, data = part.text.partition(";base64,")
-    media = head.removeprefix("data:")
-    if media not in IMAGE_TYPES:
-        raise Http404(f"{media} is not shown as an image; the step's JSON holds it.")
     try:
-        return HttpResponse(base64.b64decode(data), content_type=media)
-    except binascii.Error:
-        raise Http404("The image is damaged: its data is no base64. The step's JSON holds it.") from None
+        media, content = picture_at(found, number)
+    except NoPicture as error:
+        raise Http404(str(error)) from None
+    return HttpResponse(content, content_type=media)

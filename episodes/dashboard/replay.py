@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import BadRequest
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
@@ -11,16 +12,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import parts
+from environments.flags import flags_of
 from environments.hidden import hidden_fields
-from episodes.cards import Said, card_of, cards_of, said, said_as
+from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
+from episodes.dashboard.asking import takes
 from episodes.dashboard.faults import refused
 from episodes.finding import steps_with
-from episodes.models import Episode
+from episodes.models import Episode, Play
+from episodes.notes import notes_of
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
-from episodes.rendering.kinds import KINDS
 from episodes.running import RETURNS
-from episodes.transcript import View, line_of, transcript_of
+from episodes.transcript import View, line_of, return_so_far, transcript_of
+from episodes.words import BadFilter, count_in
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
@@ -28,29 +32,36 @@ SHOWN_CHARACTERS = 4_000
 WHOLE_CHARACTERS = 400_000
 WHOLE_BYTES = 64 * 1024 * 1024
 BIGGEST_ID = 2**63 - 1
+MOST_STEPS = 10**9
+"""No episode has more."""
 
-_SHOWN = ("split", "task", "run")
+_SHOWN = ("split", "task", "run", "play")
+MOST_CONTINUATIONS = 20
 
 
 @require_safe
 @never_cache
+@takes("step", "return")
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
     episode = find(pk, with_neighbours(related))
     definition = _definition(request, episode)
-    if definition is None:
-        return _unknown_definition(request)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
     prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
         **facts(episode, definition),
+        **_ways(episode),
         "transcript": transcript,
         "cards": cards_of(transcript.lines),
-        "asked": number(request, "step") if "step" in request.GET else None,
+        "asked": number(request, "step") if request.GET.get("step") else None,
         "prompt": prompt,
         "is_prompt_long": len(prompt) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in prompt),
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
         "peers": peers_of(episode, definition),
+        "continuations": _continuations(episode),
+        "notes": notes_of(episode),
+        "author": request.user.get_username(),
+        "flags": flags_of(episode.task).open,
         **_spec(episode),
     }
     return render(request, "episodes/replay.html", context)
@@ -61,8 +72,18 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """How it stands now, for a page that follows it."""
     episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
+
+
+@require_safe
+@never_cache
+def peers(request: HttpRequest, pk: int) -> HttpResponse:
+    """The box of the same task, for a page that followed the episode to its end."""
+    episode = find(pk)
+    definition = _definition(request, episode)
+    context = {"episode": episode, "definition": definition, "peers": peers_of(episode, definition)}
+    return render(request, "episodes/replay_peers.html", context)
 
 
 @require_safe
@@ -70,9 +91,9 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """The window of steps that holds step `first`."""
     episode = find(pk)
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines)}
+    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines), **_ways(episode)}
     return render(request, "episodes/replay_window.html", context)
 
 
@@ -81,7 +102,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
     episode = find(pk)
-    definition = _definition(request, episode) or episode.environment.default_return
+    definition = _definition(request, episode)
     view = View(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
@@ -92,7 +113,8 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     template = "episodes/step_card.html" if is_swapped else "episodes/replay_step.html"
-    return render(request, template, context | {"is_open": is_swapped, "is_alone": not is_swapped})
+    ways = _ways(episode) if is_swapped else {}
+    return render(request, template, context | ways | {"is_open": is_swapped, "is_alone": not is_swapped})
 
 
 @require_safe
@@ -136,9 +158,11 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
 
 
 def number(request: HttpRequest, name: str) -> int:
-    """A parameter that counts steps; 0 where it is none."""
-    text = request.GET.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
+    """A parameter that counts steps; 0: not given. One that is beyond all steps stays so. Raises: BadRequest."""
+    try:
+        return min(count_in(name, request.GET.get(name, "").strip() or "0"), MOST_STEPS)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
 
 
 def window(definition: str) -> View:
@@ -151,37 +175,49 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
         "episode": episode,
         "definition": definition,
         "own_definition": episode.environment.default_return,
-        "returned": getattr(episode, f"return_{definition}"),
+        "returned": _returned(episode, definition),
         "window_steps": WINDOW_STEPS,
     }
 
 
-def _definition(request: HttpRequest, episode: Episode) -> str | None:
-    """The one that was asked for, else the environment's; None: asked for one that there is not."""
+def _returned(episode: Episode, definition: str) -> float | None:
+    if episode.status == "running":
+        return return_so_far(episode, definition)
+    value: float | None = getattr(episode, f"return_{definition}")
+    return value
+
+
+def _definition(request: HttpRequest, episode: Episode) -> str:
+    """The one that was asked for, else the environment's. Raises: BadRequest."""
     asked = request.GET.get("return") or episode.environment.default_return
-    return asked if asked in RETURNS else None
-
-
-def _unknown_definition(request: HttpRequest) -> HttpResponse:
-    asked = request.GET.get("return", "")
-    sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
-    return refused(request, "Unknown return", sentence, [(request.path, "The replay by the environment's definition")])
+    if asked not in RETURNS:
+        sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
+        raise BadRequest(sentence)
+    return asked
 
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
     """Raises: Http404."""
-    place, asked = request.GET.get("part", ""), request.GET.get("as", "")
-    side, _, rest = place.partition("-")
-    chosen = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
-    if asked and asked not in KINDS:
-        sentence = f"as={asked[:100]!r} is no way to read a text; use {', '.join(KINDS)}."
-        return refused(request, "Unknown kind", sentence, [(request.path, "The whole step")])
-    if not 0 <= chosen < len(sides.get(side, [])):
-        raise Http404(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
-    one: Said = said_as(sides[side][chosen], side, chosen, asked if asked in KINDS else None)
+    try:
+        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+    except UnknownKind as error:
+        return refused(request, "Unknown kind", str(error), [(request.path, "The whole step")])
+    except NoSuchPart as error:
+        raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
     context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
     return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)
+
+
+def _ways(episode: Episode) -> dict[str, bool]:
+    """What can be done at a step."""
+    is_over = episode.status == "ended"
+    return {"may_note": True, "may_continue": is_over and episode.environment.is_hosted}
+
+
+def _continuations(episode: Episode) -> QuerySet[Play]:
+    """Plays that go on from one of its steps, newest first."""
+    return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MOST_CONTINUATIONS]
 
 
 def _spec(episode: Episode) -> dict[str, Any]:

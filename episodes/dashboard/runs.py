@@ -16,6 +16,8 @@ from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
 from episodes.analytics.whereabouts import MOST_COUNTED, Whereabouts, whereabouts_of
 from episodes.browse import page_of
+from episodes.dashboard.asking import takes
+from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
 from episodes.dashboard.curves import panel_of
@@ -30,6 +32,7 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
+@takes("return", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """`?after=` the id of the last run of the page before, `?return=` a definition. Raises: BadRequest."""
     try:
@@ -53,6 +56,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """`?return=`, `?threshold=` and the switches of a curve. Raises: BadRequest."""
     row = Run.objects.filter(pk=pk).first()
@@ -67,7 +71,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         raise BadRequest(str(error)) from error
     line = lines_of([row], asked.filter.definition, asked.threshold)[0]
     asked = replace(
-        asked, filter=replace(asked.filter, definition=line.definition.return_), threshold=line.definition.threshold
+        asked,
+        filter=replace(asked.filter, definition=line.definition.return_),
+        threshold=line.definition.threshold,
+        environment=line.environment,
     )
     found, whereabouts = drawn(asked), whereabouts_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {

@@ -11,13 +11,15 @@ from django.views.decorators.http import require_safe
 
 from environments import parts
 from environments.dossier import dossier_of
+from environments.flags import flags_of
 from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
 from environments.summary import summary, summary_field
 from episodes.analytics.definition import Definition
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
-from episodes.dashboard.asking import BIGGEST, definition_asked, whole_asked
+from episodes.analytics.players import at_task
+from episodes.dashboard.asking import BIGGEST, definition_asked, takes, whole_asked
 from episodes.dashboard.faults import refused
 from episodes.models import Episode, Run
 from episodes.words import BadFilter
@@ -28,6 +30,7 @@ SHOWN_CHARACTERS = 20_000
 
 @require_safe
 @never_cache
+@takes("return", "threshold", "before")
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
@@ -43,7 +46,10 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         **_spec(found),
         "dossier": dossier_of(found),
         "history": history_of(found),
+        "flags": flags_of(found).open,
         "prompt": _prompt(shown),
+        "players": at_task(found, definition),
+        "task_query": f"task={found.pk}",
         "attempts": [(episode, getattr(episode, definition.column)) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,
@@ -53,6 +59,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("run", "step", "return", "threshold")
 def group(request: HttpRequest, pk: int) -> HttpResponse:
     """`run` (id) and `step` (training step; empty: none was told) name the group."""
     found = _find(pk)

@@ -9,12 +9,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, until
 from episodes.models import Episode
+from episodes.people import person_of
+from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for shared in (reward, signed, moment):
+for shared in (reward, signed, moment, until):
     register.filter(shared)
 register.simple_tag(success)
 
@@ -62,12 +64,21 @@ def ending_named(name: str) -> SafeString:
 
 @register.filter
 def player(episode: Episode) -> SafeString:
-    """Who played, as mark and name: the model where one was told, else the client's User-Agent."""
+    """Who played, as mark and name: the person, else the model where one was told, else the client's User-Agent."""
     return format_html(
         '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
         PLAYERS.get(episode.player, "?"),
-        episode.model or episode.user_agent or episode.player,
+        visible(person_of(episode)) or episode.model or episode.user_agent or episode.player,
+    )
+
+
+@register.filter
+def player_named(kind: str) -> SafeString:
+    """A kind of player ("agent", "human", "script") as mark and name of them all."""
+    words = {"agent": "agents", "human": "people", "script": "scripted players"}
+    return format_html(
+        '<span class="player"><b aria-hidden="true">{}</b>{}</span>', PLAYERS.get(kind, "?"), words.get(kind, kind)
     )
 
 
@@ -102,6 +113,12 @@ def milliseconds(value: float | None) -> str:
 
 
 @register.filter
+def seconds(value: float) -> str:
+    """The same of seconds."""
+    return milliseconds(value * 1000)
+
+
+@register.filter
 def duration(episode: Episode) -> str:
     """From the start of construction to the end, or until now while it runs."""
     until = episode.ended or timezone.now()
@@ -130,3 +147,10 @@ def task_name(episode: Episode) -> str:
     if episode.split is not None and episode.task_index is not None:
         return f"{episode.split.name} #{episode.task_index}"
     return f"task {episode.task.content_hash[:8]}"
+
+
+@register.filter
+def own_return(episode: Episode) -> SafeString:
+    """By its environment's definition, on the scale of rewards. `episode` has its environment."""
+    environment = episode.environment
+    return reward(getattr(episode, f"return_{environment.default_return}"), environment)

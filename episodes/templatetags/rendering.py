@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django import template
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from episodes.models import Episode
 from episodes.rendering.visible import visible
 
 register = template.Library()
@@ -27,3 +29,15 @@ def component_bar(value: float, widest: float) -> SafeString:
         round(min(0.0, share * 10), 2),
         round(abs(share) * 10, 2),
     )
+
+
+@register.simple_tag
+def step_address(episode: Episode, index: int, base: str = "") -> str:
+    """Of a step, without the slash at its end; `base` is its episode's page, by default the replay."""
+    return f"{base or reverse('episode', args=[episode.pk])}steps/{index}"
+
+
+@register.filter
+def page_of_step(address: str) -> str:
+    """The page of the episode whose step has that `address`."""
+    return address.rpartition("steps/")[0]

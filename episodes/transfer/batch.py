@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from environments.models import Environment
-from episodes.known import Known
 from episodes.models import Blob, Episode, Step
 from episodes.rows import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.sql import BulkWriter, Values
@@ -25,20 +25,27 @@ _AS_THEY_ARE = (
 )
 
 
+class NewEpisode(NamedTuple):
+    id: int
+    """Which is free, as the next."""
+    end_number: int
+    line: EpisodeLine
+
+
 class Batch:
     """Writes inside the caller's transaction. Raises: django.db.Error; ValueError, OverflowError for odd times."""
 
-    def __init__(self, places: Places, known: Known, writer: BulkWriter) -> None:
-        self._places, self._known, self._writer = places, known, writer
+    def __init__(self, places: Places, writer: BulkWriter) -> None:
+        self._places, self._writer = places, writer
         self._compressor = new_compressor()
         self._blobs: dict[str, Values] = {}
 
-    def write(self, episodes: Sequence[tuple[int, EpisodeLine]]) -> set[int]:
-        """`episodes`: each with the id that it gets, which is free. Returns the ids of their environments."""
-        lines = [line for _, line in episodes]
+    def write(self, episodes: Sequence[NewEpisode]) -> set[int]:
+        """Returns the ids of their environments."""
+        lines = [one.line for one in episodes]
         tasks = self._places.tasks(lines, self._writer)
-        rows = [self._episode(number, line, task) for (number, line), task in zip(episodes, tasks, strict=True)]
-        steps = [self._step(number, step) for number, line in episodes for step in line.steps]
+        rows = [self._episode(one, task) for one, task in zip(episodes, tasks, strict=True)]
+        steps = [self._step(one.id, step) for one in episodes for step in one.line.steps]
         self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
         self._writer.insert(Episode, (*_COLUMNS, *_AS_THEY_ARE), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
@@ -46,13 +53,14 @@ class Batch:
         Environment.objects.filter(pk__in=environments).update(counted="")  # so statistics are due, whatever happens
         return environments
 
-    def _episode(self, number: int, line: EpisodeLine, task: int) -> Values:
+    def _episode(self, new: NewEpisode, task: int) -> Values:
+        line = new.line
         environment = self._places.environment(line.environment)
         return (
-            *(number, environment, self._places.split(environment, line.split), task, self._places.run(line.run)),
+            *(new.id, environment, self._places.split(environment, line.split), task, self._places.run(line.run)),
             *(self._blob(line.prompt_json), self._blob(line.tools_json), line.labels_json),
             *(self._time(moment) for moment in (line.created, line.ready, line.first_acted, line.last_acted)),
-            *(self._time(line.ended), self._known.next_end()),
+            *(self._time(line.ended), new.end_number),
             *(getattr(line, name) for name in _AS_THEY_ARE),
         )
 

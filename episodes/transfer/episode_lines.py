@@ -36,7 +36,8 @@ class EpisodeLines:
         facts = episode.facts
         head = _json({"orsweb": SCHEMA, "id": facts.id, "environment": _environment(facts), "split": _split(facts)})
         task = f'{{"hash": "{facts.content_hash}"{embedded("spec", facts.spec)}}}'
-        rest = _json({name: getattr(facts, name) for name in _AS_THEY_ARE} | {"run": _run(facts)} | _times(facts))
+        own = {name: _unsigned(getattr(facts, name)) for name in _AS_THEY_ARE}
+        rest = _json(own | {"run": _run(facts)} | _times(facts))
         texts = (("labels", facts.labels), ("prompt", episode.prompt), ("tools", episode.tools))
         yield f'{head[:-1]}, "task": {task}, {rest[1:-1]}{"".join(embedded(*text) for text in texts)}, "steps": ['
         between = ""
@@ -81,7 +82,12 @@ def _step(step: Taken) -> str:
 
 def _number(value: float | None) -> str:
     """Infinities, which somebody may have written by hand, as the largest numbers."""
-    return "null" if (known := finite(value)) is None else repr(known)
+    return "null" if (known := finite(value)) is None else repr(_unsigned(known))
+
+
+def _unsigned(value: Any) -> Any:
+    """-0.0 as 0.0, for SQLite keeps no sign of it and a file has to be the same on either database."""
+    return 0.0 if value == 0.0 and isinstance(value, float) else value
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -43,6 +43,14 @@ PIECE_BYTES = 128 * 1024
 """Pieces are this large at least, but for the last."""
 
 
+RUNNING_HEADER = "X-Running-Episodes"
+"""Of answers that are files: how many of the episodes in it had not ended."""
+_WHY_NOTHING: dict[Format, str] = {
+    "pairs": "A pair needs two attempts at one task that called a tool and have different returns; there are none.",
+    "messages": "None of these episodes has called a tool, so there is no conversation.",
+}
+
+
 class Writer(Protocol):
     """Makes one file; what it gives is the next of it."""
 
@@ -72,6 +80,26 @@ def exported(
     if format == "pairs":
         return _joined(pairs(episodes, definition, margin))
     return _joined(_written(episodes, _writer(format, definition), progress))
+
+
+def running_among(episodes: QuerySet[Episode], format: Format) -> int:
+    """How many of `episodes` are still running, and so stand in a file of `format` only as far as they have come.
+
+    Two queries, of few rows however many episodes there are.
+    """
+    if format == "pairs":  # holds attempts that have ended
+        return 0
+    running = list(Episode.objects.filter(status="running").values_list("pk", flat=True))
+    return episodes.filter(pk__in=running).count() if running else 0
+
+
+def why_nothing(format: Format, *, is_any: bool) -> str:
+    """A sentence in place of a file without contents, which nobody could tell from a failed one.
+
+    `is_any`: there are episodes, but nothing of them stands in such a file.
+    """
+    said = _WHY_NOTHING.get(format, "") if is_any else ""
+    return said or "No episode matches, so there is nothing to export; loosen the filter."
 
 
 def _writer(format: Format, definition: str | None) -> Writer:

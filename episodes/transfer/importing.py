@@ -2,7 +2,7 @@
 
 An episode that is there already (the same session and beginning) is skipped, so an import that was cut short is
 repeated; one whose id another has gets a new id, beyond all ids of the database and the files. Episodes come in
-batches, each of them one short transaction; endings are numbered in the order of the file. Statistics of tasks are due
+batches, each of them one short transaction; `ends.py` says which endings keep their number. Statistics of tasks are due
 with the first batch, and counted at the end; what follows endings then follows these.
 """
 
@@ -20,11 +20,11 @@ from environments.models import Environment
 from environments.transfer.lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.follower.catch_up import catch_up
-from episodes.known import Known
 from episodes.models import Episode
 from episodes.recount import rebuild
 from episodes.sql import BulkWriter
-from episodes.transfer.batch import Batch
+from episodes.transfer.batch import Batch, NewEpisode
+from episodes.transfer.ends import can_be_kept, end_numbers
 from episodes.transfer.line import HIGHEST_ID, EpisodeLine, episode_of
 from episodes.transfer.places import Places
 
@@ -55,6 +55,8 @@ class Report:
     """Of those imported, whose id another episode had."""
     new_ids: dict[int, int] = field(default_factory=dict)
     """Of these, id in the file -> id here; the first MOST_TOLD."""
+    new_ends: int = 0
+    """Of those imported, whose ending has another number here than in the file."""
     refused: int = 0
     refusals: list[tuple[str, Refusal]] = field(default_factory=list)
     """File and line, the first MOST_TOLD."""
@@ -62,17 +64,20 @@ class Report:
     @property
     def sentence(self) -> str:
         """Without its full stop."""
-        renumbered = f" ({self.renumbered:,} under a new id)" if self.renumbered else ""
+        told = [f"{self.renumbered:,} under a new id"] if self.renumbered else []
+        told += [f"{self.new_ends:,} with a new number of their ending"] if self.new_ends else []
+        renumbered = f" ({', '.join(told)})" if told else ""
         return (
             f"{self.imported:,} episodes with {self.steps:,} steps imported{renumbered}, {self.skipped:,} skipped as "
             f"already there, {self.refused:,} lines refused"
         )
 
-    def take(self, episodes: Sequence[tuple[int, EpisodeLine]], skipped: int) -> None:
+    def take(self, episodes: Sequence[NewEpisode], skipped: int) -> None:
         self.imported += len(episodes)
         self.skipped += skipped
-        self.steps += sum(len(line.steps) for _, line in episodes)
-        moved = {line.id: number for number, line in episodes if number != line.id}
+        self.steps += sum(len(one.line.steps) for one in episodes)
+        self.new_ends += sum(one.line.end_number not in (None, one.end_number) for one in episodes)
+        moved = {one.line.id: one.id for one in episodes if one.id != one.line.id}
         self.renumbered += len(moved)
         if len(self.new_ids) < MOST_TOLD:
             self.new_ids.update(moved)
@@ -103,7 +108,7 @@ class Import:
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         self._free = max([here, *highest]) + 1
         self._total = sum(path.stat().st_size for path in paths)
-        self._known, self._places = Known(), Places()
+        self._keeps_ends, self._places = can_be_kept(), Places()
         self._environments: set[int] = set()
 
     def run(self) -> Report:
@@ -169,29 +174,30 @@ class Import:
             with transaction.atomic():
                 new = self._new(batch)
                 writer = BulkWriter(connection)
-                environments = Batch(self._places, self._known, writer).write(new) if new else set[int]()
+                environments = Batch(self._places, writer).write(new) if new else set[int]()
         except BaseException:
             self._free = free
-            self._known.forget()
             self._places.forget()
             raise
         self._environments |= environments
         self.report.take(new, skipped=len(batch) - len(new))
 
-    def _new(self, batch: Sequence[_Numbered]) -> list[tuple[int, EpisodeLine]]:
-        """Those that are not there yet, each with the id that it gets."""
+    def _new(self, batch: Sequence[_Numbered]) -> list[NewEpisode]:
+        """Those that are not there yet."""
         sessions = Episode.objects.filter(session_id__in={one.line.session_id for one in batch})
         there = set(sessions.values_list("session_id", "created"))
         taken = set(Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list("pk", flat=True))
-        new: list[tuple[int, EpisodeLine]] = []
+        ids, new = list[int](), list[EpisodeLine]()
         for line in (one.line for one in batch):
             if (line.session_id, line.created) in there:
                 continue
             number = self._next_free() if line.id in taken else line.id
             there.add((line.session_id, line.created))
             taken.add(number)
-            new.append((number, line))
-        return new
+            ids.append(number)
+            new.append(line)
+        ends = end_numbers(new, are_kept=self._keeps_ends)
+        return [NewEpisode(*one) for one in zip(ids, ends, new, strict=True)]
 
     def _next_free(self) -> int:
         self._free += 1

@@ -24,6 +24,8 @@ class Page:
     """First segments of the paths that belong to it beside its own."""
     is_foot: bool = False
     """It begins the rail's foot; a phone's bar has no room for it."""
+    is_for_staff: bool = False
+    """Other accounts are not led there, for they may not enter."""
 
 
 RAIL = (
@@ -39,29 +41,49 @@ RAIL = (
         "Admin",
         "a",
         "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
+        is_for_staff=True,
     ),
 )
+
+
+@register.simple_tag(takes_context=True)
+def is_outsider(context: dict[str, Any]) -> bool:
+    """Whether the page is shown to a guest or a stranger, who may see no other: it leads nowhere else then."""
+    request, seat = context.get("request"), context.get("seat")
+    if seat is not None:
+        return seat.guest is not None
+    user = None if context.get("is_bare") else getattr(request, "user", None)  # to ask who it is may be what fails
+    return user is not None and not user.is_authenticated
 
 
 @register.inclusion_tag("orsweb/rail.html", takes_context=True)
 def rail(context: dict[str, Any]) -> dict[str, Any]:
     """The pages that this server has, in order; the one that holds the current path is marked."""
     request = context.get("request")
+    if is_outsider(context):
+        return {"pages": [], "is_outsider": True}
     path = request.path if request else ""
-    found = [(page, url) for page in RAIL if (url := _url(page.name))]
-    return {"pages": [(page, url, _is_current(page, url, path)) for page, url in found]}
+    return {"pages": [(page, url, _is_current(page, url, path)) for page, url in _open_pages(context)]}
 
 
-@register.simple_tag
-def page_keys() -> list[Page]:
+@register.simple_tag(takes_context=True)
+def page_keys(context: dict[str, Any]) -> list[Page]:
     """The same pages, for the list of keys."""
-    return [page for page in RAIL if _url(page.name)]
+    return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
 @register.simple_tag
 def url_if_any(name: str, *args: object) -> str:
     """The URL of that name; empty where there is no such page."""
     return _url(name, *args)
+
+
+def _open_pages(context: dict[str, Any]) -> list[tuple[Page, str]]:
+    """Those that the visitor may see, with their addresses. A bare page does not ask who that is."""
+    user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
+    is_staff = user is None or user.is_staff
+    found = [page for page in RAIL if is_staff or not page.is_for_staff]
+    return [(page, url) for page in found if (url := _url(page.name))]
 
 
 def _url(name: str, *args: object) -> str:

@@ -39,7 +39,7 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
   if (event.target.closest("input, textarea, select, dialog[open]") || (event.key === "Enter" && event.target.closest("a, button, summary"))) return;
-  event.preventDefault();
+  if (event.key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
   KEYS[event.key]();
 });
 document.addEventListener("click", (event) => {

@@ -6,6 +6,7 @@ import { Steps } from "./steps.js";
 import { Windows } from "./windows.js";
 
 const FOLDS = "orsweb:replay-folds";
+const SAID_MS = 4000;
 const ADDRESS_MS = 400; // browsers allow a few changes of the address a second
 
 const page = document.querySelector("[data-replay]");
@@ -35,6 +36,8 @@ const finder = new Finder(page.querySelector("[data-find-form]"), facts.find, {
 const followButton = page.querySelector("[data-follow]");
 let addressTimer = 0;
 let markTimer = 0;
+let saidTimer = 0;
+let isOver = facts.status !== "running";
 
 // --- the current step ------------------------------------------------------------------------------------------------
 
@@ -135,17 +138,29 @@ const KEYS = {
     folds.open = !folds.open;
     if (folds.open) folds.querySelector("input").focus();
   },
+  c: () => steps.total && location.assign(`${facts.continue}?step=${windows.current}`),
+  m: () => steps.total && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
   d: () => page.querySelector("[data-download]").click(),
 };
-for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => document.querySelector(`.neighbours [data-key="${key}"]`)?.click();
+for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => neighbour(key);
+
+// Where there is none, that is said: a key that does nothing looks broken.
+function neighbour(key) {
+  const found = document.querySelector(`.neighbours [data-key="${key}"]`);
+  if (found?.href) return found.click();
+  const said = document.querySelector("[data-neighbours-end]");
+  said.textContent = found ? found.dataset.end : "The episode belongs to no run.";
+  clearTimeout(saidTimer);
+  saidTimer = setTimeout(() => (said.textContent = ""), SAID_MS);
+}
 
 function pressed(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (document.querySelector("dialog[open]") || event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
   const answer = KEYS[event.key];
   if (!answer) return;
-  event.preventDefault();
+  if (event.key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
   answer();
 }
 
@@ -179,10 +194,12 @@ async function changed() {
   else if (steps.total && !transcript.querySelector(".step.current")) moved();
 }
 
+// However the page heard of it: by an event, or by the steps that it read after it had been away.
 function ended() {
+  if (isOver) return;
+  isOver = true;
   followButton?.remove();
-  const headline = document.getElementById("headline");
-  if (headline.dataset.status === "running") htmx.ajax("GET", headline.dataset.refetch, { target: headline, swap: "outerHTML" });
+  document.dispatchEvent(new CustomEvent("orsweb:over"));
 }
 
 function gone() {

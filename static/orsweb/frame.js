@@ -51,7 +51,7 @@ function openPage(key) {
 
 const ACTIONS = {
   "/": () => search && (search.focus(), search.select()),
-  "?": () => keys.showModal(),
+  "?": () => keys?.showModal(),
   t: nextTheme,
   g: () => (prefixUntil = performance.now() + PREFIX_MS),
 };
@@ -62,12 +62,18 @@ function pressed(event) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  if (keys.open) return;
-  const follows = performance.now() < prefixUntil;
-  prefixUntil = 0;
-  if ((follows && openPage(event.key)) || !(event.key in ACTIONS)) return;
+  if (keys?.open || !(event.key in ACTIONS)) return;
   event.preventDefault();
   ACTIONS[event.key]();
+}
+
+// The letter after g comes here before the page, which may have another use for it.
+function followed(event) {
+  const follows = performance.now() < prefixUntil;
+  prefixUntil = 0;
+  if (!follows || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || keys?.open || !openPage(event.key)) return;
+  event.preventDefault();
+  event.stopPropagation();
 }
 
 // --- the rest --------------------------------------------------------------------------------------------------------
@@ -94,9 +100,10 @@ function unfoldTarget() {
 }
 
 themeSwitch.addEventListener("click", nextTheme);
-document.querySelector("[data-keys-open]").addEventListener("click", () => keys.showModal());
-keys.addEventListener("click", (event) => event.target === keys && keys.close());
+document.querySelector("[data-keys-open]")?.addEventListener("click", () => keys.showModal());
+keys?.addEventListener("click", (event) => event.target === keys && keys.close());
 search?.form.addEventListener("submit", searched);
+window.addEventListener("keydown", followed, { capture: true });
 window.addEventListener("keydown", pressed);
 window.addEventListener("keydown", closeMenus);
 window.addEventListener("click", closeMenus);

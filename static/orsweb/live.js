@@ -4,7 +4,8 @@
 // Each event is told to the page as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" says that
 // events may have been missed. Elements with data-refetch="URL" are fetched again and replaced (the answer is the element
 // anew), at most once a second or every data-refetch-pause="5" seconds; data-refetch-on="started ended" names the types
-// that concern it, else all do.
+// that concern it, else all do. A page whose subject has ended says `orsweb:over` on document: what concerns the end is
+// fetched once more, and the stream and its sign go.
 const TYPES = ["started", "noted", "steps", "ended"];
 const PAUSE_SECONDS = 1;
 const FIRST_RETRY_MS = 500;
@@ -64,6 +65,18 @@ function lost() {
   retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
 }
 
+function over() {
+  tell("ended", {});
+  document.removeEventListener("visibilitychange", seen);
+  window.removeEventListener("pageshow", shown);
+  close();
+  sign?.remove();
+}
+
+function shown(event) {
+  if (event.persisted) open();
+}
+
 function seen() {
   if (!document.hidden) return open();
   close();
@@ -121,6 +134,7 @@ document.addEventListener("orsweb:live", ({ detail }) => {
 if (channel) {
   document.addEventListener("visibilitychange", seen);
   window.addEventListener("pagehide", close);
-  window.addEventListener("pageshow", (event) => event.persisted && open());
+  window.addEventListener("pageshow", shown);
+  document.addEventListener("orsweb:over", over, { once: true });
   seen();
 }

@@ -18,7 +18,8 @@ PAGES = (
     *("/", "/environments/", "/environments/guess/", "/environments/guess/leaderboard/", "/episodes/"),
     *("/episodes/{first}/", "/runs/", "/runs/{run}/", "/runs/curves/?by=run", "/compare/"),
     *("/compare/?episodes={first},{second}", "/compare/?runs={run},{other}", "/tasks/{task}/"),
-    *("/tasks/{task}/group/?run={run}&step=4", "/api/"),
+    *("/tasks/{task}/group/?run={run}&step=4", "/api/", "/episodes/{first}/steps/0/"),
+    *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
 )
 
 
@@ -58,6 +59,8 @@ def test_nothing_is_wider_than_a_phone(page: Page, places: dict[str, int], path:
     page.set_viewport_size({"width": 400, "height": 860})
     page.goto(path.format(**places))
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for part in page.locator(".bar, .bar .tools, .rail").all():
+        assert part.evaluate("it => it.scrollWidth <= it.clientWidth")
     for label in page.locator(".rail a:visible span").all():
         assert label.evaluate("it => it.scrollWidth <= it.parentElement.clientWidth")
 

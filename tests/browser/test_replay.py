@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.browser.agents import latest, playing
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
 
 HOSTILE = "</pre><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> \u202egnp.exe \x1b[31mred"
-
-
-class Agent:
-    """One session of `echo`, as a client drives it."""
-
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
-
-    def call(self, tool: str, text: str = "hi") -> None:
-        self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
-
-
-@contextmanager
-def playing(live: LiveServer) -> Iterator[Agent]:
-    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
-        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": "talk"}}).raise_for_status()
-        yield Agent(http)
-        http.post("/delete").raise_for_status()
-
-
-def latest(live: LiveServer) -> str:
-    """Address of the newest episode's replay, by the list of episodes."""
-    numbers = re.findall(r'href="/episodes/(\d+)/', httpx.get(f"{live.url}/episodes/", timeout=30).text)
-    return f"/episodes/{max(map(int, numbers))}/"
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +44,33 @@ def test_keys_move_through_steps(page: Page, played: str, current: Callable[[int
     for key, index in [("j", 1), ("j", 2), ("k", 1), ("e", 50), ("G", 99), ("p", 98), ("E", 50), ("n", 51), ("g", 0)]:
         page.keyboard.press(key)
         current(index)
+
+
+def test_a_letter_after_g_opens_a_page_here_too(page: Page, played: str) -> None:
+    page.goto(f"{played}#step-60")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_contain_text("Episodes")
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("e")
+    expect(page).to_have_url(re.compile("/episodes/$"))
+
+
+def test_a_key_that_leads_nowhere_says_why(page: Page, live: LiveServer) -> None:
+    addresses = []
+    for _ in range(2):
+        with playing(live, goal="be alone") as agent:
+            agent.call("echo")
+        addresses.append(latest(live))
+    page.goto(addresses[1])
+    said = page.locator("[data-neighbours-end]")
+    for key, words in (("]", "This is the newest attempt at the task."), ("}", "The episode belongs to no run.")):
+        page.keyboard.press(key)
+        expect(said).to_have_text(words)
+    page.keyboard.press("[")
+    expect(page).to_have_url(re.compile(f"{addresses[0]}$"))
+    page.keyboard.press("[")
+    expect(said).to_have_text("This is the first attempt at the task.")
 
 
 def test_every_step_has_an_address(page: Page, played: str, current: Callable[[int], None]) -> None:
@@ -124,23 +126,6 @@ def test_a_text_is_read_as_another_kind(page: Page, played: str) -> None:
     shown.locator("select").select_option("markdown")
     expect(shown.locator(".prose")).to_have_text(re.compile("said 0"))
     expect(shown.locator("select")).to_have_value("markdown")
-
-
-def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer) -> None:
-    with playing(live) as agent:
-        agent.call("echo", "before")
-        page.goto(latest(live))
-        expect(page.locator("[data-live-state=live]")).to_be_visible()
-        agent.call("echo", "while it is open")
-        expect(page.locator("#step-1")).to_contain_text("while it is open")
-        expect(page.locator(".step.current")).to_have_id("step-1")
-        page.keyboard.press("k")
-        expect(page.locator("[data-follow]")).to_have_attribute("aria-pressed", "false")
-        agent.call("finish", "done")
-        expect(page.locator("#step-2")).to_contain_text("done")
-        expect(page.locator(".step.current")).to_have_id("step-0")
-    expect(page.locator("#headline .ending")).to_contain_text("finished")
-    expect(page.locator("[data-follow]")).to_have_count(0)
 
 
 def test_hostile_texts_are_shown_and_never_run(page: Page, live: LiveServer) -> None:

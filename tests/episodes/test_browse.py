@@ -104,6 +104,8 @@ def test_conditions_combine_in_every_order(sort: str) -> None:
         {"error": "yes"},
         {"error": "no"},
         {"model": "m", "until": "2030-01-01"},
+        {"who": "@ada"},
+        {"who": "@ada", "environment": "math", "until": "2030-01-01"},
         {"text": "walrus"},
         {"text": "walrus", "ending": "attempt"},
     ],
@@ -113,6 +115,7 @@ def test_every_scope_reads_the_same_page_by_page_as_at_once(query: dict[str, str
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
         facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3}
         make_step(make_episode(**ending, **facts, model="m", run=make_run()), "the walrus")
+        make_episode(player="human", key_label="@ada" if number % 2 else "@bob")
     make_episode(status="running", cause="")
     index(list(Episode.objects.values_list("pk", flat=True)))
     expected = sorted(asked(**query).episodes().values_list("pk", flat=True), reverse=True)
@@ -167,6 +170,14 @@ def test_one_condition_alone_is_never_bounded(short_sight: None) -> None:
     for number in range(7):
         make_episode(model="m", return_sum=float(number))
     assert [page_of(asked(model="m")).is_bounded, page_of(asked(return_from="0"), "-return").is_bounded] == [False] * 2
+
+
+def test_people_are_found_however_many_agents_came_after_them(short_sight: None) -> None:
+    one = make_episode(player="human", key_label="@ada")
+    for _ in range(7):
+        make_episode()
+    for query in ({"who": "@ada"}, {"player": "human", "environment": "math"}):
+        assert (ids(page_of(asked(**query))), page_of(asked(**query)).is_bounded) == ([one.pk], False)
 
 
 def test_a_range_that_only_old_episodes_meet_is_found_all_the_same(short_sight: None) -> None:
@@ -228,12 +239,14 @@ def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
         ({"environment": "math", "split": "trian"}, "No split of math is named 'trian'. The nearest: 'train'."),
         ({"run": "grpo-4"}, "No run is named 'grpo-4'. The nearest: 'grpo-3'."),
         ({"model": "qwem"}, "No model is named 'qwem'. The nearest: 'qwen'."),
+        ({"who": "@adda"}, "No player is named '@adda'. The nearest: '@ada'."),
         ({"task": "0"}, "There is no task 0; the number stands in the address of a task's page."),
     ],
 )
 def test_a_name_that_nobody_has_is_told_with_the_nearest(query: dict[str, str], sentence: str) -> None:
     make_split(make_task(environment=make_environment()))
     make_episode(run=make_run(), model="qwen")
+    make_episode(player="human", key_label="@ada")
     page = page_of(asked(**query))
     assert (ids(page), page.unknown) == ([], sentence)
 
@@ -256,8 +269,8 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_que
 
 def test_a_tally_counts_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
-        make_episode(model="m", player="human" if number % 2 else "agent")
+        make_episode(model="m", player="script" if number % 2 else "agent")
     assert [str(tally_of(asked(**query))) for query in ({}, {"model": "m"}, {"run": "x"})] == ["7", "7", "0"]
     monkeypatch.setattr(tally, "LOOKED_AT", 5)
-    assert str(tally_of(asked(model="m", player="human"))) == "at least 2"
-    assert str(tally_of(asked(model="m", player="human"), seen=3)) == "at least 3"
+    assert str(tally_of(asked(model="m", player="script"))) == "at least 2"
+    assert str(tally_of(asked(model="m", player="script"), seen=3)) == "at least 3"

@@ -18,8 +18,9 @@ from tests.stored import make_environment, make_episode, make_run, make_split, m
 
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "run": "grpo", "step": "-2", "model": "m", "ending": "probe",
-    "player": "human", "return": "last", "return_from": "-0.5", "return_to": "1", "steps_from": "1", "steps_to": "9",
-    "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3", "ends_to": "4",
+    "player": "human", "who": "@ada", "return": "last", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
+    "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
+    "ends_to": "4",
 }  # fmt: skip
 
 
@@ -62,6 +63,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("ends_to", str(2**63), "whole number"),
         ("ending", "won", "running, finished"),
         ("player", "robot", "agent, human, script"),
+        ("who", "ada", "begin with @"),
         ("return", "median", "sum, last, max, mean"),
         ("return_from", "nan", "a number"),
         ("return_to", "much", "a number"),
@@ -89,7 +91,14 @@ def test_a_parameter_that_stands_twice_is_refused() -> None:
 
 
 def test_a_page_may_have_parameters_of_its_own() -> None:
-    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth",)).is_empty
+    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth", "after")).is_empty
+
+
+def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BadFilter, match="the nearest is 'environment', and there are environment, split"):
+        EpisodeFilter.parse({"enviroment": "math"})
+    with pytest.raises(BadFilter, match="no filter has that name; there are environment, split"):
+        EpisodeFilter.parse({"colour": "red"})
 
 
 @pytest.mark.parametrize(
@@ -131,6 +140,20 @@ def test_each_condition_finds_what_meets_it_alone(query: str, values: dict[str, 
     make_episode()
     wanted = make_episode(**values)
     assert found(query) == {wanted.pk}
+
+
+@pytest.mark.django_db
+def test_a_person_is_found_by_name_among_people_alone() -> None:
+    one = make_episode(player="human", key_label="@ada")
+    make_episode(player="human", key_label="@bob")
+    make_episode(key_label="@ada")
+    queries = ("who=@ada", "who=@ada&player=human", "who=@ada&environment=math&since=2020-01-01&until=2030-01-01")
+    assert [found(query) for query in queries] == [{one.pk}] * 3
+
+
+def test_a_person_is_no_agent() -> None:
+    with pytest.raises(BadFilter, match="take player=agent away"):
+        EpisodeFilter.parse({"who": "@ada", "player": "agent"})
 
 
 @pytest.mark.django_db

@@ -20,6 +20,7 @@ from tests.server import LiveServer
         ("GET", "/static/x.css"),
         ("GET", "/episodes/"),
         ("GET", "/events/"),
+        ("POST", "/play/"),
     ],
 )
 def test_it_gives_pages_to_django(method: str, path: str) -> None:
@@ -33,7 +34,7 @@ def test_it_gives_pages_to_django(method: str, path: str) -> None:
         ("POST", "/tasks"),
         ("POST", "/tasks/"),
         ("GET", "/docs"),  # reserved, but there is no such page
-        ("POST", "/play/prompt"),
+        ("POST", "/leaderboard/prompt"),
         ("GET", "/echo/tools"),
         ("POST", "/echo/tasks"),
         ("GET", "/v1/runs"),

@@ -141,6 +141,7 @@ def test_it_reads_keys_by_label(set_to: Callable[[str], None]) -> None:
         (":hunter2hunter2", "entry 1 is not label:key."),
         ("ci:", "entry 1 is not label:key."),
         ("ci:hunter2", "the key of 'ci' is shorter than 8 characters."),
+        ("ci:12345678,@ada:hunter2hunter2", "the label '@ada' begins with @, which is kept for people; drop it."),
         ("ci:hunter2hunter2,ci:12345678", "entry 2 repeats a label or a key."),
         ("ci:hunter2hunter2,lab:hunter2hunter2", "entry 2 repeats a label or a key."),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -15,7 +16,7 @@ from environments.errors import OrsError
 from environments.transfer.destination import write_whole
 from episodes.filters import PARAMETERS, EpisodeFilter
 from episodes.named import Named
-from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported
+from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, running_among, why_nothing
 from episodes.transfer.thresholds import narrowed
 
 HELP = """
@@ -47,11 +48,16 @@ class Command(BaseCommand):
             episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
-                unknown = Named.of(asked).unknown
-                raise CommandError(unknown or "No episode matches, so there is nothing to export; loosen the filter.")
+                raise CommandError(Named.of(asked).unknown or why_nothing(format, is_any=False))
+            running = running_among(episodes, format)
             with _progress(total) as progress:
                 definition, margin = asked.definition, options["margin"]
-                write_whole(exported(episodes, format, definition=definition, margin=margin, progress=progress), output)
+                pieces = exported(episodes, format, definition=definition, margin=margin, progress=progress)
+                if (first := next(pieces, None)) is None:
+                    raise CommandError(why_nothing(format, is_any=True))
+                write_whole(chain([first], pieces), output)
+            if running:
+                self.stderr.write(_still_running(running, format))
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -62,6 +68,12 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
     given = {name: options[f"filter_{name}"] for name in PARAMETERS}
     query = parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True)
     return {**dict(query), **{name: value for name, value in given.items() if value is not None}}
+
+
+def _still_running(count: int, format: Format) -> str:
+    are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
+    refused = f", and import_episodes will refuse {them}: export {them} again later" if format == "jsonl" else ""
+    return f"{are} still running. The file holds {them} without an end{refused}."
 
 
 def _format_of(output: str) -> Format:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from environments.flags import flag
 from environments.models import Environment, Split, Task, TaskStatistics
 from tests.environments.admin.people import person_who_may
 from tests.stored import NOW, make_environment, make_split, make_task
@@ -110,6 +111,13 @@ def test_it_can_be_disabled_and_enabled(client: Client) -> None:
     assert Environment.objects.get().is_enabled
 
 
+def test_people_can_be_made_to_play_it_blind_and_not(client: Client) -> None:
+    environment = make_environment()
+    assert "hidden until the end" in do(client, environment, "blind").content.decode()
+    assert Environment.objects.get().is_blind
+    assert "see each reward as it comes" in do(client, environment, "seeing").content.decode()
+
+
 def test_who_may_only_look_is_offered_no_changes() -> None:
     environment, looking = make_environment(), person_who_may("view_environment")
     assert ">Disable</button>" not in page_of(looking, environment)
@@ -122,7 +130,7 @@ def test_its_queries_are_as_many_however_many_splits(
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    with django_assert_num_queries(13):  # operator, row, splits, nine for six counts, those played
+    with django_assert_num_queries(27):  # operator, row, splits, 23 for seven counts, those played
         page_of(client, split.environment)
 
 
@@ -134,6 +142,15 @@ def test_the_first_page_leads_to_tasks_that_need_a_look(client: Client) -> None:
     assert "1 quarantined" in page and ">quiet</strong>" in page
 
 
+def test_the_first_page_and_the_environments_lead_to_tasks_that_somebody_flagged(client: Client) -> None:
+    task = make_task(environment=make_environment("quiet", position=2))
+    for author in ("ada", "bob"):
+        flag(task, author, "The answer is wrong.")
+    link = f"?environment={task.environment_id}&amp;flags=open"
+    assert f'{link}">⚑ 1 flagged as broken' in client.get("/admin/").content.decode()
+    assert f'{link}">1</a>' in page_of(client, task.environment)
+
+
 def test_the_first_page_asks_little_however_much_there_is(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
@@ -141,6 +158,6 @@ def test_the_first_page_asks_little_however_much_there_is(
     for n in range(5):
         make_task(environment=make_environment(f"e{n}"))
     Task.objects.update(state="quarantined")
-    with django_assert_num_queries(6) as asked:
+    with django_assert_num_queries(7) as asked:
         client.get("/admin/")
     assert not [query for query in asked.captured_queries if "COUNT(" in query["sql"]]

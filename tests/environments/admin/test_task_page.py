@@ -133,7 +133,7 @@ def test_its_queries_are_as_many_however_much_there_is(
         edited(task, make_task())
         attempted(task, "run", f"r{n}")
         TaskTag.objects.create(task=task, name=f"t{n}")
-    with django_assert_num_queries(10):  # operator, task, history and its results 3, places, tags, results 3
+    with django_assert_num_queries(11):  # operator, task, flags, history and its results 3, places, tags, results 3
         page_of(client, task)
 
 

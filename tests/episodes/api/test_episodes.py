@@ -26,6 +26,13 @@ def test_an_episode_is_told_by_names() -> None:
     assert told["url"] == f"http://testserver/api/episodes/{episode.pk}"
 
 
+def test_people_have_names_and_others_none() -> None:
+    make_episode(player="human", key_label="@ada")
+    make_episode(key_label="lab")
+    assert [told["who"] for told in get("episodes")["results"]] == [None, "@ada"]
+    assert len(ids("episodes?who=@ada")) == 1
+
+
 def test_one_episode_is_told_with_task_prompt_and_tools() -> None:
     texts = {"prompt": make_blob('[{"type": "text", "text": "\\u00e9"}]'), "tools": make_blob('{"tools": []}')}
     episode = make_episode(labels='{"seed": 1e20}', **texts)

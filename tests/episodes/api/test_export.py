@@ -10,7 +10,7 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 
 from tests.episodes.api.asking import get
-from tests.stored import make_episode, make_step
+from tests.stored import make_episode, make_step, make_task
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -26,7 +26,9 @@ def file(query: str, **headers: str) -> tuple[Any, bytes]:
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "messages", "pairs"])
 def test_each_format_is_a_file_with_a_name(format: str) -> None:
-    make_step(make_episode(end_number=1, steps_count=1))
+    task = make_task()
+    for value in (0.0, 1.0):
+        make_step(make_episode(task=task, return_sum=value, steps_count=1))
     response, _ = file(f"format={format}")
     assert response["Content-Disposition"].startswith('attachment; filename="episodes.')
 
@@ -44,6 +46,26 @@ def test_a_key_exports_its_own() -> None:
     own = make_episode(key_label="lab")
     _, body = file("", **{"X-API-Key": "lab-key-1"})
     assert [json.loads(line)["id"] for line in body.splitlines()] == [own.pk]
+
+
+def test_those_still_running_are_counted() -> None:
+    make_episode()
+    make_episode(status="running", cause="", ended=None)
+    response, body = file("format=csv")
+    assert response["X-Running-Episodes"] == "1" and len(body.splitlines()) == 3
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "messages", "pairs"])
+def test_instead_of_an_empty_file_it_says_why(format: str) -> None:
+    assert "nothing to export" in get(f"episodes/export?format={format}", 404)["detail"]
+    make_episode()
+    assert "No run is named 'grpo-4'" in get(f"episodes/export?format={format}&run=grpo-4", 400)["detail"]
+
+
+def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
+    make_episode()
+    assert "no conversation" in get("episodes/export?format=messages", 404)["detail"]
+    assert "A pair needs two attempts" in get("episodes/export?format=pairs", 404)["detail"]
 
 
 def test_what_is_wrong_is_told_before_anything_is_sent() -> None:

@@ -40,7 +40,7 @@ def test_a_wrong_key_is_refused_also_beside_a_login(person: Client) -> None:
 
 @pytest.mark.usefixtures("keys")
 def test_a_stranger_who_opens_the_description_is_asked_to_log_in() -> None:
-    assert Client().get("/api/")["Location"].startswith("/admin/login/")
+    assert Client().get("/api/")["Location"].startswith("/accounts/login/")
 
 
 def test_without_keys_this_machine_reads_everything() -> None:

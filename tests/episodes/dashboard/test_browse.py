@@ -39,6 +39,13 @@ def test_a_row_tells_what_was_played_by_whom_and_how_it_went(client: Client) -> 
         assert words in text, words
 
 
+def test_a_person_is_named_and_leads_to_what_they_played(client: Client) -> None:
+    numbers = [make_episode(player="human", key_label=name).pk for name in ("@ada", "@local operator", "@ada")]
+    text = page(client)
+    assert "@ada</span>" in text and 'href="/episodes/?who=%40local%20operator"' in text
+    assert listed(page(client, "/episodes/?who=%40ada")) == [numbers[2], numbers[0]]
+
+
 def test_filters_and_the_order_stand_in_the_address(client: Client) -> None:
     low, high = (make_episode(model="m", return_sum=value).pk for value in (0.25, 0.5))
     make_episode(return_sum=0.4)

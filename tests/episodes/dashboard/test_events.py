@@ -76,4 +76,4 @@ def test_it_refuses_what_it_does_not_know(client: Client, extra: str) -> None:
 def test_with_keys_strangers_follow_nothing(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
     response = client.get("/events/?channel=episodes")
-    assert response.status_code == 302 and response["Location"].startswith("/admin/login/")
+    assert response.status_code == 302 and response["Location"].startswith("/accounts/login/")

@@ -66,6 +66,16 @@ def test_thresholds_and_a_margin_can_be_given() -> None:
     assert [json.loads(line)["id"] for line in content.splitlines()] == [3]
 
 
+def test_those_still_running_are_counted() -> None:
+    make_episode(id=1)
+    make_episode(id=2, status="running", cause="", ended=None)
+    counts = [
+        async_to_sync(AsyncClient().get)(f"{EXPORT}?{query}").headers["X-Running-Episodes"]
+        for query in ("format=jsonl", "format=jsonl&ids=1", "format=csv&ending=running")
+    ]
+    assert counts == ["1", "0", "1"]
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [

@@ -77,7 +77,7 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
     client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     task, run = make_group(*[0.5] * 30)
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(16):
         client.get(f"/tasks/{task.pk}/")
     with django_assert_max_num_queries(6):
         client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30")

@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.sync import content_hash
-from episodes.models import Blob, Episode, Run, Step
+from episodes.models import Blob, Episode, Progress, Run, Step
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import Import, Report
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step
@@ -37,7 +37,7 @@ def import_text(tmp_path: Path, *texts: str) -> Report:
 
 
 def forget_everything() -> None:
-    for model in (Step, Episode, Blob, Run, TaskStatistics, SplitEntry, Task, Split, Environment):
+    for model in (Step, Episode, Blob, Run, Progress, TaskStatistics, SplitEntry, Task, Split, Environment):
         model._default_manager.all().delete()
 
 

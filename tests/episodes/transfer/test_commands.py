@@ -93,6 +93,23 @@ def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_of_conversations_without_one_is_not_written(tmp_path: Path) -> None:
+    make_episode()
+    with pytest.raises(CommandError, match="None of these episodes has called a tool"):
+        export(tmp_path / "a.messages.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
+def test_those_still_running_are_told(tmp_path: Path) -> None:
+    make_episode()
+    make_episode(status="running", cause="", ended=None)
+    told, path = StringIO(), tmp_path / "a.jsonl"
+    call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
+    sentence = "1 episode is still running. The file holds it without an end, and import_episodes will refuse it"
+    assert told.getvalue().startswith(sentence)
+    assert len(path.read_text().splitlines()) == 2
+
+
 def test_refused_lines_are_told_and_the_others_imported(tmp_path: Path) -> None:
     make_episode()
     path = tmp_path / "a.jsonl"

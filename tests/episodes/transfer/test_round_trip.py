@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from environments.models import Environment, Split, TaskStatistics
+from episodes.follower.catch_up import catch_up
 from episodes.models import Episode, Step
 from tests.episodes.counting import recounted, told
 from tests.episodes.transfer.record import everything, forget_everything, import_text, make_rich_episodes, text_of
@@ -97,14 +98,45 @@ def test_an_episode_whose_id_is_taken_gets_a_new_one_beyond_all_others(tmp_path:
     assert import_text(tmp_path, text).skipped == 2
 
 
+def test_an_empty_database_gives_back_the_very_file(tmp_path: Path) -> None:
+    make_rich_episodes()
+    make_episode(id=3, end_number=40, return_last=-0.0, cause="expired")
+    make_episode(id=12, end_number=11, split=Split.objects.get(), run=make_run(), labels='{"seed":  1e3}')
+    text = text_of()
+    forget_everything()
+    report = import_text(tmp_path, text)
+    assert text_of() == text
+    assert (report.imported, report.new_ends) == (4, 0)
+
+
 def test_endings_are_numbered_after_those_that_are_there(tmp_path: Path) -> None:
     make_episode(id=3, end_number=2)
     make_episode(id=4, end_number=1)
     text = text_of()
     forget_everything()
     make_episode(id=1, end_number=40)
-    import_text(tmp_path, text)
+    catch_up()
+    report = import_text(tmp_path, text)
     assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [(1, 40), (3, 41), (4, 42)]
+    assert report.new_ends == 2 and "(2 with a new number of their ending)" in report.sentence
+
+
+def test_endings_of_two_databases_do_not_share_a_number(tmp_path: Path) -> None:
+    make_episode(id=3, end_number=5)
+    make_episode(id=4, end_number=9)
+    texts = text_of(), text_of().replace("session-", "other-").replace('"end_number": 9', '"end_number": 10')
+    forget_everything()
+    assert import_text(tmp_path, *texts).new_ends == 1
+    assert sorted(Episode.objects.values_list("end_number", flat=True)) == [5, 9, 10, 11]
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2**63 - 1])
+def test_a_number_that_no_database_gives_is_not_taken_over(tmp_path: Path, number: int) -> None:
+    make_episode(end_number=7)
+    text = text_of().replace('"end_number": 7', f'"end_number": {number}')
+    forget_everything()
+    assert import_text(tmp_path, text).imported == 1
+    assert Episode.objects.get().end_number == 1
 
 
 def test_what_is_missing_is_made_and_nothing_is_served(tmp_path: Path) -> None:

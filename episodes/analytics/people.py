@@ -1,0 +1,99 @@
+"""People: who played what, for how long, and with which returns. Of the newest MOST_LOOKED_AT episodes of people."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from environments.models import Environment
+from episodes.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
+from episodes.people import MOST_LOOKED_AT, people
+
+MOST_PEOPLE = 500
+"""Whoever played last comes first."""
+_COLUMNS: tuple[Any, ...] = (
+    *("key_label", "environment_id", "status", KIND, "duration_seconds", Epoch("created")),
+    *("return_sum", "return_last", "return_max", "return_mean"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One person's attempts in one environment."""
+
+    environment: Environment
+    n: int
+    mean: float | None
+    """Of their returns by the environment's definition; None without any."""
+    successes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    name: str
+    """As the record has it, such as @alice; empty: the record has none."""
+    episodes: int
+    """Without those that were only opened."""
+    running: int
+    """Of them."""
+    seconds: float
+    """From ready to the last answer, of all that have ended."""
+    played: Sequence[Played]
+    """Most attempts first."""
+    last: datetime
+    """When the newest began."""
+
+    @property
+    def can_be_asked_for(self) -> bool:
+        """Whether a filter takes the name; imported records may have others."""
+        return self.name.startswith("@")
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    persons: Sequence[Person]
+    is_bounded: bool
+    """Whether older episodes, or further people, are missing."""
+
+
+def people_of() -> People:
+    """Two queries."""
+    rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MOST_LOOKED_AT])
+    environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for name, environment, *row in rows:
+        if environment in environments and row[1] != "probe":
+            found[name].append((environments[environment], *row))
+    persons = [_person(name, own) for name, own in found.items()]
+    persons.sort(key=lambda one: one.last, reverse=True)
+    return People(persons[:MOST_PEOPLE], len(rows) == MOST_LOOKED_AT or len(persons) > MOST_PEOPLE)
+
+
+def _person(name: str, rows: Sequence[tuple[Any, ...]]) -> Person:
+    returns: dict[Environment, list[float | None]] = defaultdict(list)
+    for environment, status, kind, _, _, *values in rows:
+        if status == "ended" and kind not in NO_ATTEMPTS:
+            by = dict(zip(("sum", "last", "max", "mean"), values, strict=True))
+            returns[environment].append(by[environment.default_return])
+    played = [_played(environment, values) for environment, values in returns.items()]
+    return Person(
+        name=name,
+        episodes=len(rows),
+        running=sum(row[1] == "running" for row in rows),
+        seconds=sum(row[3] or 0.0 for row in rows),
+        played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
+        last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
+    )
+
+
+def _played(environment: Environment, returns: Sequence[float | None]) -> Played:
+    values = [bounded(value) for value in returns if value is not None]
+    mean = sum(value / len(values) for value in values) if values else None
+    return Played(environment, len(returns), mean, _above(values, environment.success_threshold))
+
+
+def _above(values: Iterable[float], threshold: float) -> int:
+    return sum(value > threshold for value in values)

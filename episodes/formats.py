@@ -1,0 +1,243 @@
+"""A session's prompt and tools as an agent's client hands them to a model's provider. The player's page shows them.
+
+The same that the SDK makes by `list_tools(format=…)` and `get_messages(format=…)`, oddities included, for they are what
+an agent gets: schemas for OpenAI keep only the first way of a union, for Google none; a member named "title" is lost.
+Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs in one thing: for
+OpenAI it drops what stands beside a union, such as its description.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+Format = Literal["openai", "anthropic", "google"]
+Object = dict[str, Any]
+
+_UNIONS = ("anyOf", "oneOf", "allOf")
+_NOT_OPENAI = {"additionalProperties", "patternProperties", "not", *_UNIONS}
+_NOT_GOOGLE = {*_NOT_OPENAI, "additional_properties", "title", "default", "examples", "example"}
+_RENAMED = {"$ref": "ref", "$defs": "defs"}
+_ALLOWED = {
+    "system": ("text", "image"),
+    "user": ("text", "image", "tool_result"),
+    "assistant": ("text", "image", "reasoning", "tool_call"),
+}
+
+
+class Unrepresentable(ValueError):
+    """The provider's format has no place for something in the prompt; the SDK raises there too."""
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------
+
+
+def tools_as(tools: Sequence[Object], provider: Format) -> list[Object]:
+    """The tools of a listing, without a terminal one, as the provider takes them."""
+    return [_tool(tool, provider) for tool in tools]
+
+
+def _tool(tool: Object, provider: Format) -> Object:
+    schema = tool.get("input_schema")
+    facts = {key: _untitled(value) for key, value in tool.items() if key not in ("input_schema", "title")}
+    if provider == "anthropic":
+        empty = {"type": "object", "properties": {}}
+        return {"type": "custom", **facts, "input_schema": _untitled(schema) if schema else empty}
+    if provider == "google":
+        return {**facts, "parameters": _for_google(_untitled(schema)) if schema else None}
+    return {"type": "function", **facts, "parameters": _with_items(_for_openai(_untitled(schema))) if schema else None}
+
+
+def _untitled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _untitled(inner) for key, inner in value.items() if key != "title"}
+    return [_untitled(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _for_google(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: inner for key, inner in value.items() if key not in _NOT_GOOGLE}
+        return {_RENAMED.get(key, key): _for_google(inner) for key, inner in kept.items()}
+    return [_for_google(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _for_openai(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_for_openai(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    union = next((key for key in _UNIONS if value.get(key)), None)
+    if union:
+        way = _first_way(value[union], skips_null=union == "anyOf")
+        others = {key: inner for key, inner in value.items() if key != union}
+        return _for_openai({**others, **way} if isinstance(way, dict) else way)
+    kept = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
+    return kept | {"items": {}} if kept.get("type") == "array" and "items" not in kept else kept
+
+
+def _first_way(ways: Any, *, skips_null: bool) -> Any:
+    others = [way for way in ways if not (isinstance(way, dict) and way.get("type") == "null")]
+    return others[0] if skips_null and others else ways[0]
+
+
+def _with_items(value: Any) -> Any:
+    """`value` whose arrays, those that are one type of several too, tell what is in them."""
+    if isinstance(value, list):
+        return [_with_items(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _with_items(inner) for key, inner in value.items()}
+    kind = found.get("type")
+    is_array = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    return found | {"items": {}} if is_array and "items" not in found else found
+
+
+# --- prompt ----------------------------------------------------------------------------------------------------------
+
+
+def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
+    """Blocks, which are one message of the user, or messages, as the provider takes a conversation.
+
+    OpenAI: a list of messages; Anthropic: `system` and `messages`; Google: `system_instruction` and `contents`.
+    Raises: Unrepresentable; LookupError or TypeError for what is no prompt.
+    """
+    is_conversation = any("role" in one for one in prompt)
+    messages = list(prompt) if is_conversation else [{"role": "user", "blocks": prompt}]
+    for message in messages:
+        _check(message)
+    return _CONVERSATIONS[provider](messages)
+
+
+def _check(message: Object) -> None:
+    allowed = _ALLOWED.get(message["role"], ("text", "image"))
+    for block in _blocks(message):
+        if block["type"] not in allowed:
+            raise Unrepresentable(f"A {block['type']!r} block cannot stand in a {message['role']!r} message.")
+
+
+def _blocks(holder: Object) -> list[Object]:
+    """Blocks of the types that the SDK knows; it skips others."""
+    known = {kind for kinds in _ALLOWED.values() for kind in kinds}
+    return [block for block in holder["blocks"] if block.get("type") in known]
+
+
+def _for_chat(messages: list[Object]) -> list[Object]:
+    return [entry for message in messages for entry in _chat_entries(message["role"], _blocks(message))]
+
+
+def _chat_entries(role: str, blocks: list[Object]) -> Iterator[Object]:
+    if role == "assistant":
+        yield _chat_assistant(blocks)
+        return
+    for block in blocks:
+        if block["type"] == "tool_result":
+            yield {"role": "tool", "tool_call_id": block["tool_call_id"], "content": _result_text(block, "openai")}
+    others = [block for block in blocks if block["type"] != "tool_result"]
+    if others or role != "user":
+        yield {"role": role, "content": _chat_content(others)}
+
+
+def _chat_assistant(blocks: list[Object]) -> Object:
+    shown = [block for block in blocks if block["type"] in ("text", "image")]
+    reasoning = [block["text"] for block in blocks if block["type"] == "reasoning"]
+    calls = [
+        {"id": one["id"], "type": "function", "function": {"name": one["name"], "arguments": json.dumps(one["input"])}}
+        for one in blocks
+        if one["type"] == "tool_call"
+    ]
+    entry: Object = {"role": "assistant", "content": _chat_content(shown) if shown else None}
+    entry |= {"reasoning_content": "\n\n".join(reasoning)} if reasoning else {}
+    return entry | ({"tool_calls": calls} if calls else {})
+
+
+def _chat_content(blocks: list[Object]) -> Any:
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        return blocks[0]["text"]
+    return [_chat_part(block) for block in blocks]
+
+
+def _chat_part(block: Object) -> Object:
+    if block["type"] == "text":
+        return {"type": "text", "text": block["text"]}
+    return {"type": "image_url", "image_url": {"url": f"data:{block['mimeType']};base64,{block['data']}"}}
+
+
+def _for_anthropic(messages: list[Object]) -> Object:
+    system, others = _system(messages, "anthropic")
+    found = []
+    for message in others:
+        blocks = sorted(
+            _blocks(message), key=lambda block: block["type"] != "tool_result"
+        )  # results have to come first
+        found.append({"role": message["role"], "content": [_anthropic_part(block) for block in blocks]})
+    return {"system": system, "messages": found}
+
+
+def _anthropic_part(block: Object) -> Object:
+    if block["type"] == "text":
+        return {"type": "text", "text": block["text"]}
+    if block["type"] == "image":
+        return {"type": "image", "source": {"type": "base64", "media_type": block["mimeType"], "data": block["data"]}}
+    if block["type"] == "reasoning":
+        signature = {"signature": block["signature"]} if block.get("signature") else {}
+        return {"type": "thinking", "thinking": block["text"], **signature}
+    if block["type"] == "tool_call":
+        return {"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["input"]}
+    content = [_anthropic_part(inner) for inner in _blocks(block)]
+    result = {"type": "tool_result", "tool_use_id": block["tool_call_id"], "content": content}
+    return result | ({"is_error": True} if block.get("is_error") else {})
+
+
+def _for_gemini(messages: list[Object]) -> Object:
+    calls = {one["id"]: one["name"] for each in messages for one in _blocks(each) if one["type"] == "tool_call"}
+    system, others = _system(messages, "google")
+    contents = [
+        {
+            "role": "model" if message["role"] == "assistant" else "user",
+            "parts": [_google_part(block, calls) for block in _blocks(message)],
+        }
+        for message in others
+    ]
+    return {"system_instruction": system, "contents": contents}
+
+
+def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
+    if block["type"] == "text":
+        return {"text": block["text"]}
+    if block["type"] == "image":
+        return {"inline_data": {"mime_type": block["mimeType"], "data": block["data"]}}
+    if block["type"] == "tool_call":
+        return {"function_call": {"name": block["name"], "args": block["input"]}}
+    if block["type"] == "reasoning":
+        raise Unrepresentable("Google's format has no place for reasoning.")
+    if block["tool_call_id"] not in calls:
+        raise Unrepresentable(
+            f"The result {block['tool_call_id']!r} belongs to no call, and Google's format needs its name."
+        )
+    response = {"output": _result_text(block, "google")}
+    return {"function_response": {"name": calls[block["tool_call_id"]], "response": response}}
+
+
+def _result_text(block: Object, provider: str) -> str:
+    inner = _blocks(block)
+    if any(one["type"] == "image" for one in inner):
+        raise Unrepresentable(f"The format of {provider} has no place for images in results of tools.")
+    return "\n".join(one["text"] for one in inner)
+
+
+def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Object]]:
+    """The text of leading system messages, and the rest."""
+    others = [message for message in messages if message["role"] != "system"]
+    leading = messages[: len(messages) - len(others)]
+    if any(message["role"] != "system" for message in leading):
+        raise Unrepresentable(f"The format of {provider} has no place for a system message after others.")
+    blocks = [block for message in leading for block in _blocks(message)]
+    if any(block["type"] != "text" for block in blocks):
+        raise Unrepresentable(f"System messages of {provider} hold text alone.")
+    return ("\n\n".join(block["text"] for block in blocks) if blocks else None), others
+
+
+_CONVERSATIONS: Mapping[Format, Callable[[list[Object]], Any]] = {
+    **{"openai": _for_chat, "anthropic": _for_anthropic, "google": _for_gemini},
+}

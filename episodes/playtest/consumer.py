@@ -1,0 +1,196 @@
+"""PlayConsumer: a player's socket, `/ws/play/<episode>/?after=<index of the last step that the page shows, or -1>`.
+
+A tab asks for calls, for forms and for time, and is told what `liveplay.py` tells. It may drop and come back: a call
+that is asked for again, with its task_id unchanged, is never run twice. A stranger's socket is refused before it opens.
+
+From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type": "alive"},
+{"type": "leave"}. To the page: state, ready, running, step, done, invalid, time, form, ended, error; see `liveplay.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import parse_qs
+
+import structlog
+from channels.consumer import get_handler_name
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
+
+from environments import wire, wiring
+from environments.errors import OrsError, shorten
+from environments.runtime.service import SessionService
+from episodes.playtest.facts import Facts, facts_of
+from episodes.playtest.forms.answer import answer_form, check_input
+from episodes.playtest.forms.checking import is_quick
+from episodes.playtest.invitation import is_open_to
+from episodes.playtest.liveplay import LivePlay, Message
+from episodes.playtest.seat import OVER, seat_of_scope
+from episodes.playtest.shown import ending_html
+from episodes.playtest.tables import tables_of
+from episodes.playtest.threads import readers
+
+log = structlog.get_logger(__name__)
+
+STRANGER, OVERFLOW = 4404, 4408
+"""Codes with which a socket is closed."""
+MOST_UNSENT = 1000
+"""Messages that wait for one tab; one that takes none is dropped, and comes back if it lives."""
+LONGEST_TASK_ID = 100
+KINDS = ("call", "form", "alive", "leave")
+
+
+class Refused(Exception):
+    """A message that cannot be taken; its words go back to the page."""
+
+
+class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channels has no types
+    """One tab. An `Audience` of its play."""
+
+    facts: Facts | None = None
+    play: LivePlay | None = None
+    writer: asyncio.Task[None] | None = None
+
+    # --- opening and closing ------------------------------------------------------------------------------------------
+
+    async def connect(self) -> None:
+        self.facts = await readers().run(_admitted, self.scope)
+        if self.facts is None:
+            await self.close(STRANGER)
+            return
+        await self.accept()
+        self.unsent: asyncio.Queue[Message] = asyncio.Queue(MOST_UNSENT)
+        self.writer = asyncio.get_running_loop().create_task(self._write())
+        service = wiring.current() or await wiring.open_service()
+        await self._sit_down(service, self.facts, _after(self.scope))
+
+    async def _sit_down(self, service: SessionService, facts: Facts, after: int) -> None:
+        self.play = tables_of(service).find(facts.episode.session_id, facts.episode.key_label)
+        if self.play is not None:
+            await self.play.join(self, facts, after)
+        else:
+            self.tell({"type": "ended", "html": await readers().run(ending_html, facts.episode.pk)})
+
+    async def disconnect(self, code: int) -> None:
+        if self.play is not None:
+            self.play.part(self)
+        if self.writer is not None:
+            self.writer.cancel()
+
+    def tell(self, message: Message) -> None:
+        try:
+            self.unsent.put_nowait(message)
+        except asyncio.QueueFull:  # nobody reads there
+            if self.play is not None and self.writer is not None:
+                self.play.part(self)
+                self.writer.cancel()
+                self.writer = asyncio.get_running_loop().create_task(self.close(OVERFLOW))
+            self.play = None
+
+    async def _write(self) -> None:
+        while True:
+            await self.send_json(await self.unsent.get())
+
+    async def dispatch(self, message: Message) -> None:
+        """As channels', but for the hop to a thread which there precedes every message, to close connections: the
+        database is asked on the readers' threads alone."""
+        await getattr(self, get_handler_name(message))(message)
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        message: Message = {}
+        if not await self._is_welcome():
+            return
+        try:
+            message = _read(text_data)
+            await getattr(self, f"take_{message['type']}")(message)
+        except Refused as refused:
+            self.tell({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
+
+    async def _is_welcome(self) -> bool:
+        """A guest may come to the end of an invite with the page open; then the socket closes."""
+        guest = self.facts.play.guest_id if self.facts is not None else None
+        if guest is None or await readers().run(is_open_to, guest):
+            return True
+        await self.send_json({"type": "error", "message": OVER})
+        await self.close(STRANGER)
+        return False
+
+    async def take_call(self, message: Message) -> None:
+        play, request = self._live(), _request(message)
+        if not message.get("anyway"):
+            schema = play.tools.get(request.name)
+            checked = schema, request.input
+            errors = check_input(*checked) if is_quick(*checked) else await asyncio.to_thread(check_input, *checked)
+            if errors:
+                self.tell({"type": "invalid", "task_id": request.task_id, "errors": errors})
+                return
+        try:
+            await play.call(request)
+        except OrsError as error:
+            self.tell({"type": "error", "message": f"{str(error).rstrip('.')}.", "task_id": request.task_id})
+
+    async def take_form(self, message: Message) -> None:
+        self.tell(await asyncio.to_thread(answer_form, self._live().tools, message))
+
+    async def take_alive(self, message: Message) -> None:
+        play = self._live()
+        try:
+            play.touch()
+        except OrsError as error:
+            raise Refused(f"{error}.") from error
+        self.tell({"type": "time", **play.figures()})
+
+    async def take_leave(self, message: Message) -> None:
+        self._live().leave()
+
+    def _live(self) -> LivePlay:
+        """Raises: Refused."""
+        if self.play is None or self.play.is_over:
+            raise Refused("The session has ended; nothing more can be called in it.")
+        return self.play
+
+
+def _admitted(scope: dict[str, Any]) -> Facts | None:
+    """What a socket is about; None: it is none of its business. Asks the database."""
+    seat = seat_of_scope(scope)
+    return facts_of(scope["url_route"]["kwargs"]["pk"], seat) if seat is not None else None
+
+
+def _after(scope: dict[str, Any]) -> int:
+    text = parse_qs(scope["query_string"].decode("latin-1")).get("after", ["-1"])[0]
+    return int(text) if text.isdecimal() and len(text) < 10 else -1
+
+
+def _read(text: str | None) -> Message:
+    """Raises: Refused."""
+    if text is None:
+        raise Refused("A message has to be JSON text; this one was bytes.")
+    if len(text) > settings.ORSWEB_MAX_BODY_BYTES:
+        raise Refused(
+            f"The message has {len(text)} characters; ORSWEB_MAX_BODY_BYTES allows {settings.ORSWEB_MAX_BODY_BYTES}."
+        )
+    try:
+        message = json.loads(text)
+        wire.check_depth(message)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Refused(f"The message is not JSON that can be taken: {shorten(str(error), 200)}.") from error
+    if not isinstance(message, dict):
+        raise Refused(f"The message is {type(message).__name__}; send a JSON object with a type.")
+    if message.get("type") not in KINDS:
+        told = shorten(repr(message.get("type")), 60)
+        raise Refused(f"type={told} is unknown; use one of {', '.join(KINDS)}.")
+    return message
+
+
+def _request(message: Message) -> wire.ToolCall:
+    """Raises: Refused."""
+    tool, value, task_id = message.get("tool"), message.get("input"), message.get("task_id")
+    if not isinstance(tool, str) or not isinstance(value, dict):
+        raise Refused('A call needs "tool", a name, and "input", a JSON object.')
+    if not isinstance(task_id, str) or not 0 < len(task_id) <= LONGEST_TASK_ID:
+        raise Refused(f'A call needs "task_id", a text of 1 to {LONGEST_TASK_ID} characters that no other call has.')
+    return wire.ToolCall(name=tool, input=value, task_id=task_id)

@@ -1,0 +1,138 @@
+"""A value checked against a tool's schema: each problem at the member it is about, in a sentence for whoever plays.
+
+Recursive unions can cost a power of their depth to check, and whoever plays decides on the depth: after MOST_REFERENCES
+the check is given up, and the environment's own is left to judge.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, cast
+
+import jsonschema
+from jsonschema.protocols import Validator
+from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
+from referencing.exceptions import Unresolvable
+
+from environments.schema_fields import kind_of
+from episodes.playtest.forms.control import Path, Problem
+from episodes.playtest.forms.values import shown
+
+MOST_PROBLEMS = 20
+MOST_REFERENCES = 2_000
+MOST_QUICK = 2_000
+"""Characters."""
+_SLOW = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"pattern"', '"patternProperties"', '"uniqueItems"')
+_left: ContextVar[int] = ContextVar("references that a check may still follow")
+_LIMITS = {
+    "minimum": "{value} is too small; at least {limit} is needed",
+    "maximum": "{value} is too large; at most {limit} is allowed",
+    "exclusiveMinimum": "{value} is too small; it has to be above {limit}",
+    "exclusiveMaximum": "{value} is too large; it has to be below {limit}",
+    "multipleOf": "{value} is no multiple of {limit}",
+    "pattern": "{value} does not match {limit}",
+    "minLength": "{count} characters are too few; at least {limit} are needed",
+    "maxLength": "{count} characters are too many; at most {limit} are allowed",
+    "minItems": "{count} items are too few; at least {limit} are needed",
+    "maxItems": "{count} items are too many; at most {limit} are allowed",
+    "minProperties": "{count} members are too few; at least {limit} are needed",
+    "maxProperties": "{count} members are too many; at most {limit} are allowed",
+    "uniqueItems": "two of the items are the same; each may stand here once",
+    "const": "{value} was given; it has to be {limit}",
+}
+
+
+class _TooMuch(Exception):
+    """The check took more steps than it may."""
+
+
+_UNFIT = (
+    *(jsonschema.exceptions.UnknownType, Unresolvable, RecursionError, re.error, ArithmeticError),
+    *(AttributeError, LookupError, TypeError, ValueError, _TooMuch),
+)
+"""What keywords with senseless values raise. Nobody looks for them before: that takes seconds for a wide schema."""
+
+
+def check(schema: Any, value: Any) -> list[Problem]:
+    """What the schema refuses of `value`, in the order of the schema; empty: nothing, or it cannot be told."""
+    token = _left.set(MOST_REFERENCES)
+    found: dict[tuple[Path, str], Problem] = {}
+    try:
+        for error in _validator(json.dumps(schema)).iter_errors(value):
+            for problem in _told(jsonschema.exceptions.best_match([error]), schema):
+                found.setdefault((problem.path, problem.message), problem)
+            if len(found) >= MOST_PROBLEMS:
+                break
+    except _UNFIT:
+        return []  # nothing that could be checked against, as its author learns from the environment itself
+    finally:
+        _left.reset(token)
+    return list(found.values())
+
+
+def is_quick(schema: Any, value: Any) -> bool:
+    """Whether a check ends before a thread for it would have begun, whatever the value: both are short, and no keyword
+    takes longer than it is long."""
+    texts = json.dumps(schema), json.dumps(value)
+    return max(map(len, texts)) <= MOST_QUICK and not any(word in texts[0] for word in _SLOW)
+
+
+@lru_cache(maxsize=64)
+def _validator(text: str) -> Validator:
+    schema = json.loads(text)
+    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    return cast(Validator, _counting(cls)(schema, registry=DRAFTS))  # a registry without a way to retrieve others
+
+
+@lru_cache(maxsize=8)
+def _counting(cls: Any) -> Any:
+    """`cls` that gives up, instead of following references without end."""
+    follow = cls.VALIDATORS["$ref"]
+
+    def counted(validator: Any, ref: Any, instance: Any, schema: Any) -> Any:
+        _left.set(_left.get() - 1)
+        if _left.get() < 0:
+            raise _TooMuch
+        return follow(validator, ref, instance, schema)
+
+    return jsonschema.validators.extend(cls, {"$ref": counted})  # type: ignore[no-untyped-call]
+
+
+def _told(error: jsonschema.ValidationError, root: Any) -> Iterator[Problem]:
+    path, word, value, asked = (
+        tuple(error.absolute_path),
+        str(error.validator),
+        error.instance,
+        cast(Any, error.validator_value),
+    )
+    if word == "required" and isinstance(value, dict):
+        yield from (Problem((*path, name), "This is needed.") for name in asked if name not in value)
+    elif word == "additionalProperties" and asked is False and isinstance(value, dict):
+        named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+        known = ", ".join(map(shown, list(named)[:12])) or "none"
+        yield from (
+            Problem((*path, name), f"There is no member named {shown(name)}; known: {known}.")
+            for name in value
+            if name not in named
+        )
+    else:
+        yield Problem(path, f"{_sentence(error, root)}.")
+
+
+def _sentence(error: jsonschema.ValidationError, root: Any) -> str:
+    word, value, asked = str(error.validator), error.instance, cast(Any, error.validator_value)
+    kind = kind_of(error.schema, root) if isinstance(error.schema, dict) and isinstance(root, dict) else "anything"
+    if word in _LIMITS:
+        count = f"{len(value):,}" if isinstance(value, str | list | dict) else ""
+        text = _LIMITS[word].format(value=shown(value), limit=shown(asked), count=count)
+    elif word == "enum":
+        text = f"{shown(value)} is none of {', '.join(shown(one) for one in asked[:12])}"
+    elif word in ("type", "anyOf", "oneOf") and not error.message.endswith("each of"):
+        text = f"{shown(value)} was given; needed is: {kind}"
+    else:
+        text = error.message if len(error.message) <= 300 else f"{error.message[:299]}\N{HORIZONTAL ELLIPSIS}"
+    return f"{text[:1].upper()}{text[1:]}"

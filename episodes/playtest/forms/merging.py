@@ -1,0 +1,89 @@
+"""Two schemas that hold of one value, as one schema: `allOf`, and what stands beside a `$ref`.
+
+Only what shapes a control has to come out right. What cannot be put together is left to the check of the whole value,
+which reads the schema as it was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from episodes.playtest.forms.values import is_same
+
+Schema = dict[str, Any]
+TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
+_LARGER_HOLDS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_SMALLER_HOLDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+
+
+class Contradiction(Exception):
+    """No value could satisfy both, or nobody can tell."""
+
+
+def merged(inner: Schema, outer: Schema) -> Schema:
+    """Both as one; where they tell the same, such as a description, `outer` does. Raises: Contradiction."""
+    both = {**inner, **outer}
+    for key in inner.keys() & outer.keys():
+        both[key] = _both(key, inner[key], outer[key])
+    if "const" in both and isinstance(both.get("enum"), list) and not _has(both["enum"], both["const"]):
+        raise Contradiction
+    return both
+
+
+def _both(key: str, one: Any, other: Any) -> Any:
+    if key == "type":
+        return _type(one, other)
+    if key in _LARGER_HOLDS + _SMALLER_HOLDS and _is_number(one) and _is_number(other):
+        return max(one, other) if key in _LARGER_HOLDS else min(one, other)
+    if key in ("properties", "patternProperties", "$defs") and isinstance(one, dict) and isinstance(other, dict):
+        shared = {name: {"allOf": [one[name], other[name]]} for name in one if name in other}
+        return {**one, **other, **shared}
+    if key == "required" and isinstance(one, list) and isinstance(other, list):
+        return [*one, *(name for name in other if name not in one)]
+    if key == "enum" and isinstance(one, list) and isinstance(other, list):
+        return _some([value for value in one if _has(other, value)])
+    if key in ("additionalProperties", "items") and one is not other:
+        return _inner(one, other)
+    if key in ("const", "prefixItems", "anyOf", "oneOf") and not is_same(one, other):
+        raise Contradiction
+    return other
+
+
+def _type(one: Any, other: Any) -> Any:
+    first, second = types_of(one), types_of(other)
+    if "number" in second and "integer" in first:
+        second = [*second, "integer"]
+    if "number" in first and "integer" in second:
+        first = [*first, "integer"]
+    kept = _some([name for name in first if name in second])
+    if "number" in kept and "integer" in kept:
+        kept.remove("integer")
+    return kept[0] if len(kept) == 1 else kept
+
+
+def types_of(kind: Any) -> list[str]:
+    """The names in a `type`. Raises: Contradiction where it names none."""
+    names = kind if isinstance(kind, list) else [kind]
+    return _some([name for name in dict.fromkeys(map(str, names)) if name in TYPES])
+
+
+def _inner(one: Any, other: Any) -> Any:
+    if one is False or other is False:
+        return False
+    if one in (True, {}) or other in (True, {}):
+        return other if one in (True, {}) else one
+    return {"allOf": [one, other]}
+
+
+def _some(found: list[Any]) -> list[Any]:
+    if not found:
+        raise Contradiction
+    return found
+
+
+def _has(values: list[Any], value: Any) -> bool:
+    return any(is_same(value, one) for one in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,201 @@
+"""Slot: the place of one value in a form, which may be left out, null, folded or given, and its control.
+
+Absent, null and empty are three different things to an environment, so they are three things here.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, get_args
+
+from environments.schema_fields import kind_of, limits_of
+from episodes.playtest.forms.array import Array
+from episodes.playtest.forms.choice import Choice
+from episodes.playtest.forms.control import Control, Maker, Place, Problem, State, words
+from episodes.playtest.forms.document import Kind, Meaning
+from episodes.playtest.forms.leaves import Boolean, Constant, Number, Options, Raw, Scalar, Text
+from episodes.playtest.forms.members import Members
+from episodes.playtest.forms.values import NOTHING
+
+Presence = Literal["given", "null", "absent", "folded"]
+MOST_DEPTH = 16
+"""Levels of a form; what is deeper is JSON."""
+_CLASSES: dict[Kind, type[Control]] = {
+    **{"text": Text, "number": Number, "scalar": Scalar, "boolean": Boolean, "options": Options},
+    **{"constant": Constant, "nothing": Constant, "array": Array, "object": Members, "raw": Raw},
+}
+_CHOICES = {"given": "send", "null": "null", "absent": "leave out"}
+_HOLD_NULL = ("options", "constant", "nothing", "raw")
+
+
+class Slot:
+    def __init__(self, maker: Maker, place: Place, schema: Any, *, is_optional: bool = False) -> None:
+        self.maker = maker
+        self.place = place
+        self.is_optional = is_optional
+        meaning = maker.document.meaning(schema)
+        self.meaning = Meaning("raw", meaning.schema) if place.depth > MOST_DEPTH else meaning
+        self.presence: Presence = "given"
+        self.control: Control | None = None
+        self.id = f"{maker.number()}"
+        self.inner = Place(maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs)
+
+    # --- how it begins -----------------------------------------------------------------------------------------------
+
+    def fresh(self) -> None:
+        """The default, or nothing yet: what may be left out is, what leads in a circle is folded."""
+        default = self.meaning.schema.get("default", NOTHING)
+        if default is not NOTHING and default is not None and self._try(default):
+            return
+        if self.is_optional:
+            self._without("absent")
+        elif self.meaning.is_nullable and (self.is_group or default is None):
+            self._without("null")
+        elif self.meaning.kind in ("array", "object") and self.meaning.refs & self.place.refs:
+            self._without("folded")
+        else:
+            self.include()
+
+    def begin(self) -> None:
+        """As `fresh`, but given: somebody asked for it."""
+        self.fresh()
+        if self.presence != "given":
+            self.include()
+
+    def include(self) -> None:
+        """Given, as it is at first."""
+        self.presence, self.control = "given", self._made()
+        self.control.fresh()
+
+    def fill(self, value: Any) -> None:
+        """Exactly this value; as JSON where its control cannot hold it."""
+        if value is NOTHING:
+            self._without("absent")
+        elif value is None and self.meaning.kind not in _HOLD_NULL:
+            self._without("null")
+        elif not self._try(value):
+            self.take_raw(value)
+
+    def load(self, state: State) -> None:
+        told = state.get(f"s{self.place.name}", "given")
+        self.presence = told if told in get_args(Presence) else "given"  # type: ignore[assignment]
+        if f"r{self.place.name}" in state:
+            self.control = Raw(self.inner, self.meaning)
+        elif self.presence != "given" and self.is_group:
+            self.control = None
+        else:
+            self.control = self._made()
+        if self.control:
+            self.control.load(state)
+
+    # --- what it holds -----------------------------------------------------------------------------------------------
+
+    def value(self, problems: list[Problem]) -> Any:
+        if self.presence == "given" and self.control:
+            return self.control.value(problems)
+        if self.presence == "folded":
+            problems.append(self.problem("Open this and fill it in."))
+        return None if self.presence == "null" else NOTHING
+
+    def problem(self, message: str) -> Problem:
+        return Problem(self.place.path, message)
+
+    def take_raw(self, value: Any) -> None:
+        """`value` as JSON in a text field; NOTHING leaves that empty."""
+        self.presence, self.control = "given", Raw(self.inner, self.meaning)
+        if value is not NOTHING:
+            self.control.fill(value)
+
+    def take(self, value: Any) -> bool:
+        """`value` in the control that the schema asks for; False, and nothing changed: that cannot hold it."""
+        before = self.presence, self.control
+        if value is None and self.meaning.kind not in _HOLD_NULL:
+            self._without("null")
+            return True
+        if self._try(value):
+            return True
+        self.presence, self.control = before
+        return False
+
+    def _try(self, value: Any) -> bool:
+        self.presence, self.control = "given", self._made()
+        return self.control.fill(value)
+
+    def _without(self, presence: Presence) -> None:
+        self.presence = presence
+        self.control = None if self.is_group else self._made()
+        if self.control:
+            self.control.fresh()
+
+    def _made(self) -> Control:
+        return made(self.inner, self.meaning)
+
+    # --- what a page shows of it -------------------------------------------------------------------------------------
+
+    @property
+    def is_group(self) -> bool:
+        return self.meaning.kind in ("array", "object", "choice")
+
+    @property
+    def is_fieldset(self) -> bool:
+        """Whether its parts stand in a frame of their own."""
+        return self.is_group and not self.is_raw and bool(self.place.path)
+
+    @property
+    def has_label(self) -> bool:
+        """Whether a label can point at its element: a group of buttons, and what cannot be changed, have none."""
+        is_buttons = isinstance(self.control, Options) and self.control.is_segmented
+        return (not self.is_group or self.is_raw) and not is_buttons and not isinstance(self.control, Constant)
+
+    @property
+    def path_text(self) -> str:
+        """The path as the page carries it; a problem's path as JSON reads the same."""
+        return json.dumps(self.place.path, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether it is JSON in place of the control that the schema asks for."""
+        return isinstance(self.control, Raw) and self.meaning.kind != "raw"
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """How it may be present, with words for each; empty: it has to be given."""
+        allowed = {"given", self.presence}
+        allowed |= {"null"} if self.meaning.is_nullable else set()
+        allowed |= {"absent"} if self.is_optional else set()
+        if len(allowed - {"folded"}) < 2 or not self.place.path:
+            return []
+        return [(key, text) for key, text in _CHOICES.items() if key in allowed]
+
+    @property
+    def description(self) -> str:
+        return words(self.meaning.schema, "description")
+
+    @property
+    def title(self) -> str:
+        """Where it says more than the name."""
+        title = words(self.meaning.schema, "title")
+        plain = title.lower().replace(" ", "_")
+        return "" if plain in (self.place.label.lower(), "") or not self.place.label else title
+
+    @property
+    def hint(self) -> str:
+        """What it has to be, in a few words."""
+        root, schema = self.maker.document.root, self.meaning.schema
+        kind = kind_of(schema, root if isinstance(root, dict) else {})
+        is_shown = self.meaning.kind in ("number", "text", "array", "scalar") and kind != "text"
+        limits = limits_of({key: schema[key] for key in schema if not self._is_told_otherwise(key)})
+        return ", ".join(part for part in (kind if is_shown else "", limits) if part)
+
+    def _is_told_otherwise(self, key: str) -> bool:
+        """Whether the form itself shows what this keyword says."""
+        schema = self.meaning.schema
+        is_tuple = key in ("minItems", "maxItems") and "prefixItems" in schema
+        return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
+
+
+def made(place: Place, meaning: Meaning) -> Control:
+    """The control of this kind."""
+    if meaning.kind == "choice":
+        return Choice(place, meaning, made)
+    return _CLASSES[meaning.kind](place, meaning)

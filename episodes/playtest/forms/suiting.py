@@ -1,0 +1,76 @@
+"""Whether a value looks as if it were meant by a schema: which way of a choice a given value is.
+
+A look, not a check, which bounds its cost: to check recursive unions for good costs a power of their depth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from episodes.playtest.forms.document import Document
+from episodes.playtest.forms.merging import Schema
+from episodes.playtest.forms.values import is_same
+
+_DEPTH = 3
+_TYPES: dict[str, tuple[type, ...]] = {
+    **{"string": (str,), "boolean": (bool,), "array": (list,), "object": (dict,), "null": (type(None),)},
+    **{"number": (int, float), "integer": (int,)},
+}
+
+
+def suits(document: Document, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
+    """False: `value` has another type, another constant, or other members."""
+    meaning = document.meaning(schema)
+    if meaning.is_nullable and value is None:
+        return True
+    if meaning.kind in ("choice", "scalar"):
+        return meaning.kind == "scalar" or any(
+            suits(document, one.schema, value, depth - 1) for one in meaning.branches
+        )
+    asked = meaning.schema
+    if "const" in asked:
+        return is_same(asked["const"], value)
+    if isinstance(asked.get("enum"), list):
+        return any(is_same(one, value) for one in asked["enum"])
+    if not _has_type(asked.get("type"), value):
+        return False
+    if isinstance(value, dict):
+        return _suits_object(document, asked, value, depth)
+    return not isinstance(value, list) or _suits_array(document, asked, value, depth)
+
+
+def is_named(document: Document, schema: Any, value: Any) -> bool:
+    """Whether `value` has a member that only this way has with that content, such as `"kind": "circle"`."""
+    members = _members(document.meaning(schema).schema)
+    constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
+    return isinstance(value, dict) and any(
+        name in value and is_same(value[name], constants[name]) for name in constants
+    )
+
+
+def _has_type(kind: Any, value: Any) -> bool:
+    names = kind if isinstance(kind, list) else [kind]
+    if isinstance(value, bool):
+        return kind is None or "boolean" in names
+    return kind is None or any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
+
+
+def _suits_object(document: Document, asked: Schema, value: dict[str, Any], depth: int) -> bool:
+    members, required = _members(asked), asked.get("required")
+    if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
+        return False
+    is_closed = asked.get("additionalProperties") is False and not asked.get("patternProperties")
+    if is_closed and value.keys() - members.keys():
+        return False
+    inner = [name for name in members if name in value]
+    return depth <= 0 or all(suits(document, members[name], value[name], depth - 1) for name in inner)
+
+
+def _members(asked: Schema) -> dict[str, Any]:
+    members = asked.get("properties")
+    return members if isinstance(members, dict) else {}
+
+
+def _suits_array(document: Document, asked: Schema, value: list[Any], depth: int) -> bool:
+    items = asked.get("items")
+    return depth <= 0 or not value or not isinstance(items, dict) or suits(document, items, value[0], depth - 1)

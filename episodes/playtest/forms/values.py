@@ -1,0 +1,103 @@
+"""JSON values as texts that people type, and back, exactly: numbers of any length, odd characters, line and column.
+
+A control holds text. What a page's text cannot hold without loss (a carriage return, NUL, half of a surrogate pair) is
+not plain and is shown as JSON, which escapes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from enum import Enum
+from typing import Any, Final
+
+from environments.wire import check_depth
+
+NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_LOSSY = re.compile("[\0\r\ud800-\udfff]")
+
+
+class Nothing(Enum):
+    """What a member has that is left out; null is something."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text field of a page gives `text` back as it was."""
+    return not _LOSSY.search(text)
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether both are the same JSON: 1, 1.0 and true are three values."""
+    return _exact(one) == _exact(other)
+
+
+def _exact(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return repr(type(value))
+
+
+def number_text(value: float) -> str:
+    """A number as text that `parsed_number` reads as the same one."""
+    return repr(value)
+
+
+def parsed_number(text: str) -> int | float:
+    """The number that `text` writes, an int where it has neither point nor exponent.
+
+    Raises: ValueError, with a sentence for whoever wrote it.
+    """
+    text = text.strip()
+    if not NUMBER.fullmatch(text):
+        raise ValueError(
+            f"{shown(text)} is no number; write digits, such as 42 or 0.75." if text else "Write a number."
+        )
+    try:
+        value = int(text) if _WHOLE.fullmatch(text) else float(text)
+    except ValueError:
+        raise ValueError(f"{len(text):,} digits are too many for a number.") from None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{shown(text)} is too large for a number; the largest is about 1.8e308.")
+    return value
+
+
+def json_text(value: Any) -> str:
+    """`value` as indented JSON that a page can show, non-ASCII characters as themselves."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if is_plain(text) else json.dumps(value, indent=2)
+
+
+def parsed_json(text: str) -> Any:
+    """The value that `text` writes. Raises: ValueError, with a sentence that names line and column."""
+    if not text.strip():
+        raise ValueError('Write JSON, such as 42, "text", [1, 2] or {"name": true}.')
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=parsed_number, parse_int=parsed_number)
+        check_depth(value)
+    except json.JSONDecodeError as error:
+        found = f"{error.msg[:1].lower()}{error.msg[1:]}"
+        raise ValueError(f"This is no JSON: line {error.lineno}, column {error.colno}: {found}.") from None
+    except RecursionError:
+        raise ValueError("This is nested too deeply.") from None
+    return value
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON; write a number, null or a text in quotes.")
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """`value` in a sentence: its JSON, cut."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(type(value))
+    return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"

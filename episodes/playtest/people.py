@@ -1,0 +1,19 @@
+"""People: the page that says who played what, how long, and with which return."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from episodes.analytics.people import people_of
+from episodes.people import MOST_LOOKED_AT
+from episodes.playtest.seat import for_people
+
+
+@require_safe
+@never_cache
+@for_people
+def people(request: HttpRequest) -> HttpResponse:
+    return render(request, "playtest/people.html", {"found": people_of(), "most": MOST_LOOKED_AT})

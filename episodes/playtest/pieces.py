@@ -1,0 +1,124 @@
+"""Pieces: what the player's page asks for beside itself: one step, one text read as another kind, images, JSON.
+
+For the player alone. While a blind play runs, none of it tells of rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.views.decorators.cache import cache_control, never_cache
+from django.views.decorators.http import require_safe
+
+from environments import parts
+from episodes.cards import NoSuchPart, UnknownKind, said_at
+from episodes.models import Step
+from episodes.pictures import NoPicture, picture_at
+from episodes.playtest.facts import BIGGEST_ID, Facts, facts_of
+from episodes.playtest.seat import Seat, seated
+from episodes.playtest.shown import cards, step_context
+from episodes.transcript import View, line_of
+from episodes.transcript import step_json as json_of_step
+
+WHOLE_CHARACTERS = 400_000
+WHOLE_BYTES = 64 * 1024 * 1024
+
+
+def held(pk: int, seat: Seat) -> Facts:
+    """Raises: Http404, for a play of somebody else's too."""
+    facts = facts_of(pk, seat)
+    if facts is None:
+        raise Http404(f"You play no episode {pk}. Those that you have played are listed where you choose what to play.")
+    return facts
+
+
+@require_safe
+@never_cache
+@seated
+def step(request: HttpRequest, seat: Seat, pk: int, index: int) -> HttpResponse:
+    """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
+    facts = held(pk, seat)
+    view = View(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
+    line = line_of(facts.episode, index, view) if index <= BIGGEST_ID else None
+    if line is None:
+        raise Http404(f"Episode {pk} has no step {index}.")
+    if "part" in request.GET:
+        return _part(request, {"input": line.input, "output": line.output})
+    is_swapped = "HX-Request" in request.headers
+    context = {
+        **step_context(facts),
+        "card": cards(facts, [line])[0],
+        "is_open": is_swapped,
+        "is_alone": not is_swapped,
+    }
+    return render(request, "episodes/step_card.html" if is_swapped else "playtest/step.html", {**context, "seat": seat})
+
+
+@require_safe
+@never_cache
+@seated
+def prompt(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
+    """One text of the prompt, as `part` and `as` say."""
+    return _part(request, {"prompt": parts.prompt(_prompt_text(held(pk, seat)), WHOLE_CHARACTERS)})
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+@seated
+def prompt_image(request: HttpRequest, seat: Seat, pk: int, number: int) -> HttpResponse:
+    return _picture(parts.prompt(_prompt_text(held(pk, seat))), number)
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+@seated
+def image(request: HttpRequest, seat: Seat, pk: int, index: int, number: int) -> HttpResponse:
+    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
+    output = parts.read_json(_row(held(pk, seat), index).output_json or "{}")
+    blocks = output.get("blocks") if isinstance(output, dict) else None
+    return _picture(parts.blocks(blocks or []), number)
+
+
+@require_safe
+@never_cache
+@seated
+def step_json(request: HttpRequest, seat: Seat, pk: int, index: int) -> HttpResponse:
+    """Everything recorded of a step; not before the end of a blind play."""
+    facts = held(pk, seat)
+    if facts.is_blind:
+        raise Http404("Rewards stay hidden until the end, and so does what was recorded of a step.")
+    return HttpResponse(json_of_step(_row(facts, index)), content_type="application/json")
+
+
+def _row(facts: Facts, index: int) -> Step:
+    steps = Step.objects.select_related("input_blob", "output_blob")
+    found = steps.filter(episode=facts.episode, index=index).first() if index <= BIGGEST_ID else None
+    if found is None:
+        raise Http404(f"Episode {facts.episode.pk} has no step {index}.")
+    return found
+
+
+def _prompt_text(facts: Facts) -> str:
+    return facts.episode.prompt.text if facts.episode.prompt else ""
+
+
+def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> HttpResponse:
+    try:
+        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+    except UnknownKind as error:
+        return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
+    except NoSuchPart as error:
+        raise Http404(str(error)) from None
+    context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
+    return render(request, "episodes/said.html", context)
+
+
+def _picture(found: Sequence[parts.Part], number: int) -> HttpResponse:
+    try:
+        media, content = picture_at(found, number)
+    except NoPicture as error:
+        raise Http404(str(error)) from None
+    return HttpResponse(content, content_type=media)

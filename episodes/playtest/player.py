@@ -1,0 +1,84 @@
+"""Player: the page on which a person plays. The transcript so far, a composer below; the socket brings what follows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments import parts
+from environments.hidden import hidden_fields
+from episodes.cards import said
+from episodes.notes import notes_of
+from episodes.playtest.again import progress_of
+from episodes.playtest.agent_view import agent_view_of
+from episodes.playtest.facts import Facts
+from episodes.playtest.flagging import shown_flags
+from episodes.playtest.outcome import outcome_of
+from episodes.playtest.pieces import held
+from episodes.playtest.seat import Seat, seated
+from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
+from episodes.playtest.toolbox import offered
+from episodes.transcript import lines_at
+
+
+@require_safe
+@never_cache
+@seated
+def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
+    facts = held(pk, seat)
+    episode = facts.episode
+    again = progress_of(facts)
+    if again is not None and again.state != "done":
+        return redirect("play_again", pk)
+    tools = episode.tools.text if episode.tools else ""
+    is_over = episode.status != "running"
+    context = {
+        "seat": seat,
+        "play": facts.play,
+        "again": again,
+        "is_over": is_over,
+        **step_context(facts),
+        **_transcript(facts),
+        **_task(facts),
+        **_prompt(facts),
+        "tools": [tool.told() for tool in offered(tools)],
+        "tool_parts": parts.tools(tools),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
+        "notes": notes_of(episode, seat.author if seat.guest else None),
+        "author": seat.author,
+        "flags": shown_flags(seat, episode.task),
+        **(outcome_of(episode) if is_over else {}),
+    }
+    return render(request, "playtest/player.html", context)
+
+
+def _transcript(facts: Facts) -> dict[str, Any]:
+    """The newest steps."""
+    last = facts.episode.steps.order_by("-index").values_list("index", flat=True).first()
+    stop = 0 if last is None else last + 1
+    first = max(0, stop - MOST_STEPS)
+    lines = lines_at(facts.episode, first, stop, view_of(facts)) if stop else []
+    return {"cards": cards(facts, lines), "earlier": first, "last": stop - 1}
+
+
+def _prompt(facts: Facts) -> dict[str, Any]:
+    """None: the session is still starting, or it failed before."""
+    if facts.episode.prompt is None:
+        return {"prompt": None, "is_prompt_long": False}
+    shown = said(parts.prompt(facts.episode.prompt.text), "prompt")
+    return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}
+
+
+def _task(facts: Facts) -> dict[str, Any]:
+    """What of the task's content a player may see: nothing where no class says what is hidden."""
+    hidden = hidden_fields(facts.episode.environment.name)
+    if hidden is None or not isinstance(json.loads(facts.episode.task.spec), dict):
+        return {"spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
+    fields = parts.fields(facts.episode.task.spec, SHOWN_CHARACTERS)
+    shown = [one for one in fields if one.label not in hidden]
+    return {"spec": said(shown, "spec"), "hidden_count": len(fields) - len(shown), "is_hosted": True}

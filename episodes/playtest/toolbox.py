@@ -1,0 +1,40 @@
+"""Toolbox: the tools that a session offers, as the player's page gets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from environments.parts import read_json
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    name: str
+    description: str
+    schema: Any
+    """JSON Schema of the input; None: it takes none."""
+    is_final: bool = False
+    """It takes an agent's final message, so agents never see it as a tool."""
+
+    def told(self) -> dict[str, Any]:
+        facts = {"name": self.name, "description": self.description, "input_schema": self.schema}
+        return facts | {"is_final": self.is_final}
+
+
+def offered(tools_json: str) -> list[Offered]:
+    """Of a listing as the agent got it (JSON of ListToolsOutput), the one for the final message last."""
+    listing = read_json(tools_json)
+    if not isinstance(listing, dict):
+        return []
+    tools = [item for item in listing.get("tools") or [] if isinstance(item, dict)]
+    found = [Offered(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools]
+    final = listing.get("terminal_tool")
+    return [*found, _final(final)] if isinstance(final, dict) else found
+
+
+def _final(tool: dict[str, Any]) -> Offered:
+    arg = tool.get("arg")
+    words = {"type": "string", "description": "What an agent would say at the end.", "maxLength": 100_000}
+    schema = {"type": "object", "properties": {arg: words}, "required": [arg]} if isinstance(arg, str) else None
+    return Offered(str(tool.get("name")), str(tool.get("description") or ""), schema, is_final=True)

@@ -1,0 +1,151 @@
+"""Wish: which task somebody wants to play, as the chooser's form says it, and the session that it asks for."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from environments import wiring
+from environments.errors import OrsError, shorten
+from environments.models import Environment, Split, Task
+from environments.runtime.episode import NewSession
+from environments.wire import parsed_json
+from episodes.playtest.facts import BIGGEST_ID
+from episodes.playtest.seat import Seat
+from episodes.playtest.unplayed import next_unplayed
+
+Pick = Literal["random", "next", "number", "spec", "task"]
+Field = Literal["environment", "split", "pick", "number", "spec", "task"]
+COUNT_SECONDS = 10.0
+
+
+class BadWish(Exception):
+    """It cannot be met; `field` is where the sentence belongs."""
+
+    def __init__(self, field: Field, sentence: str) -> None:
+        super().__init__(sentence)
+        self.field: Field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The form as it was sent, so that it can be shown again."""
+
+    environment: str = ""
+    split: str = ""
+    pick: str = "random"
+    number: str = ""
+    spec: str = ""
+    task: str = ""
+    """Id of a task's row."""
+    is_blind: bool = False
+
+    @property
+    def place(self) -> Field:
+        """Where a failure of the environment belongs."""
+        return cast(Field, self.pick) if self.pick in ("number", "spec", "task") else "pick"
+
+
+def wish_of(data: Mapping[str, str]) -> Wish:
+    """From a form, or from an address that leads to it."""
+    names = ("environment", "split", "number", "spec", "task")
+    texts = {name: data.get(name, "").strip() for name in names}
+    usual = "task" if texts["task"] else "random"
+    return Wish(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
+
+
+def session_of(wish: Wish, seat: Seat, user_agent: str) -> NewSession:
+    """Raises: BadWish."""
+    if wish.pick not in get_args(Pick):
+        raise BadWish("pick", f"pick={wish.pick[:40]!r} is no way to choose a task; use {', '.join(get_args(Pick))}.")
+    environment = _environment(wish)
+    facts: dict[str, Any] = {"sid": str(uuid.uuid4()), "owner": seat.owner, "environment": environment.name}
+    facts |= {"player": "human", "user_agent": user_agent[:300]}
+    if wish.pick in ("spec", "task"):
+        if not seat.may_play(environment.name, None) or seat.guest is not None:
+            raise BadWish(
+                "pick", "Your invite is for the tasks of its split; choose one at random, the next or by number."
+            )
+        return NewSession(**facts, spec=_pasted(wish.spec) if wish.pick == "spec" else _spec_of(wish, environment))
+    split = _split(wish, environment)
+    if not seat.may_play(environment.name, split.name):
+        raise BadWish("split", f"Your invite is not for {environment.name} / {split.name}.")
+    return NewSession(**facts, split=split.name, index=_index(wish, seat, split))
+
+
+def _environment(wish: Wish) -> Environment:
+    found = Environment.objects.filter(name=wish.environment[:200]).first()
+    if found is None or not found.is_hosted:
+        raise BadWish("environment", f"{wish.environment[:100]!r} is not hosted here; choose one of the list.")
+    if found.unavailable:
+        raise BadWish("environment", f"{found.name} cannot be played on this machine. {found.unavailable}")
+    if not found.is_enabled:
+        raise BadWish("environment", f"{found.name} is switched off; its page in the admin can switch it on.")
+    return found
+
+
+def _split(wish: Wish, environment: Environment) -> Split:
+    splits = {split.name: split for split in environment.splits.select_related("environment").filter(is_served=True)}
+    if wish.split not in splits:
+        legal = ", ".join(splits) or "no split at all"
+        raise BadWish("split", f"{wish.split[:100]!r} is no split of {environment.name}; it has {legal}.")
+    return splits[wish.split]
+
+
+def _index(wish: Wish, seat: Seat, split: Split) -> int:
+    count = _count(split)
+    if not count:
+        raise BadWish("split", f"{split.environment.name} / {split.name} has no tasks; choose another split.")
+    if wish.pick == "random":
+        return secrets.randbelow(count)
+    if wish.pick == "number":
+        return _numbered(wish.number, count)
+    index = next_unplayed(seat, split)
+    if index is None or index >= count:
+        raise BadWish("pick", f"You have played all {count} tasks of {split.name}; choose one at random or by number.")
+    return index
+
+
+def _numbered(text: str, count: int) -> int:
+    if not (text.isdecimal() and text.isascii() and len(text) < 19 and int(text) < count):
+        told = f"{text[:40]!r} is not the number of a task" if text else "The number of the task is missing"
+        raise BadWish("number", f"{told}; give a whole number from 0 to {count - 1}.")
+    return int(text)
+
+
+def _count(split: Split) -> int:
+    """As the service says, which asks a class that makes its tasks up."""
+    try:
+        return wiring.ask(lambda service: service.tasks.count(split.environment.name, split.name), COUNT_SECONDS)
+    except TimeoutError as error:
+        raise BadWish("split", f"{split.name} did not say within {COUNT_SECONDS:g} s how many tasks it has.") from error
+    except OrsError as error:
+        raise BadWish("split", f"{str(error).rstrip('.')}.") from error
+
+
+def _pasted(text: str) -> Any:
+    if not text:
+        raise BadWish("spec", "The task is missing; paste its content as JSON, such as {}.")
+    try:
+        value = parsed_json(text.encode("utf-8", "surrogatepass"))
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}"
+        near = shorten(text[error.pos : error.pos + 40].split("\n")[0], 30)
+        raise BadWish("spec", f"This is not JSON: {error.msg} at {at}{f', near {near!r}' if near else ''}.") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadWish("spec", f"This JSON cannot be taken: {error}.") from error
+    if value is None:
+        raise BadWish("spec", "null is no task; paste its content as JSON, such as {}.")
+    return value
+
+
+def _spec_of(wish: Wish, environment: Environment) -> Any:
+    pk = int(wish.task) if wish.task.isdecimal() and len(wish.task) < 19 else BIGGEST_ID
+    found = Task.objects.filter(pk=pk, environment=environment).first()
+    if found is None:
+        raise BadWish("task", f"{environment.name} has no task {wish.task[:40]!r}; its page leads to those it has.")
+    return json.loads(found.spec)

@@ -1,0 +1,96 @@
+// Notes: what people say stands in the side column, which the server keeps; here it is shown at its step too, and the form
+// learns which step is meant. `orsweb:note` on document, detail {step}, asks for a note on a step.
+const form = document.querySelector("[data-note-form]");
+const choice = form?.querySelector("[data-note-step]");
+
+const cards = () => document.querySelectorAll(".transcript .step[data-index]");
+
+// --- at the step -----------------------------------------------------------------------------------------------------
+
+function byStep() {
+  const found = new Map();
+  for (const note of document.querySelectorAll("[data-notes] [data-step]")) {
+    found.set(note.dataset.step, [...(found.get(note.dataset.step) ?? []), note]);
+  }
+  return found;
+}
+
+function spread() {
+  const notes = byStep();
+  for (const card of cards()) show(card, notes.get(card.dataset.index) ?? []);
+}
+
+function show(card, notes) {
+  const place = card.querySelector(":scope > .step-notes");
+  const state = notes.map((note) => note.dataset.id).join(" ");
+  if ((place?.dataset.state ?? "") === state) return;
+  place?.remove();
+  if (!notes.length) return;
+  const anew = document.createElement("ul");
+  anew.className = "step-notes";
+  anew.dataset.state = state;
+  anew.setAttribute("aria-label", "Notes on this step");
+  anew.append(...notes.map(copied));
+  card.querySelector(":scope > header").after(anew);
+}
+
+function copied(note) {
+  const item = document.createElement("li");
+  const [text, facts] = note.querySelectorAll(":scope > p");
+  item.append(text.cloneNode(true), facts.cloneNode(true));
+  item.querySelector("a")?.remove();
+  const said = item.lastElementChild;
+  if (said.firstChild) said.firstChild.textContent = said.firstChild.textContent.replace(/^\s*·\s*/, "");
+  return item;
+}
+
+// --- the form --------------------------------------------------------------------------------------------------------
+
+function offer(step) {
+  let option = choice.querySelector("[data-offered]");
+  if (!option) {
+    option = document.createElement("option");
+    option.dataset.offered = "";
+    choice.append(option);
+  }
+  for (const other of choice.options) if (other !== option && other.value === String(step)) other.remove();
+  option.value = step;
+  option.textContent = `step ${step}`;
+}
+
+function current() {
+  const card = document.querySelector(".transcript .step.current") ?? [...cards()].at(-1);
+  return card ? Number(card.dataset.index) : null;
+}
+
+function write(step) {
+  offer(step);
+  choice.value = String(step);
+  form.querySelector("textarea").focus();
+  form.scrollIntoView({ block: "nearest" });
+}
+
+function entered() {
+  const step = current();
+  if (step !== null && choice.value === "") offer(step);
+}
+
+function answered({ detail }) {
+  if (detail.elt !== form || !detail.successful) return;
+  if (!document.querySelector("[data-notes] [data-problem]")) form.querySelector("textarea").value = "";
+}
+
+if (form) {
+  form.addEventListener("focusin", entered);
+  document.addEventListener("htmx:afterRequest", answered);
+  document.addEventListener("orsweb:note", ({ detail }) => write(detail.step));
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-note-on]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    write(Number(link.dataset.noteOn));
+  });
+  // steps come and go as they are scrolled to or played; the list is replaced whole
+  new MutationObserver(spread).observe(document.getElementById("content"), { childList: true, subtree: true });
+  spread();
+}

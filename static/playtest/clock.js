@@ -1,0 +1,88 @@
+// The times of a play: since its beginning, until it expires, and how long each running call has taken.
+const TICK_MS = 1000;
+const WARN_SECONDS = 60;
+
+// Tells "soon" when the session is about to expire, and "later" when it no longer is.
+export class Clock extends EventTarget {
+  #page;
+  #begun = 0; // performance.now() at the beginning
+  #expires = null; // …at the expiry; null: not known
+  #calls = new Map(); // task_id -> {tool, since}
+  #isSoon = false;
+  #timer;
+
+  constructor(page) {
+    super();
+    this.#page = page;
+    this.#timer = setInterval(() => this.#draw(), TICK_MS);
+  }
+
+  set({ elapsed_seconds: elapsed, remaining_seconds: remaining }) {
+    const now = performance.now();
+    if (elapsed !== undefined) this.#begun = now - 1000 * elapsed;
+    this.#expires = now + 1000 * remaining;
+    this.#draw();
+  }
+
+  setCalls(calls) {
+    this.#calls.clear();
+    for (const call of calls) this.addCall(call);
+    this.#draw();
+  }
+
+  addCall({ tool, task_id: id, elapsed_ms: elapsed }) {
+    this.#calls.set(id, { tool, since: performance.now() - elapsed });
+    this.#draw();
+  }
+
+  endCall(id) {
+    this.#calls.delete(id);
+    this.#draw();
+  }
+
+  stop() {
+    clearInterval(this.#timer);
+    this.#calls.clear();
+    this.#draw();
+    this.#page.querySelector("[data-expiry]").textContent = "";
+  }
+
+  #draw() {
+    const now = performance.now();
+    if (this.#begun) this.#page.querySelector("[data-clock]").textContent = told((now - this.#begun) / 1000);
+    this.#drawExpiry(now);
+    const place = this.#page.querySelector("[data-running-calls]");
+    place.replaceChildren(...[...this.#calls.values()].map((call) => line(call, now)));
+  }
+
+  // A running call keeps the session.
+  #drawExpiry(now) {
+    if (this.#expires === null) return;
+    const isHeld = this.#calls.size > 0;
+    const seconds = Math.max(0, (this.#expires - now) / 1000);
+    const isSoon = !isHeld && seconds < WARN_SECONDS;
+    const place = this.#page.querySelector("[data-expiry]");
+    place.textContent = isHeld ? "" : `expires in ${told(seconds)}`;
+    place.classList.toggle("soon", isSoon);
+    if (isSoon !== this.#isSoon) this.dispatchEvent(new Event(isSoon ? "soon" : "later"));
+    this.#isSoon = isSoon;
+  }
+}
+
+function line({ tool, since }, now) {
+  const element = document.createElement("p");
+  element.className = "running-call";
+  const name = document.createElement("code");
+  name.textContent = tool;
+  element.append(name, ` is running · ${told((now - since) / 1000)}`);
+  return element;
+}
+
+// 0:07, 12:40, 1:02:05
+export function told(seconds) {
+  const whole = Math.floor(seconds);
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor(whole / 60) % 60;
+  const rest = String(whole % 60).padStart(2, "0");
+  return hours ? `${hours}:${String(minutes).padStart(2, "0")}:${rest}` : `${minutes}:${rest}`;
+}

@@ -1,0 +1,192 @@
+// The composer: tools as tabs, the form of the chosen one, its earlier inputs. Tells "call" (detail: tool, input, anyway)
+// and "typed".
+import { isTyping } from "../orsweb/frame.js";
+import { mountForm } from "./form.js";
+import { Past } from "./past.js";
+
+export class Composer extends EventTarget {
+  #element;
+  #tools;
+  #tabs;
+  #panel;
+  #environment;
+  #ask;
+  #forms = new Map(); // number of the tool -> its form
+  #pasts = new Map();
+  #chosen = 0;
+  #isBusy = false;
+  #sent; // what stood in the lone field when it was sent
+
+  constructor(element, environment, ask) {
+    super();
+    this.#element = element;
+    this.#environment = environment;
+    this.#ask = ask;
+    this.#tools = JSON.parse(element.querySelector("#play-tools").textContent);
+    this.#tabs = [...element.querySelectorAll("[data-tool]")];
+    this.#panel = element.querySelector("[data-tool-panel]");
+    this.#panel.addEventListener("submit", (event) => (event.preventDefault(), this.#call(false)));
+    this.#panel.addEventListener("keydown", (event) => this.#pressedInForm(event));
+    this.#panel.addEventListener("input", () => this.#changed());
+    this.#find("[data-anyway]").addEventListener("click", () => this.#call(true));
+    for (const tab of this.#tabs) tab.addEventListener("click", () => this.choose(Number(tab.dataset.tool)));
+    element.querySelector("[data-tool-tabs]").addEventListener("keydown", (event) => this.#pressedInTabs(event));
+    document.addEventListener("keydown", (event) => this.#pressed(event));
+    if (this.#tools.length) this.choose(0);
+  }
+
+  focus() {
+    this.#form.focus();
+  }
+
+  hide() {
+    this.#element.hidden = true;
+  }
+
+  choose(number) {
+    if (!this.#tools[number]) return;
+    this.#chosen = number;
+    const tool = this.#tools[number];
+    for (const [n, tab] of this.#tabs.entries()) {
+      tab.setAttribute("aria-selected", String(n === number));
+      tab.tabIndex = n === number ? 0 : -1;
+    }
+    this.#tabs[number].scrollIntoView({ block: "nearest", inline: "nearest" });
+    this.#panel.setAttribute("aria-labelledby", this.#tabs[number].id);
+    this.#find("[data-tool-words]").textContent = tool.description;
+    this.#find("[data-tool-words]").hidden = !tool.description;
+    this.#find("[data-call]").textContent = `Call ${tool.name}`;
+    this.#find("[data-anyway]").hidden = true;
+    this.#say("");
+    this.#show(number, tool);
+    this.focus();
+  }
+
+  // The form of each tool keeps what was typed into it.
+  #show(number, tool) {
+    const place = this.#find("[data-tool-form]");
+    for (const [n, one] of this.#forms) one.element.hidden = n !== number;
+    if (this.#forms.has(number)) return;
+    const element = document.createElement("div");
+    place.append(element);
+    this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask) });
+    this.#pasts.set(number, new Past(this.#environment, tool.name));
+  }
+
+  get #form() {
+    return this.#forms.get(this.#chosen).form;
+  }
+
+  // --- calling -------------------------------------------------------------------------------------------------------
+
+  async #call(anyway) {
+    if (this.#isBusy) return this.#say("Wait for the call that is running.");
+    const number = this.#chosen;
+    let input;
+    try {
+      input = await this.#forms.get(number).form.value();
+    } catch (problem) {
+      return this.#say(problem.message);
+    }
+    this.#find("[data-anyway]").hidden = true;
+    this.#sent = this.#line(number)?.value;
+    this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
+  }
+
+  // While a call runs no other begins.
+  busy(isBusy, words = "") {
+    this.#isBusy = isBusy;
+    this.#find("[data-call]").setAttribute("aria-disabled", String(isBusy)); // disabled, it would lose the focus
+    this.#element.toggleAttribute("data-busy", isBusy);
+    this.#say(words);
+  }
+
+  // The call was made: its input can be recalled, and what is typed next into a lone field takes its place.
+  called(number, input) {
+    this.#pasts.get(number).add(input);
+    const line = this.#line(number);
+    if (line && line === document.activeElement && line.value === this.#sent) line.select();
+  }
+
+  // The one short field of a tool that has no other.
+  #line(number) {
+    const { element, form } = this.#forms.get(number);
+    return form.isSingleShort ? element.querySelector("[data-line]") : null;
+  }
+
+  invalid(number, errors) {
+    this.#forms.get(number).form.showErrors(errors);
+    const count = errors.length;
+    this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} do${count === 1 ? "es" : ""} not fit. An agent's call would be refused and recorded.`);
+    this.#find("[data-anyway]").hidden = false;
+  }
+
+  #changed() {
+    this.#find("[data-anyway]").hidden = true;
+    this.dispatchEvent(new Event("typed"));
+  }
+
+  // --- keys ----------------------------------------------------------------------------------------------------------
+
+  #pressedInForm(event) {
+    if (event.defaultPrevented || event.isComposing) return;
+    const sends = event.ctrlKey || event.metaKey || event.target.matches("select, input[type=checkbox], input[type=radio]");
+    if (event.key === "Enter" && sends) {
+      event.preventDefault();
+      this.#panel.requestSubmit();
+    } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && this.#recalls(event)) {
+      this.#recall(event);
+    }
+  }
+
+  // Within a text of several lines the arrows move the caret, in a choice they change it; elsewhere they are free.
+  #recalls({ key, target, ctrlKey, altKey, shiftKey }) {
+    if (altKey || shiftKey) return false;
+    if (ctrlKey) return true;
+    if (!target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range], [type=number])")) return false;
+    const beyond = key === "ArrowUp" ? target.value.slice(0, target.selectionStart) : target.value.slice(target.selectionEnd);
+    return !beyond.includes("\n");
+  }
+
+  async #recall(event) {
+    event.preventDefault();
+    const number = this.#chosen;
+    const { form } = this.#forms.get(number);
+    const found = this.#pasts.get(number).leaf(event.key === "ArrowUp" ? -1 : 1, await form.draft());
+    if (found === undefined) return;
+    await form.set(found);
+    form.focus();
+  }
+
+  #pressedInTabs(event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const to = { Home: 0, End: this.#tools.length - 1 }[event.key] ?? (by && (this.#chosen + by + this.#tools.length) % this.#tools.length);
+    if (to === undefined) return;
+    event.preventDefault();
+    this.choose(to);
+    this.#tabs[to].focus();
+  }
+
+  #pressed(event) {
+    if (this.#element.hidden || event.defaultPrevented || event.ctrlKey || event.metaKey || event.isComposing) return;
+    if (document.querySelector("dialog[open]")) return;
+    const digit = /^Digit([1-9])$/.exec(event.code);
+    if (digit && (event.altKey || (!isTyping(event) && !event.shiftKey)) && this.#tools[digit[1] - 1]) {
+      event.preventDefault();
+      this.choose(digit[1] - 1);
+    } else if (event.key === "f" && !event.altKey && !isTyping(event)) {
+      event.preventDefault();
+      this.focus();
+    }
+  }
+
+  // --- the rest ------------------------------------------------------------------------------------------------------
+
+  #find(selector) {
+    return this.#element.querySelector(selector);
+  }
+
+  #say(words) {
+    this.#find("[data-call-state]").textContent = words;
+  }
+}

@@ -1,0 +1,264 @@
+// A tool's form. The server makes it of the tool's JSON Schema, and anew whenever its shape changes: an item added, another way
+// chosen, the JSON view. This module collects what the controls hold, swaps the HTML and keeps the focus where work goes on.
+//
+//   const form = mountForm(element, tool, ask)   tool: {name}; ask(message): Promise of the answer, see forms/answer.py
+//   await form.value()        the input; where a control holds none, it is marked, and an Error says so
+//   await form.draft()        the same, but undefined, and nothing is marked
+//   await form.set(value)     await form.reset()     form.showErrors([{path, message}])     form.focus()
+//   form.isSingleShort        whether one short field is all there is
+import { parseExact } from "./exact.js";
+
+const ENTERED = "[data-entered]:not([hidden])";
+
+export function mountForm(element, tool, ask) {
+  return new Form(element, tool, ask);
+}
+
+class Form {
+  #element;
+  #tool;
+  #ask;
+  #work = Promise.resolve(); // operations go one after the other, each on what the one before left
+
+  constructor(element, tool, ask) {
+    this.#element = element;
+    this.#tool = tool;
+    this.#ask = ask;
+    element.classList.add("form-place");
+    element.addEventListener("click", (event) => this.#clicked(event));
+    element.addEventListener("change", (event) => this.#changed(event));
+    element.addEventListener("input", (event) => this.#entered(event.target));
+    element.addEventListener("keydown", (event) => this.#pressed(event));
+    this.reset();
+  }
+
+  get isSingleShort() {
+    const fields = [...this.#element.querySelectorAll(ENTERED)];
+    return fields.length === 1 && fields[0].matches("[data-line]");
+  }
+
+  reset() {
+    return this.#operate({ do: "show" });
+  }
+
+  set(value) {
+    return this.#operate({ do: "set", text: JSON.stringify(value) }, { keepsFocus: true });
+  }
+
+  async value() {
+    await this.#work;
+    const answer = await this.#send({ do: "read" });
+    if (answer.errors) {
+      this.showErrors(answer.errors);
+      throw new Error(answer.errors.length === 1 ? "One field has to be filled in differently." : `${answer.errors.length} fields have to be filled in differently.`);
+    }
+    if (answer.error) throw new Error(answer.error);
+    return parseExact(answer.input);
+  }
+
+  async draft() {
+    await this.#work;
+    const answer = await this.#send({ do: "read" });
+    return answer.input === undefined ? undefined : parseExact(answer.input);
+  }
+
+  focus() {
+    this.#work = this.#work.then(() => {
+      const first = first_of(this.#element) ?? this.#element.closest("form")?.querySelector("[type=submit]");
+      first?.focus();
+    });
+  }
+
+  // --- what the server does -----------------------------------------------------------------------------------------
+
+  #send(operation) {
+    return this.#ask({ type: "form", tool: this.#tool.name, state: this.#state(), ...operation });
+  }
+
+  #operate(operation, { keepsFocus = false } = {}) {
+    this.#work = this.#work.then(async () => {
+      const answer = await this.#send(operation);
+      if (answer.error) this.#say(answer.error);
+      if (answer.errors) this.showErrors(answer.errors);
+      if (answer.html !== undefined) this.#show(answer.html, keepsFocus ? null : answer.focus);
+    });
+    return this.#work;
+  }
+
+  // What the controls hold, by name. A choice that was just changed still tells what it was: the rest of the form is of that.
+  #state() {
+    const state = {};
+    for (const one of this.#element.querySelectorAll("[name]")) {
+      if (one.type === "radio" && !one.checked) continue;
+      state[one.name] = one.type === "checkbox" ? String(one.checked) : (one.dataset.was ?? one.value);
+    }
+    return state;
+  }
+
+  #show(html, focus) {
+    const held = this.#element.contains(document.activeElement) ? bearing(document.activeElement) : null;
+    this.#element.innerHTML = html;
+    this.#shaped();
+    if (typeof focus === "string") (first_of(this.#slot(focus)) ?? this.#slot(focus)?.querySelector("button"))?.focus();
+    else if (held) [...this.#element.querySelectorAll("[name], [data-do]")].find((one) => bearing(one) === held)?.focus();
+  }
+
+  #shaped() {
+    for (const one of this.#element.querySelectorAll("textarea")) grow(one);
+  }
+
+  #slot(name) {
+    return [...this.#element.querySelectorAll("[data-slot]")].find((one) => one.dataset.slot === name) ?? null;
+  }
+
+  #say(words) {
+    this.#element.querySelector(":scope > [data-form-error]")?.remove();
+    const place = document.createElement("p");
+    place.className = "error form-error";
+    place.dataset.formError = "";
+    place.setAttribute("role", "alert");
+    place.textContent = words;
+    this.#element.append(place);
+  }
+
+  // --- errors -------------------------------------------------------------------------------------------------------
+
+  // Each at the control of its path, or at the nearest around it.
+  showErrors(errors) {
+    for (const slot of this.#element.querySelectorAll(".slot.wrong")) unmark(slot);
+    const slots = new Map();
+    for (const slot of this.#element.querySelectorAll("[data-path]")) slots.set(JSON.stringify(JSON.parse(slot.dataset.path)), slot);
+    let first = null;
+    for (const { path, message } of errors) {
+      const at = [...path];
+      while (at.length && !slots.has(JSON.stringify(at))) at.pop();
+      const slot = slots.get(JSON.stringify(at));
+      if (!slot) this.#say(message);
+      else {
+        const control = mark(slot, at.length < path.length ? `${path.slice(at.length).join(".")}: ${message}` : message);
+        first ??= control;
+      }
+    }
+    first?.focus();
+  }
+
+  // --- what people do -----------------------------------------------------------------------------------------------
+
+  #clicked(event) {
+    const button = event.target.closest("button[data-do]");
+    if (!button) return;
+    if (button.getAttribute("aria-pressed") !== "true") this.#operate({ do: button.dataset.do, at: button.dataset.at });
+  }
+
+  #changed({ target }) {
+    const { do: what, at } = target.dataset;
+    if (target.matches("[data-presence-of]")) this.#present(target);
+    else if (what === "presence") this.#operate({ do: target.value === "given" ? "include" : "refresh", at });
+    else if (what === "choose" && target.value !== "") this.#operate({ do: "choose", at, choice: Number(target.value) });
+    else if (what === "refresh") this.#operate({ do: "refresh", at });
+  }
+
+  // Whoever enters something wants it sent.
+  #entered(target) {
+    const slot = target.closest(".slot");
+    unmark(slot);
+    this.#element.querySelector(":scope > [data-form-error]")?.remove();
+    if (target.matches("textarea")) grow(target);
+    const presence = slot?.querySelector(":scope > [data-presence-of]");
+    if (presence && presence !== target && presence.value !== "given") {
+      presence.value = "given";
+      this.#present(presence);
+    }
+  }
+
+  #present(select) {
+    select.closest(".slot").dataset.presence = select.value;
+    if (select.value !== "given") unmark(select.closest(".slot"));
+  }
+
+  #pressed(event) {
+    if (event.isComposing || event.ctrlKey || event.metaKey) return;
+    const { key, target, altKey, shiftKey } = event;
+    if (altKey && (key === "ArrowUp" || key === "ArrowDown")) this.#shift(event);
+    else if (key === "Enter" && !shiftKey && !altKey && target.matches("[data-line]")) this.#submit(event);
+    else if (target.matches("[type=radio]") && key.length === 1 && key !== " " && !altKey) choose(event);
+  }
+
+  #shift(event) {
+    const item = event.target.closest("[data-item]");
+    const button = item?.querySelector(`:scope > .item-acts > [data-do=${event.key === "ArrowUp" ? "up" : "down"}]:not(:disabled)`);
+    if (!button) return;
+    event.preventDefault();
+    this.#operate({ do: button.dataset.do, at: button.dataset.at });
+  }
+
+  // Enter sends what is complete, and else goes to what is missing.
+  #submit(event) {
+    event.preventDefault();
+    const missing = [...this.#element.querySelectorAll("[data-needed]")].find(isMissing);
+    if (!missing) return this.#element.closest("form")?.requestSubmit();
+    const isText = missing.matches("textarea");
+    mark(missing.closest(".slot"), isText ? "This is needed; Ctrl+Enter sends it empty." : "This is needed.");
+    (missing.querySelector("input") ?? missing).focus();
+  }
+}
+
+// --- elements --------------------------------------------------------------------------------------------------------
+
+function first_of(place) {
+  return [...(place?.querySelectorAll(`.entry-name, .way, ${ENTERED}`) ?? [])]
+    .map((one) => one.querySelector("input:checked") ?? one.querySelector("input") ?? one)
+    .find((one) => one.closest("[data-presence]").dataset.presence === "given") ?? null;
+}
+
+// What tells an element from all others, before and after the form was made anew.
+function bearing(element) {
+  return element.name || `${element.dataset.do} ${element.dataset.at}`;
+}
+
+function isMissing(element) {
+  return element.matches("[role=radiogroup]") ? !element.querySelector("input:checked") : element.value === "";
+}
+
+function mark(slot, message) {
+  const error = slot.querySelector(":scope > [data-error]");
+  const control = [...slot.querySelectorAll("[data-error-at]")].find((one) => one.dataset.errorAt === error.id);
+  slot.classList.add("wrong");
+  error.textContent = error.hidden ? message : `${error.textContent} ${message}`;
+  error.hidden = false;
+  control?.setAttribute("aria-invalid", "true");
+  control?.setAttribute("aria-errormessage", error.id);
+  return control?.querySelector("input") ?? control ?? first_of(slot);
+}
+
+function unmark(slot) {
+  if (!slot?.classList.contains("wrong")) return;
+  slot.classList.remove("wrong");
+  const error = slot.querySelector(":scope > [data-error]");
+  error.hidden = true;
+  error.textContent = "";
+  for (const one of slot.querySelectorAll("[aria-errormessage]")) {
+    if (one.dataset.errorAt !== error.id) continue;
+    one.removeAttribute("aria-invalid");
+    one.removeAttribute("aria-errormessage");
+  }
+}
+
+// In a row of buttons a letter chooses the next that begins with it.
+function choose(event) {
+  const buttons = [...event.target.closest("[role=radiogroup]").querySelectorAll("input")];
+  const begins = (one) => one.nextElementSibling.textContent.toLowerCase().startsWith(event.key.toLowerCase());
+  const from = buttons.indexOf(event.target) + (event.target.checked ? 1 : 0);
+  const found = [...buttons.slice(from), ...buttons.slice(0, from)].find(begins);
+  if (!found) return;
+  event.preventDefault();
+  found.click();
+  found.focus();
+}
+
+// As high as its text, where the style sheet cannot do that.
+function grow(textarea) {
+  if (CSS.supports("field-sizing", "content")) return;
+  textarea.style.height = "auto";
+  textarea.style.height = `${textarea.scrollHeight + 2}px`;
+}

@@ -1,0 +1,274 @@
+// The player's page: brings socket, composer and clock together, lets the transcript grow, and shows how it ended.
+import { isTyping } from "../orsweb/frame.js";
+import { signed } from "../episodes/steps.js";
+import { Clock } from "./clock.js";
+import { Composer } from "./composer.js";
+import { Connection } from "./connection.js";
+
+const ALIVE_MS = 20_000;
+const SAID_CHARACTERS = 300;
+const RELOAD_MS = 700;
+
+const page = document.querySelector("[data-player]");
+const transcript = page.querySelector("[data-transcript]");
+const notices = page.querySelector("[data-notices]");
+const saidPlace = document.querySelector("[data-said]");
+const sign = document.querySelector("[data-live-state]");
+const isOver = "isOver" in page.dataset;
+const connection = new Connection(page.dataset.socket, () => last);
+const answers = new Map(); // id of a question -> who waits for its answer
+let last = Number(page.dataset.last); // index of the last step that is shown
+let pending = null; // the call that is on its way, until its step is shown
+let clock = null;
+let composer = null;
+let alive = 0;
+let questions = 0;
+
+// --- what the server tells -------------------------------------------------------------------------------------------
+
+const HEARD = {
+  state(message) {
+    if (message.status === "running" && !("isReady" in page.dataset)) return reloadSoon();
+    clock.set(message);
+    clock.setCalls(message.running);
+    showFigures(message);
+    grow(message.html);
+    if (pending) connection.send(pending.message);
+    for (const { message: asked } of answers.values()) connection.send(asked);
+  },
+  ready: () => "isReady" in page.dataset || reloadSoon(),
+  running: (message) => clock.addCall(message),
+  step(message) {
+    clock.endCall(message.task_id);
+    clock.set(message);
+    showFigures(message);
+    grow(message.html);
+    settled(message.task_id);
+  },
+  done(message) {
+    clock.endCall(message.task_id);
+    settled(message.task_id);
+  },
+  time: (message) => clock.set(message),
+  invalid(message) {
+    const call = settled(message.task_id, false);
+    if (call) composer.invalid(call.number, message.errors);
+  },
+  form(message) {
+    answers.get(message.id)?.resolve(message);
+    answers.delete(message.id);
+  },
+  error(message) {
+    settled(message.task_id, false);
+    if (message.task_id === undefined) unanswered(message.message);
+    notice("error", message.message, "bad");
+  },
+  ended: (message) => ended(message.html),
+};
+
+function reloadSoon() {
+  setTimeout(() => location.reload(), RELOAD_MS);
+}
+
+function showFigures({ steps, returned }) {
+  page.querySelector("[data-steps]").textContent = `${steps} step${steps === 1 ? "" : "s"}`;
+  const place = page.querySelector("[data-returned]");
+  if (place) place.textContent = returned === null ? "–" : signed(returned);
+}
+
+// --- the transcript --------------------------------------------------------------------------------------------------
+
+// Steps that are there already, told again after a loss, are left out.
+function grow(html) {
+  const made = document.createElement("template");
+  made.innerHTML = html;
+  const fresh = [...made.content.querySelectorAll(".step")].filter((step) => Number(step.dataset.index) > last);
+  for (const step of fresh) {
+    transcript.append(step);
+    htmx.process(step);
+    last = Number(step.dataset.index);
+    step.classList.add("fresh");
+  }
+  if (!fresh.length) return;
+  say(fresh.at(-1));
+  show(fresh.at(-1));
+}
+
+function say(step) {
+  const output = step.querySelector(".error, [data-side=output] .said-text")?.textContent ?? "";
+  const reward = step.querySelector(".figures .reward")?.textContent.trim() ?? "";
+  saidPlace.textContent = `Step ${step.dataset.index}, ${step.querySelector(".tool-name").textContent}${reward ? `, reward ${reward}` : ""}: ${output.slice(0, SAID_CHARACTERS)}`;
+}
+
+// Its end above the composer where all of it fits, else its beginning below the bar. Images grow when they have come.
+function show(step) {
+  const room = window.innerHeight - document.querySelector(".bar").offsetHeight - (page.querySelector("[data-composer]")?.offsetHeight ?? 0);
+  step.scrollIntoView({ block: step.offsetHeight + 16 > room ? "start" : "nearest" });
+  for (const image of step.querySelectorAll("img")) {
+    image.loading = "eager";
+    if (!image.complete) image.addEventListener("load", () => last === Number(step.dataset.index) && show(step), { once: true });
+  }
+}
+
+function keepRoom() {
+  const composed = page.querySelector("[data-composer]");
+  document.documentElement.style.scrollPaddingBottom = `${(composed?.offsetHeight ?? 0) + 12}px`;
+}
+
+function move(by) {
+  const steps = [...transcript.querySelectorAll(".step")];
+  const at = steps.findIndex((step) => step.classList.contains("current"));
+  const to = steps[at < 0 ? (by < 0 ? steps.length - 1 : 0) : Math.max(0, Math.min(steps.length - 1, at + by))];
+  if (!to) return;
+  steps[at]?.classList.remove("current");
+  to.classList.add("current");
+  to.scrollIntoView({ block: "nearest" });
+}
+
+// --- calls -----------------------------------------------------------------------------------------------------------
+
+function call({ detail: { tool, input, anyway, number } }) {
+  notice("error");
+  const message = { type: "call", tool, input, task_id: crypto.randomUUID?.() ?? randomId(), ...(anyway && { anyway }) };
+  pending = { message, number };
+  const wasSent = connection.send(message);
+  composer.busy(true, wasSent ? "" : "It is sent as soon as the connection is back.");
+}
+
+// Where pages come without encryption from another machine, browsers have no randomUUID.
+function randomId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function settled(id, wasCalled = true) {
+  if (!pending || pending.message.task_id !== id) return null;
+  const call = pending;
+  pending = null;
+  composer.busy(false);
+  if (wasCalled) composer.called(call.number, call.message.input);
+  return call;
+}
+
+// What the server makes of a form; asked again after a loss.
+function ask(message) {
+  const id = ++questions;
+  const asked = { ...message, type: "form", id };
+  connection.send(asked);
+  return new Promise((resolve) => answers.set(id, { message: asked, resolve }));
+}
+
+// The server took none of it, and would not take it again.
+function unanswered(words) {
+  for (const { resolve } of answers.values()) resolve({ error: words });
+  answers.clear();
+}
+
+function stayAlive() {
+  const now = performance.now();
+  if (now - alive < ALIVE_MS) return;
+  if (connection.send({ type: "alive" })) alive = now;
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+function ended(html) {
+  connection.end();
+  if ("isBlind" in page.dataset) return location.reload(); // what was hidden is now there
+  clock.stop();
+  composer?.hide();
+  keepRoom();
+  page.querySelector("[data-leave]")?.remove();
+  page.querySelector("[data-starting]")?.remove();
+  for (const one of ["lost", "soon", "error"]) notice(one);
+  const place = page.querySelector("[data-outcome]");
+  place.innerHTML = html;
+  tokens(place);
+  const outcome = place.querySelector(".outcome");
+  page.querySelector("[data-ending-mark]").replaceChildren(...outcome.querySelector("[data-ending-copy]").cloneNode(true).childNodes);
+  outcome.scrollIntoView({ block: "nearest" });
+  outcome.focus({ preventScroll: true });
+  if (sign) sign.hidden = true;
+}
+
+// What was made for the socket knows no request, so its forms have no token yet.
+function tokens(place) {
+  const token = document.querySelector("[data-token] [name=csrfmiddlewaretoken]");
+  for (const form of place.querySelectorAll("form[method=post]")) {
+    if (!form.elements.csrfmiddlewaretoken) form.append(token.cloneNode());
+  }
+}
+
+// --- notices ---------------------------------------------------------------------------------------------------------
+
+// One of each name; without words it goes.
+function notice(name, words = "", kind = "warn", button = null) {
+  notices.querySelector(`[data-notice="${name}"]`)?.remove();
+  if (!words) return;
+  const element = document.createElement("p");
+  element.className = "notice";
+  element.dataset.notice = name;
+  element.dataset.kind = kind;
+  element.setAttribute("role", "alert");
+  element.append(words, ...(button ? [" ", button] : []));
+  notices.append(element);
+}
+
+function warn() {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "button";
+  button.textContent = "I am still here";
+  button.addEventListener("click", () => {
+    alive = 0;
+    connection.send({ type: "alive" });
+  });
+  notice("soon", "The session expires in a minute unless you do something.", "warn", button);
+}
+
+function connected(isConnected) {
+  if (sign) {
+    sign.hidden = false;
+    sign.dataset.liveState = isConnected ? "live" : "waiting";
+    sign.textContent = isConnected ? "live" : "reconnecting";
+  }
+  notice("lost", isConnected ? "" : "The connection is lost; trying again. The episode waits for you for a while.");
+}
+
+// --- start -----------------------------------------------------------------------------------------------------------
+
+const KEYS = { j: () => move(1), k: () => move(-1), n: () => page.querySelector("[data-next]")?.click() };
+
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || !(event.key in KEYS)) return;
+  if (document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  KEYS[event.key]();
+}
+
+function start() {
+  clock = new Clock(page);
+  composer = new Composer(page.querySelector("[data-composer]"), page.dataset.environment, ask);
+  composer.addEventListener("call", call);
+  composer.addEventListener("typed", stayAlive);
+  clock.addEventListener("soon", warn);
+  clock.addEventListener("later", () => notice("soon"));
+  connection.addEventListener("message", ({ detail }) => HEARD[detail.type]?.(detail));
+  connection.addEventListener("open", () => connected(true));
+  connection.addEventListener("lost", () => connected(false));
+  connection.addEventListener("refused", ({ detail }) => {
+    settled(pending?.message.task_id, false);
+    unanswered(detail);
+    notice("error", detail, "bad");
+  });
+  const dialog = document.querySelector("[data-leave-dialog]");
+  page.querySelector("[data-leave]").addEventListener("click", () => dialog.showModal());
+  dialog.addEventListener("close", () => dialog.returnValue === "leave" && connection.send({ type: "leave" }));
+  new ResizeObserver(keepRoom).observe(page.querySelector("[data-composer]"));
+  connection.open();
+  const newest = transcript.querySelector(".step:last-child");
+  if (newest) show(newest);
+}
+
+document.addEventListener("keydown", pressed);
+if (isOver) page.querySelector(".outcome")?.focus({ preventScroll: true });
+else start();

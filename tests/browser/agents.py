@@ -1,0 +1,36 @@
+"""Agents: sessions of `echo`, driven over the wire while a page is open, for browser tests of the replay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from tests.server import LiveServer
+
+
+class Agent:
+    """One session of `echo`, as a client drives it."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def call(self, tool: str, text: str = "hi") -> None:
+        self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
+
+
+@contextmanager
+def playing(live: LiveServer, goal: str = "talk") -> Iterator[Agent]:
+    """Ends with the block. `goal` tells tasks apart."""
+    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
+        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}).raise_for_status()
+        yield Agent(http)
+        http.post("/delete").raise_for_status()
+
+
+def latest(live: LiveServer) -> str:
+    """Address of the newest episode's replay, by the list of episodes."""
+    numbers = re.findall(r'href="/episodes/(\d+)/', httpx.get(f"{live.url}/episodes/", timeout=30).text)
+    return f"/episodes/{max(map(int, numbers))}/"

@@ -1,0 +1,51 @@
+"""The replay of an episode that still runs, in a browser: the page follows it to its end, and then rests."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.agents import latest, playing
+from tests.server import LiveServer
+
+pytestmark = pytest.mark.usefixtures("complaints")
+
+
+def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer) -> None:
+    with playing(live) as agent:
+        agent.call("echo", "before")
+        page.goto(latest(live))
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        agent.call("echo", "while it is open")
+        expect(page.locator("#step-1")).to_contain_text("while it is open")
+        expect(page.locator(".step.current")).to_have_id("step-1")
+        page.keyboard.press("k")
+        expect(page.locator("[data-follow]")).to_have_attribute("aria-pressed", "false")
+        agent.call("finish", "done")
+        expect(page.locator("#step-2")).to_contain_text("done")
+        expect(page.locator(".step.current")).to_have_id("step-0")
+    expect(page.locator("#headline .ending")).to_contain_text("finished")
+    expect(page.locator("[data-follow]")).to_have_count(0)
+
+
+def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
+    with playing(live) as agent:
+        page.goto(latest(live))
+        returned = page.locator("[data-returned]")
+        expect(returned).to_contain_text("0.00 so far")
+        for text, told in (("one", "+0.10 so far"), ("two", "+0.20 so far")):
+            agent.call("echo", text)
+            expect(returned).to_contain_text(told)
+    expect(returned).to_contain_text("+0.20")
+    expect(returned).not_to_contain_text("so far")
+
+
+def test_what_was_live_is_at_rest_when_it_is_over(page: Page, live: LiveServer) -> None:
+    with playing(live, goal="be watched") as agent:
+        page.goto(latest(live))
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        expect(page.locator("#peers")).to_contain_text("No attempt has ended yet")
+        agent.call("finish", "done")
+    expect(page.locator("#peers")).to_contain_text("1 attempt")
+    expect(page.locator("#peers")).to_contain_text("this one is number 1")
+    expect(page.locator("[data-live-state]")).to_have_count(0)

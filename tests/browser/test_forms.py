@@ -1,0 +1,225 @@
+"""Forms of tools in a browser: filled in by keys alone, reshaped, refused at the field, turned into JSON and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.test_looks import AXE, serious
+from tests.server import LiveServer
+
+HUGE = 123456789012345678901234567890
+ORDER = {
+    "name": "Ada",
+    "amount": HUGE,
+    "colour": "blue",
+    "country": "Ghana",
+    "is_urgent": True,
+    "code": "7",
+    "tags": ["b"],
+}
+ORDER |= {"shape": {"kind": "box", "width": 1.5, "height": 2}, "tree": {"name": "oak", "branches": [{"name": "twig"}]}}
+ORDER |= {"labels": {"a.b": 3}, "program": "line 1\nline 2\n"}
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs_forms:Forms", env={"ORSWEB_MAX_BODY_BYTES": "1000000"}) as running:
+        yield running
+
+
+@pytest.fixture
+def form(page: Page) -> Locator:
+    """The form of `order`, in a play that has just begun."""
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+    page.goto("/play/?environment=forms&split=train")
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    found = page.locator("[data-tool-form] > div").first
+    expect(found.locator("[data-slot='']")).to_be_visible()
+    return found
+
+
+def field(form: Locator, slot: str) -> Locator:
+    return form.locator(f"[data-slot='{slot}'] [data-entered]").first
+
+
+def write_json(form: Locator, text: str) -> None:
+    form.get_by_role("button", name="JSON").click()
+    form.get_by_label("Input as JSON").fill(text)
+
+
+def answered(page: Page, number: int = 0) -> Any:
+    """What the environment got in step `number`."""
+    step = page.locator(f"#step-{number}")
+    expect(step).to_be_visible()
+    return json.loads(step.locator("[data-side=output] .said-text").first.inner_text())
+
+
+def test_an_order_is_placed_by_keys_alone(page: Page, form: Locator, complaints: list[str]) -> None:
+    keys = page.keyboard
+    expect(field(form, "/pname")).to_be_focused()
+    for text, tabs in (
+        ("Ada", 1),
+        ("5", 1),
+        ("b", 1),
+        ("Ghana", 2),
+    ):  # a text, a number, a button by its letter, a list
+        keys.type(text)
+        for _ in range(tabs):
+            keys.press("Tab")
+    keys.press("Space")
+    field(form, "/pcode").focus()
+    keys.type("7")
+    field(form, "/ptags/i0").focus()
+    keys.type("x")
+    field(form, "/pshape/b0/pradius").focus()
+    keys.type("2.5")
+    field(form, "/ptree/pname").focus()
+    keys.type("oak")
+    keys.press("Enter")
+    got = answered(page)
+    assert (got["name"], got["amount"], got["colour"], got["country"], got["is_urgent"]) == (
+        "Ada",
+        5,
+        "blue",
+        "Ghana",
+        True,
+    )
+    assert (got["code"], got["tags"], got["shape"]["radius"], got["tree"]["name"]) == (7, ["x"], 2.5, "oak")
+    assert "note" not in got
+
+
+def test_a_value_goes_through_the_form_and_back_to_json_unchanged(
+    page: Page, form: Locator, complaints: list[str]
+) -> None:
+    write_json(form, json.dumps(ORDER))
+    form.get_by_role("button", name="Form").click()
+    expect(field(form, "/pamount")).to_have_value(str(HUGE))
+    form.get_by_role("button", name="JSON").click()
+    assert json.loads(form.get_by_label("Input as JSON").input_value()) == ORDER
+    form.get_by_role("button", name="Form").click()
+    expect(field(form, "/pname")).to_be_focused()
+    page.keyboard.press("Control+Enter")
+    assert answered(page) == {**ORDER, "shape": {"kind": "box", "width": 1.5, "height": 2.0}}
+
+
+def test_items_come_go_and_move_and_the_focus_goes_along(page: Page, form: Locator, complaints: list[str]) -> None:
+    field(form, "/ptags/i0").fill("one")
+    form.get_by_role("button", name="Add an item to tags").press("Enter")
+    expect(field(form, "/ptags/i1")).to_be_focused()
+    page.keyboard.type("two")
+    page.keyboard.press("Alt+ArrowUp")
+    expect(field(form, "/ptags/i0")).to_be_focused()
+    expect(field(form, "/ptags/i0")).to_have_value("two")
+    form.get_by_role("button", name="Remove item 2 of tags").press("Enter")
+    expect(field(form, "/ptags/i1")).to_have_count(0)
+    expect(field(form, "/ptags/i0")).to_be_focused()
+
+
+def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complaints: list[str]) -> None:
+    kind = form.get_by_label("shape: which kind")
+    kind.focus()
+    kind.select_option("Box")
+    expect(field(form, "/pshape/b1/pwidth")).to_be_visible()
+    expect(form.get_by_label("shape: which kind")).to_be_focused()
+    expect(form.get_by_text("It has four corners.")).to_be_visible()
+
+
+def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+    field(form, "/pname").press("Enter")
+    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("This is needed; Ctrl+Enter sends it empty.")
+    page.keyboard.press("Control+Enter")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Write a number.")
+    expect(field(form, "/pamount")).to_be_focused()
+    expect(field(form, "/pamount")).to_have_attribute("aria-invalid", "true")
+    page.keyboard.type("5")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_be_hidden()
+    expect(page.locator(".step")).to_have_count(0)
+
+
+def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+    write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
+    form.get_by_role("button", name="Form").click()
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; at least 1 is needed.")
+    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("needed is: number")
+    expect(page.locator(".step")).to_have_count(0)
+
+
+def test_json_that_cannot_be_read_says_where(page: Page, form: Locator, complaints: list[str]) -> None:
+    write_json(form, '{"name": "Ada",\n "amount": }')
+    form.get_by_role("button", name="Form").click()
+    expect(form.locator(".error:visible")).to_have_text("This is no JSON: line 2, column 12: expecting value.")
+    expect(form.get_by_label("Input as JSON")).to_be_focused()
+
+
+def test_typing_includes_what_was_left_out(page: Page, form: Locator, complaints: list[str]) -> None:
+    presence = form.get_by_label("note: send or leave out")
+    expect(presence).to_have_value("absent")
+    field(form, "/pnote").fill("x")
+    expect(presence).to_have_value("given")
+
+
+def test_a_lone_field_is_sent_by_enter_and_ready_for_the_next(page: Page, form: Locator, complaints: list[str]) -> None:
+    page.keyboard.press("Alt+2")
+    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
+    expect(words).to_be_focused()
+    page.keyboard.insert_text("two")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.insert_text("lines")
+    page.keyboard.press("Enter")
+    assert answered(page) == {"text": "two\nlines"}
+    page.keyboard.type("next")  # in the place of what was sent
+    expect(words).to_have_value("next")
+
+
+def test_a_tool_without_parameters_is_a_button(page: Page, form: Locator, complaints: list[str]) -> None:
+    page.keyboard.press("Alt+3")
+    expect(page.get_by_role("button", name="Call wait")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#step-0")).to_contain_text("nothing")
+
+
+def test_axe_finds_nothing_serious_in_any_state(page: Page, form: Locator) -> None:
+    write_json(form, json.dumps({**ORDER, "amount": "many"}))
+    form.get_by_role("button", name="Form").click()
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator(".error:visible").first).to_be_visible()
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert serious(page) == []
+
+
+def test_nothing_is_wider_than_a_phone(page: Page, form: Locator) -> None:
+    write_json(form, json.dumps(ORDER))
+    form.get_by_role("button", name="Form").click()
+    expect(field(form, "/pamount")).to_have_value(str(HUGE))
+    page.set_viewport_size({"width": 400, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert form.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
+def test_the_agents_view_has_a_tab_for_each_provider(page: Page, form: Locator, complaints: list[str]) -> None:
+    view = page.locator("[data-agent-view]")
+    view.get_by_role("tab", name="OpenAI").focus()
+    page.keyboard.press("ArrowRight")
+    expect(view.get_by_role("tab", name="Anthropic")).to_be_focused()
+    expect(view.get_by_role("tabpanel", name="Anthropic")).to_contain_text('"input_schema"')
+    expect(view.get_by_role("tabpanel", name="OpenAI")).to_be_hidden()
+
+
+def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator) -> None:
+    field(form, "/pname").evaluate("it => (it.value = 'x'.repeat(1_000_001))")
+    page.get_by_role("button", name="Call order").click()
+    expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    field(form, "/pname").fill("Ada")
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Write a number.")

@@ -1,0 +1,68 @@
+"""A server with keys in a browser: a stranger logs in, sees the pages on a phone too, and logs out."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.server import ROOT, LiveServer
+
+AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+NAME, PASSWORD = "somebody-with-a-rather-long-name", "correct horse"
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    """In place of the server of the other files: one that strangers can reach, with one account."""
+    with LiveServer("environments.builtin.guess:Guess", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
+        command = [sys.executable, str(ROOT / "manage.py"), "createsuperuser", "--noinput", "--email", "a@b.example"]
+        account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
+        subprocess.run(command, env=running.env | account, check=True, capture_output=True, timeout=60)
+        yield running
+
+
+def log_in(page: Page, password: str = PASSWORD) -> None:
+    page.get_by_label("Username").fill(NAME)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+@pytest.mark.usefixtures("complaints")
+def test_a_stranger_logs_in_and_out(page: Page) -> None:
+    page.goto("/runs/")
+    log_in(page, "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("No active account has that name and password.")
+    log_in(page)
+    expect(page).to_have_url(re.compile("/runs/$"))
+    page.locator(".who summary").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(re.compile("/accounts/login/$"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_login_page_keeps_nobody_out(page: Page, scheme: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 860})
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto("/")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    assert page.evaluate("axe.run()")["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("path", ["/", "/episodes/", "/runs/", "/environments/guess/", "/runs/curves/"])
+def test_a_name_in_the_bar_makes_no_page_wider_than_a_phone(page: Page, path: str) -> None:
+    page.goto("/")
+    log_in(page)
+    expect(page.locator(".who")).to_be_visible()
+    page.set_viewport_size({"width": 400, "height": 860})
+    page.goto(path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for part in page.locator(".bar, .bar .tools, .rail").all():
+        assert part.evaluate("it => it.scrollWidth <= it.clientWidth")

@@ -1,0 +1,297 @@
+"""Playing in a browser, with the keyboard alone: four environments to their end, a socket that drops, two tabs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from environments.builtin.chart import Chart
+from environments.builtin.maze import Maze
+from environments.builtin.maze_grid import DIRECTIONS, Grid, Situation
+from environments.builtin.web import Web
+from tests.browser.test_looks import AXE, serious
+from tests.server import LiveServer
+
+BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "web", "chart", "maze")]
+MAZE = 12
+"""A task of maze whose exit is six cells away."""
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    """Hosts the four, `echo`, and `slow`, whose tools take as long as they are asked to."""
+    with LiveServer(*BUNDLED, "tests.envs:Echo", "tests.envs:Slow") as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def still(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+
+
+def sit_down(page: Page, environment: str, number: int = 0, **choice: str) -> int:
+    """Number of the episode that now runs: task `number` of train; focus is in the form."""
+    query = "&".join(f"{name}={value}" for name, value in choice.items())
+    page.goto(f"/play/?environment={environment}&split=train&pick=number&number={number}&{query}")
+    page.keyboard.press("Enter")
+    return at_the_form(page)
+
+
+def at_the_form(page: Page) -> int:
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    expect(page.locator("[data-composer] :focus")).to_be_visible()
+    return int(page.url.split("/")[-2])
+
+
+def send(page: Page, text: str = "") -> None:
+    """Type `text` where the focus is, send it, and wait for the step."""
+    count = page.locator(".step").count()
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+    expect(page.locator(".step")).to_have_count(count + 1)
+
+
+def choose(page: Page, tool: str) -> None:
+    """By its number, from within a field."""
+    tab = page.locator(f".tool-tab:has(code:text-is('{tool}'))")
+    page.keyboard.press(f"Alt+{int(tab.get_attribute('data-tool') or 0) + 1}")
+    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(page.locator("[data-composer] :focus")).to_be_visible()
+
+
+def is_found(page: Page, environment: str, episode: int, returned: str) -> None:
+    """In the replay, in the curves, on the leaderboard."""
+    page.goto(f"/episodes/{episode}/")
+    expect(page.locator("#headline")).to_contain_text("finished")
+    expect(page.locator("#headline")).to_contain_text(returned)
+    page.goto(f"/runs/curves/?environment={environment}&player=human")
+    expect(page.locator(".series tbody tr").first).to_contain_text(returned)
+    page.goto(f"/environments/{environment}/leaderboard/")
+    expect(page.locator("tr.human")).to_contain_text(returned)
+
+
+def content_of(page: Page, episode: int) -> dict[str, Any]:
+    """Of the task that is played, the answer too, which no player gets to see."""
+    return dict(json.loads(page.request.get(f"/episodes/{episode}/task.json").text()))
+
+
+# --- the four --------------------------------------------------------------------------------------------------------
+
+
+def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None:
+    page.goto("/environments/math/")
+    page.get_by_role("link", name="Play", exact=True).nth(-1).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=math")
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    episode = at_the_form(page)
+    send(page, str(content_of(page, episode)["answer"]))
+    expect(page.locator(".outcome")).to_be_focused()
+    expect(page.locator(".outcome")).to_contain_text("Solved")
+    is_found(page, "math", episode, "+1.00")
+
+
+def test_chart_is_read(page: Page, complaints: list[str]) -> None:
+    episode = sit_down(page, "chart")
+    expect(page.locator("#prompt img")).to_have_js_property("complete", True)
+    choose(page, "zoom")
+    for text in ("0", "0", "200", "200"):
+        page.keyboard.press("Control+a")
+        page.keyboard.type(text)
+        page.keyboard.press("Tab")
+        while page.evaluate("document.activeElement.matches('select')"):
+            page.keyboard.press("Tab")
+    send(page)
+    expect(page.locator(".step img")).to_have_js_property("complete", True)
+    choose(page, "submit")
+    send(page, str(Chart.list_tasks("train")[0]["answer"]))
+    expect(page.locator(".outcome")).to_contain_text("Solved")
+    is_found(page, "chart", episode, "+1.00")
+
+
+def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
+    episode = sit_down(page, "web")
+    choose(page, "open")
+    send(page, "/help")
+    send(page, "/help/workshop")
+    choose(page, "answer")
+    send(page, str(Web.list_tasks("train")[0]["answer"]))
+    expect(page.locator(".outcome")).to_contain_text("Solved")
+    is_found(page, "web", episode, "+1.00")
+
+
+def test_maze_is_left(page: Page, complaints: list[str]) -> None:
+    episode = sit_down(page, "maze", MAZE)
+    for way in ways_out():
+        send(page, way[0])
+    expect(page.locator(".outcome")).to_contain_text("Solved")
+    page.keyboard.press("n")
+    assert at_the_form(page) > episode
+    is_found(page, "maze", episode, "+1.00")
+
+
+def ways_out() -> list[str]:
+    grid = Grid(Maze.list_tasks("train")[MAZE]["rows"])
+    distances, now, found = grid.distances(), Situation(grid.start), []
+    while now.cell != grid.exit:
+        steps = [(way, grid.walk(now, way)) for way in DIRECTIONS]
+        way, now = min(steps, key=lambda step: distances[step[1]])
+        found.append(way)
+    return found
+
+
+# --- the composer ----------------------------------------------------------------------------------------------------
+
+
+def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
+    sit_down(page, "echo")
+    send(page, "first")
+    send(page, "second")
+    field = page.locator("[data-composer] textarea")
+    page.keyboard.type("draft")
+    for key, shown in (("ArrowUp", "second"), ("ArrowUp", "first"), ("ArrowDown", "second"), ("ArrowDown", "draft")):
+        page.keyboard.press(key)
+        expect(field).to_have_value(shown)
+
+
+def test_what_does_not_fit_is_told_at_its_field(page: Page) -> None:
+    sit_down(page, "chart")
+    choose(page, "submit")
+    page.keyboard.type("much")
+    page.keyboard.press("Enter")
+    field = page.locator("[data-composer] .wrong")
+    expect(field.locator("[data-error]")).to_be_visible()
+    expect(field.locator("[aria-invalid=true]")).to_be_focused()
+    assert page.locator(".step").count() == 0
+
+
+def test_a_long_call_tells_that_it_runs(page: Page) -> None:
+    sit_down(page, "slow")
+    choose(page, "wait")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("600")
+    page.keyboard.press("Enter")
+    expect(page.locator(".running-call")).to_contain_text("wait is running · 0:02")
+    page.get_by_role("button", name="Give up").focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Give up").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".outcome")).to_contain_text("Given up")
+
+
+def test_a_blind_play_shows_rewards_only_at_the_end(page: Page) -> None:
+    sit_down(page, "echo", blind="on")
+    send(page, "hello")
+    expect(page.locator(".play-head")).to_contain_text("blind")
+    expect(page.locator(".step .reward")).to_have_count(0)
+    choose(page, "finish")
+    page.keyboard.press("Enter")
+    expect(page.locator(".outcome")).to_contain_text("+0.60")
+    expect(page.locator(".step .figures .reward").first).to_have_text("+0.10")
+
+
+# --- the socket ------------------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """Between the page and the server. It loses the first message of a kind, and breaks."""
+
+    def __init__(self, page: Page, loses: str) -> None:
+        self.calls: list[str] = []
+        """task_id of each call that the page sent."""
+        self._loses = loses
+        page.route_web_socket(re.compile("/ws/play/"), self._join)
+
+    def _join(self, tab: WebSocketRoute) -> None:
+        server = tab.connect_to_server()
+        tab.on_message(lambda message: self._carry(str(message), server, tab))
+        server.on_message(lambda message: self._carry(str(message), tab, server))
+
+    def _carry(self, text: str, to: WebSocketRoute, sender: WebSocketRoute) -> None:
+        message = json.loads(text)
+        if message["type"] == "call":
+            self.calls.append(message["task_id"])
+        if message["type"] != self._loses:
+            to.send(text)
+            return
+        self._loses = ""
+        to.close()
+        sender.close()
+
+
+def test_a_call_that_was_lost_on_its_way_is_sent_again(page: Page) -> None:
+    wire = Wire(page, loses="call")
+    sit_down(page, "echo")
+    send(page, "hello")
+    assert len(wire.calls) == 2 and len(set(wire.calls)) == 1
+    expect(page.locator("[data-notice=lost]")).to_have_count(0)
+
+
+def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page) -> None:
+    Wire(page, loses="step")
+    episode = sit_down(page, "echo")
+    send(page, "first")
+    send(page, "second")
+    assert [card.inner_text() for card in page.locator(".step .index").all()] == ["0", "1"]
+    assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
+
+
+def test_two_tabs_show_the_same(page: Page) -> None:
+    sit_down(page, "echo")
+    other = page.context.new_page()
+    other.goto(page.url)
+    send(page, "hello")
+    expect(other.locator(".step")).to_contain_text("hello")
+    choose(page, "finish")
+    page.keyboard.press("Enter")
+    expect(other.locator(".outcome")).to_contain_text("Finished")
+
+
+def test_others_follow_it_in_the_replay(page: Page) -> None:
+    episode = sit_down(page, "echo")
+    other = page.context.new_page()
+    other.goto(f"/episodes/{episode}/")
+    send(page, "watch this")
+    expect(other.locator(".step")).to_contain_text("watch this")
+
+
+def test_a_reload_goes_on(page: Page) -> None:
+    sit_down(page, "echo")
+    send(page, "before")
+    page.reload()
+    at_the_form(page)
+    send(page, "after")
+    expect(page.locator(".step")).to_have_count(2)
+
+
+# --- looks -----------------------------------------------------------------------------------------------------------
+
+
+def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page) -> None:
+    page.goto("/play/?environment=maze")
+    assert_sound(page)
+    sit_down(page, "maze", MAZE)
+    send(page, "u")
+    assert_sound(page)
+    page.get_by_role("button", name="Give up").click()
+    page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+    expect(page.locator(".outcome")).to_be_visible()
+    assert_sound(page)
+
+
+def assert_sound(page: Page) -> None:
+    """In light and in dark, and no wider than a phone."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+        assert serious(page) == []
+    page.set_viewport_size({"width": 400, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.set_viewport_size({"width": 1280, "height": 860})

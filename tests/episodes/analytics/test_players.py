@@ -1,0 +1,88 @@
+"""Players: what people reached beside everybody else, at a task and in an environment."""
+
+from __future__ import annotations
+
+import pytest
+from pytest import approx
+from pytest_django import DjangoAssertNumQueries
+
+from environments.models import Environment
+from episodes.analytics.definition import Definition
+from episodes.analytics.histogram import histogram
+from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.players import PlayerFigures, at_task, in_environment
+from episodes.analytics.scope import scope_of
+from tests.episodes.ended import count_statistics, end_episode
+from tests.stored import make_environment, make_task
+
+pytestmark = pytest.mark.django_db
+SUM = Definition()
+
+
+def beside(environment: Environment, definition: Definition = SUM) -> list[PlayerFigures]:
+    return in_environment(environment, definition, histogram(scope_of(environment), definition).total)
+
+
+def test_each_kind_of_player_has_figures_of_its_own_at_a_task() -> None:
+    task = make_task()
+    for player, reward in (("human", 1.0), ("human", 0.5), ("agent", 0.25), ("script", 0.0)):
+        end_episode(reward, task=task, player=player)
+    end_episode(task=make_task(), player="human")
+    found = [(one.player, one.n, one.mean, one.successes) for one in at_task(task, SUM)]
+    assert found == [("human", 2, 0.75, 1), ("agent", 1, 0.25, 0), ("script", 1, 0.0, 0)]
+
+
+def test_probes_failures_and_what_still_runs_are_no_attempts() -> None:
+    task = make_task()
+    end_episode(task=task, player="human", is_probe=True)
+    end_episode(task=task, player="human", cause="env_error")
+    end_episode(task=task, player="human", status="running", cause="")
+    assert [one.n for one in at_task(task, SUM)] == [0]
+    assert [one.n for one in beside(task.environment)] == [0]
+
+
+def test_without_people_the_rest_of_an_environment_is_as_if_they_had_never_played() -> None:
+    alone, mixed = make_environment("alone"), make_environment("mixed")
+    for reward in (0.0, 0.5, 1.0, 1.0):
+        end_episode(reward, environment=alone)
+        end_episode(reward, environment=mixed)
+    for reward in (0.25, 0.95, None):
+        end_episode(reward, environment=mixed, player="human", return_sum=reward or 0.0)
+    wanted, (human, others) = beside(alone)[1], beside(mixed)
+    assert (human.n, human.mean, human.successes) == (3, approx(0.4), 1)
+    assert (others.n, others.mean, others.successes) == (4, approx(wanted.mean), 2)
+    assert others.error == approx(wanted.error)
+
+
+def test_the_definition_asked_for_is_the_one_counted_by() -> None:
+    episode = end_episode(0.5, player="human", return_sum=3.0)
+    assert beside(episode.environment)[0].mean == 3.0
+    assert beside(episode.environment, Definition("last", 0.4))[0].successes == 1
+    assert at_task(episode.task, Definition("last"))[0].mean == 0.5
+
+
+def test_a_return_that_sums_could_not_bear_leaves_a_mean() -> None:
+    task = make_task()
+    end_episode(1e308, task=task)
+    end_episode(1e308, task=task)
+    end_episode(1.0, task=task, player="human")
+    assert [one.player for one in beside(task.environment)] == ["human", "others"]
+    assert at_task(task, SUM)[1].mean == approx(1e290)
+
+
+def test_the_humans_stay_on_the_leaderboard_however_many_are_better() -> None:
+    task = make_task()
+    for number in range(201):
+        end_episode(1.0, task=task, model=f"model-{number}")
+    end_episode(0.0, task=task, player="human")
+    count_statistics()
+    rows = leaderboard(task.environment).rows
+    assert len(rows) == 201 and rows[-1].is_human
+
+
+def test_they_take_two_queries_and_one(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    task = make_task()
+    with django_assert_num_queries(2):
+        at_task(task, SUM)
+    with django_assert_num_queries(1):
+        in_environment(task.environment, SUM, None)

@@ -1,0 +1,86 @@
+"""Addresses that cannot be meant: every page names the value, what is allowed, and the nearest name."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+from django.test import Client
+
+from orsweb.logs import OneLineRefusals
+from tests.stored import make_episode, make_run
+
+pytestmark = pytest.mark.django_db
+
+WHOLE = "it has to be a whole number of at least 0"
+RETURNS = "sum, last, max, mean"
+
+
+def address(path: str) -> str:
+    """With the numbers of an episode, its task and its run."""
+    episode = make_episode(run=make_run(), run_step=1)
+    other = make_episode(task=episode.task)
+    numbers = {"episode": episode.pk, "other": other.pk, "task": episode.task_id, "run": episode.run_id}
+    return path.format(**numbers)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/?foo=1", "no parameter has that name; there are span, part, return"),
+        ("/?spam=24h", "the nearest is &#x27;span&#x27;"),
+        ("/environments/math/?treshold=1", "the nearest is &#x27;threshold&#x27;"),
+        ("/environments/math/leaderboard/?splt=train", "the nearest is &#x27;split&#x27;"),
+        ("/episodes/?enviroment=math", "the nearest is &#x27;environment&#x27;"),
+        ("/episodes/?page=2", "no filter has that name"),
+        ("/episodes/export?format=csv&formt=csv", "the nearest is &#x27;format&#x27;"),
+        ("/episodes/{episode}/?stp=3", "the nearest is &#x27;step&#x27;"),
+        ("/runs/?page=2", "there are return, after"),
+        ("/runs/{run}/?environment=math", "no parameter has that name"),
+        ("/runs/curves/?sort=time", "no filter has that name"),
+        ("/compare/?episode={episode},{other}", "the nearest is &#x27;episodes&#x27;"),
+        ("/tasks/{task}/?page=2", "there are return, threshold, before"),
+        ("/tasks/{task}/group/?run={run}&steps=1", "the nearest is &#x27;step&#x27;"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_with_the_nearest(client: Client, path: str, sentence: str) -> None:
+    response = client.get(address(path))
+    assert response.status_code == 400 and sentence in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/?span=2h", "give one of: 1h, 24h, 30d"),
+        ("/?return=median", RETURNS),
+        ("/episodes/{episode}/?step=foo", WHOLE),
+        ("/episodes/{episode}/?step=-1", WHOLE),
+        ("/episodes/{episode}/?return=median", RETURNS),
+        ("/episodes/{episode}/headline/?return=median", RETURNS),
+        ("/episodes/{episode}/steps/?first=x", WHOLE),
+        ("/episodes/{episode}/rail.json?first=x", WHOLE),
+        ("/compare/?episodes={episode},{other}&row=x", WHOLE),
+        ("/compare/?runs={run},7&row=1", "it belongs to a comparison of episodes"),
+        ("/runs/?after=x", WHOLE),
+        ("/tasks/{task}/?before=x", "give a whole number"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_with_what_can(client: Client, path: str, sentence: str) -> None:
+    response = client.get(address(path))
+    assert response.status_code == 400 and sentence in response.content.decode()
+
+
+def test_the_refusal_leads_to_the_page_without_parameters(client: Client) -> None:
+    assert 'href="/runs/">This page without parameters' in client.get("/runs/?page=2").content.decode()
+    assert client.get("/?span=&return=").status_code == 200
+
+
+def test_a_refusal_is_one_line_of_the_log(client: Client) -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(OneLineRefusals())
+    logging.getLogger("django.request").addHandler(handler)
+    client.get("/episodes/?foo=1")
+    logging.getLogger("django.request").removeHandler(handler)
+    assert "no filter has that name" in written.getvalue() and written.getvalue().count("\n") == 1

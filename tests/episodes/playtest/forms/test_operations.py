@@ -1,0 +1,207 @@
+"""What people do in a form: members and items come, go and move; parts are left out, opened, chosen, made JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.episodes.playtest.forms.browser import Page
+
+STRING, WHOLE = {"type": "string"}, {"type": "integer"}
+WORDS = {"type": "object", "properties": {"words": {"type": "array", "items": STRING}}, "required": ["words"]}
+TREE = {
+    "$defs": {
+        "T": {
+            "type": "object",
+            "properties": {"name": STRING, "next": {"$ref": "#/$defs/T"}},
+            "required": ["name", "next"],
+        }
+    },
+    "$ref": "#/$defs/T",
+}
+CIRCLE = {"type": "object", "title": "Circle", "properties": {"is": {"const": "circle"}, "r": WHOLE, "at": WHOLE}}
+BOX = {"type": "object", "title": "Box", "properties": {"is": {"const": "box"}, "w": WHOLE, "at": WHOLE}}
+for shape in (CIRCLE, BOX):
+    shape["required"] = list(shape["properties"])  # type: ignore[call-overload]
+SHAPE = {"type": "object", "properties": {"shape": {"oneOf": [CIRCLE, BOX]}}, "required": ["shape"]}
+
+
+def page_with(schema: Any, value: Any) -> Page:
+    page = Page(schema)
+    page.do("set", text=json.dumps(value))
+    return page
+
+
+def member(schema: Any, *, required: bool = True) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else []}
+
+
+def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
+    page = page_with(WORDS, {"words": ["a"]})
+    assert page.do("add", "/pwords")["focus"] == "/pwords/i1"
+    page.held["v/pwords/i1"] = "b"
+    assert page.read() == '{"words": ["a", "b"]}'
+
+
+@pytest.mark.parametrize(
+    ("do", "at", "left", "focus"),
+    [
+        ("remove", "/pwords/i0", ["b", "c"], "/pwords/i0"),
+        ("remove", "/pwords/i2", ["a", "b"], "/pwords/i1"),
+        ("up", "/pwords/i2", ["a", "c", "b"], "/pwords/i1"),
+        ("down", "/pwords/i0", ["b", "a", "c"], "/pwords/i1"),
+    ],
+)
+def test_items_are_removed_and_moved(do: str, at: str, left: list[str], focus: str) -> None:
+    page = page_with(WORDS, {"words": ["a", "b", "c"]})
+    assert page.do(do, at)["focus"] == focus
+    assert json.loads(page.read()) == {"words": left}
+
+
+def test_a_removed_item_takes_what_was_in_it_along() -> None:
+    page = page_with(
+        {"type": "object", "properties": {"rows": {"items": {"items": STRING}}}}, {"rows": [["a"], ["b", "c"]]}
+    )
+    page.do("remove", "/prows/i0")
+    assert page.read() == '{"rows": [["b", "c"]]}'
+
+
+def test_what_was_typed_and_is_no_number_moves_along() -> None:
+    page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
+    page.held["v/pa/i0"] = "one"
+    page.do("down", "/pa/i0")
+    assert page.problems() == [(["a", 1], '"one" is no number; write digits, such as 42 or 0.75.')]
+
+
+@pytest.mark.parametrize(
+    ("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")]
+)
+def test_what_cannot_move_stays(do: str, at: str) -> None:
+    page = page_with(WORDS, {"words": ["a"]})
+    assert "error" in page.do(do, at)
+    assert page.read() == '{"words": ["a"]}'
+
+
+def test_no_more_items_are_added_than_the_schema_allows() -> None:
+    page = page_with(member({"items": STRING, "maxItems": 1}), {"a": ["x"]})
+    assert page.do("add", "/pa")["error"] == "No more can be added here."
+
+
+def test_a_list_begins_with_the_items_it_has_to_have() -> None:
+    page = Page(member({"items": {"type": "string", "default": "x"}, "minItems": 2}))
+    assert page.read() == '{"a": ["x", "x"]}'
+
+
+def test_a_member_with_a_name_of_ones_own() -> None:
+    page = Page(member({"type": "object", "additionalProperties": WHOLE}))
+    assert page.do("add", "/pa")["focus"] == "/pa/e0"
+    page.held |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
+    assert page.read() == '{"a": {"a/b.c": 5}}'
+
+
+def test_a_name_that_is_there_already_is_refused() -> None:
+    page = page_with(member({"additionalProperties": WHOLE}), {"a": {"x": 1, "y": 2}})
+    page.held["k/pa/e1"] = "x"
+    assert page.problems() == [(["a", "x"], 'There is another member named "x"; rename one.')]
+
+
+def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
+    page = page_with(member({"patternProperties": {"^n": WHOLE, "^s": STRING}}), {"a": {"n": 1}})
+    page.held["k/pa/e0"] = "s"
+    page.do("refresh", "/pa/e0")
+    assert page.read() == '{"a": {"s": "1"}}'
+
+
+def test_another_way_keeps_what_both_have() -> None:
+    page = page_with(SHAPE, {"shape": {"is": "circle", "r": 1, "at": 7}})
+    page.do("choose", "/pshape", choice=1)
+    page.held["v/pshape/b1/pw"] = "3"
+    assert page.read() == '{"shape": {"is": "box", "w": 3, "at": 7}}'
+
+
+def test_an_optional_member_is_left_out_until_it_is_included() -> None:
+    page = Page(member({"type": "array", "items": STRING}, required=False))
+    assert page.read() == "{}"
+    page.do("include", "/pa")
+    assert page.read() == '{"a": []}'
+
+
+@pytest.mark.parametrize(("presence", "value"), [("given", '{"a": ""}'), ("null", '{"a": null}'), ("absent", "{}")])
+def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> None:
+    page = Page(member({"type": ["string", "null"]}, required=False))
+    page.held["s/pa"] = presence
+    assert page.read() == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string", "default": "x"}, '{"a": "x"}'),
+        ({"type": "integer", "default": 3}, '{"a": 3}'),
+        ({"type": "boolean", "default": True}, '{"a": true}'),
+        ({"enum": ["x", "y"], "default": "y"}, '{"a": "y"}'),
+        ({"anyOf": [STRING, {"type": "null"}], "default": None}, "{}"),
+        ({"oneOf": [CIRCLE, BOX], "default": {"is": "box", "w": 1, "at": 2}}, '{"a": {"is": "box", "w": 1, "at": 2}}'),
+        ({"type": "integer", "default": "no number"}, "{}"),
+    ],
+)
+def test_a_default_is_filled_in(schema: Any, value: str) -> None:
+    assert Page(member(schema, required=False)).read() == value
+
+
+def test_a_recursive_part_is_opened_a_level_at_a_time() -> None:
+    page = Page(TREE)
+    assert "v/pname" in page.held and "v/pnext/pname" not in page.held
+    page.do("include", "/pnext")
+    assert "v/pnext/pname" in page.held and "v/pnext/pnext/pname" not in page.held
+    assert page.problems() == [(["next", "next"], "Open this and fill it in.")]
+
+
+def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> None:
+    page = Page(WORDS)
+    page.do("raw")
+    page.held["r"] = '{"words":\n  ["a",]}'
+    [problem] = page.do("form")["errors"]
+    assert problem["path"] == [] and problem["message"].startswith("This is no JSON: line 2, column ")
+    assert page.held["r"] == '{"words":\n  ["a",]}'
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
+def test_text_that_is_no_json_is_refused_in_words(text: str) -> None:
+    page = Page(WORDS)
+    page.do("raw")
+    page.held["r"] = text
+    assert page.do("form")["errors"][0]["message"].endswith(".")
+
+
+def test_what_was_begun_is_seen_in_the_raw_view_too() -> None:
+    page = Page({"type": "object", "properties": {"n": WHOLE, "s": STRING}, "required": ["n", "s"]})
+    page.held |= {"v/pn": "3/4", "v/ps": "x"}
+    page.do("raw")
+    assert json.loads(page.held["r"]) == {"n": "3/4", "s": "x"}
+
+
+def test_a_value_without_a_control_can_be_given_up() -> None:
+    page = page_with(member(WHOLE), {"a": "text"})
+    assert page.do("form", "/pa")["errors"][0]["path"] == ["a"]
+    page.do("anew", "/pa")
+    page.held["v/pa"] = "4"
+    assert page.read() == '{"a": 4}'
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ({"tool": "other", "do": "show"}, 'There is no tool "other"; there are "tool".'),
+        ({"tool": ["tool"], "do": "show"}, 'There is no tool ["tool"]; there are "tool".'),
+        ({"do": "dance"}, "A form cannot 'dance'; it can include, add"),
+        ({"do": "add", "at": "/pnowhere"}, "This part of the form is gone"),
+        ({"do": "choose", "at": "/pwords"}, "There is nothing to choose here."),
+        ({"do": "read", "state": {"v": 1}}, "The state of a form is an object of texts"),
+        ({"do": "set", "text": "{"}, "This is no JSON: line 1, column 2"),
+    ],
+)
+def test_a_message_that_makes_no_sense_is_answered_in_words(message: dict[str, Any], said: str) -> None:
+    assert Page(WORDS).do(**{"do": "show", **message})["error"].startswith(said)

@@ -1,0 +1,84 @@
+"""Blind play: nothing that is sent tells of rewards before the end. What is hidden from agents is never sent."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from environments.models import Environment, Task
+from tests.environments.protocol.serving import in_database
+from tests.episodes.playtest.playing import begin, play_of, seated, table
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+REWARDS = ("+0.10", "Σ", "thread")
+"""What a step of SyncEcho tells: its reward, the return, a member of its metadata."""
+
+
+async def page_of(browser: httpx.AsyncClient, path: str, *, status: int = 200) -> str:
+    answer = await browser.get(path)
+    assert answer.status_code == status
+    return answer.text
+
+
+def has_none(text: str) -> bool:
+    return not any(word in text for word in REWARDS)
+
+
+async def test_no_reward_is_sent_before_the_end() -> None:
+    async with table("tests.envs:SyncEcho") as browser:
+        pk = await begin(browser, "syncecho", blind="on")
+        async with seated(browser, pk) as tab:
+            await tab.call("echo", text="hello")
+            step = await tab.told("step")
+            assert step["returned"] is None and "hello" in step["html"] and has_none(step["html"])
+            assert has_none(await page_of(browser, f"/play/{pk}/"))
+            assert has_none(await page_of(browser, f"/play/{pk}/steps/0/"))
+            await page_of(browser, f"/play/{pk}/steps/0.json", status=404)
+        async with seated(browser, pk) as tab:
+            state = await tab.told("state")
+            assert state["returned"] is None and has_none(state["html"])
+
+
+async def test_the_end_shows_everything() -> None:
+    async with table("tests.envs:SyncEcho") as browser:
+        pk = await begin(browser, "syncecho", blind="on")
+        async with seated(browser, pk) as tab:
+            await tab.call("echo", text="hello")
+            await tab.call("finish")
+            assert "+0.60" in (await tab.told("ended"))["html"]
+        page = await page_of(browser, f"/play/{pk}/")
+        assert all(word in page for word in REWARDS)
+        assert "+0.10" in await page_of(browser, f"/play/{pk}/steps/0/")
+
+
+async def test_an_environment_may_always_be_blind() -> None:
+    async with table("tests.envs:Echo") as browser:
+        await in_database(lambda: Environment.objects.update(is_blind=True))
+        assert "Rewards stay hidden until the end" in await page_of(browser, "/play/")
+        assert (await play_of(await begin(browser, "echo"))).is_blind
+
+
+async def test_what_is_hidden_from_agents_is_not_sent_to_players() -> None:
+    async with table("environments.builtin.guess:Guess") as browser:
+        pk = await begin(browser, "guess")
+        play = await play_of(pk)
+        spec = await in_database(lambda: Task.objects.get(pk=play.episode.task_id).spec)
+        page = await page_of(browser, f"/play/{pk}/")
+        assert "hidden from whoever plays it" in page and ">low<" in page
+        assert ">target<" not in page and f">{json.loads(spec)['target']}<" not in page
+
+
+async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> None:
+    async with table("tests.envs:Echo") as browser:
+        pk = await begin(browser, "echo")
+        await in_database(lambda: Environment.objects.update(name="gone"))
+        page = await page_of(browser, f"/play/{pk}/")
+        assert "what is hidden from agents is not known" in page and "train-0" not in _task_part(page)
+
+
+def _task_part(page: str) -> str:
+    """What stands beside the play of its task; the prompt, which may tell of it, stands elsewhere."""
+    return page.split("<aside")[1].split("</details>")[0]

@@ -1,0 +1,109 @@
+"""Choosing what to play, and what is said where it cannot be played."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.models import Episode, Play
+from orsweb.access import OPERATOR
+from tests.environments.protocol.serving import in_database
+from tests.episodes.playtest.playing import begin, play_of, send_form, table
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def test_a_play_is_an_episode_of_a_human() -> None:
+    async with table("tests.envs:Echo") as browser:
+        play = await play_of(await begin(browser, "echo", number="2"))
+        episode = play.episode
+        assert (episode.player, episode.key_label, episode.task_index) == ("human", f"@{OPERATOR}", 2)
+        assert play.user is not None and play.user.username == OPERATOR
+        page = await browser.get(f"/play/{episode.pk}/")
+        assert page.status_code == 200 and "echo" in page.text
+
+
+async def test_the_prompt_and_the_tools_are_on_record() -> None:
+    async with table("tests.envs:Conversation") as browser:
+        pk = await begin(browser, "conversation")
+        page = await browser.get(f"/play/{pk}/")
+        assert "Be brief." in page.text and "Answer the conversation." in page.text
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"pick": "number", "number": "3"}, "is not the number of a task; give a whole number from 0 to 2"),
+        ({"pick": "number", "number": "-1"}, "give a whole number from 0 to 2"),
+        ({"pick": "number", "number": ""}, "The number of the task is missing"),
+        ({"pick": "best"}, "is no way to choose a task"),
+        ({"split": "dev"}, "is no split of echo; it has train, test"),
+        ({"environment": "ecko"}, "is not hosted here"),
+        ({"pick": "spec", "spec": '{"id": 1,\n "log" 2}'}, "at line 2, column 8"),
+        ({"pick": "spec", "spec": ""}, "The task is missing"),
+        ({"pick": "spec", "spec": "[" * 100_000}, "cannot be taken"),
+        ({"pick": "spec", "spec": "null"}, "null is no task"),
+        ({"pick": "task", "task": "999999"}, "has no task"),
+    ],
+)
+async def test_a_wish_that_cannot_be_met_is_answered_at_its_field(form: dict[str, str], told: str) -> None:
+    async with table("tests.envs:Echo") as browser:
+        answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
+        assert answer.status_code == 422
+        assert told in answer.text.replace("&#x27;", "'")
+        assert not await in_database(Episode.objects.exists)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("FailingConstructor", "the constructor gave up"),
+        ("FailingSetup", "the setup gave up"),
+        ("FailingPrompt", "the prompt gave up"),
+    ],
+)
+async def test_an_environment_that_cannot_be_set_up_is_told_and_on_record(name: str, told: str) -> None:
+    async with table(f"tests.envs:{name}") as browser:
+        answer = await send_form(browser, environment=name.lower(), split="train", pick="random")
+        assert answer.status_code == 422
+        assert f"could not be set up: RuntimeError: {told}." in answer.text
+        [play] = await in_database(lambda: list(Play.objects.select_related("episode")))
+        assert play.episode.status == "ended" and f"episode {play.pk}" in answer.text
+
+
+async def test_too_many_sessions_are_refused_in_words() -> None:
+    async with table("tests.envs:Echo", ORSWEB_MAX_SESSIONS=1) as browser:
+        await begin(browser, "echo")
+        answer = await send_form(browser, environment="echo", split="train", pick="random")
+        assert answer.status_code == 422 and "the most that ORSWEB_MAX_SESSIONS allows" in answer.text
+
+
+async def test_the_next_unplayed_task_is_the_first_that_was_not_played() -> None:
+    async with table("tests.envs:Echo") as browser:
+        await begin(browser, "echo", number="0")
+        indexes = [(await play_of(await begin(browser, "echo", pick="next"))).episode.task_index for _ in range(2)]
+        assert indexes == [1, 2]
+        answer = await send_form(browser, environment="echo", split="train", pick="next")
+        assert "You have played all 3 tasks of train" in answer.text
+
+
+async def test_the_next_unplayed_task_of_a_class_that_makes_them_up() -> None:
+    async with table("tests.envs:Procedural") as browser:
+        indexes = [
+            (await play_of(await begin(browser, "procedural", pick="next"))).episode.task_index for _ in range(2)
+        ]
+        assert indexes == [0, 1]
+
+
+async def test_a_pasted_task_is_played() -> None:
+    async with table("tests.envs:Echo") as browser:
+        pk = await begin(browser, "echo", pick="spec", spec='{"id": "mine"}')
+        assert "Task mine." in (await browser.get(f"/play/{pk}/")).text
+
+
+async def test_a_switched_off_environment_is_not_played() -> None:
+    async with table("tests.envs:Echo") as browser:
+        from environments.models import Environment
+
+        await in_database(lambda: Environment.objects.update(is_enabled=False))
+        answer = await send_form(browser, environment="echo", split="train", pick="random")
+        assert "echo is switched off" in answer.text

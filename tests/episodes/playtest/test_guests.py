@@ -1,0 +1,147 @@
+"""Guests: what somebody who came by an invite may play and see, which is that and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
+
+from environments.models import Environment, Split
+from episodes.models import Episode, Play
+from episodes.plays import Guest, Invite
+from episodes.playtest.invitation import write
+from tests.environments.protocol.serving import in_database
+from tests.episodes.playtest.playing import begin, communicator, seated, send_form, table
+from tests.stored import make_environment, make_episode
+
+pytestmark = pytest.mark.django_db(transaction=True)
+KEYS = {"lab": "0123456789"}
+ALLOWED = {"play", "invite", "leave"}
+"""Names of what a guest who plays nothing yet is answered by; files of pages and logins are everybody's."""
+
+
+def invite(environment: str = "echo", split: str | None = None, **values: Any) -> str:
+    """Path of a new link."""
+    row = Invite(name="pilot", environment=Environment.objects.get(name=environment), author="ada", **values)
+    row.split = Split.objects.get(name=split, environment=row.environment) if split else None
+    return f"/play/invite/{write(row, timedelta(days=1))}/"
+
+
+async def enter(browser: httpx.AsyncClient, **wish: Any) -> None:
+    """Make `browser` a guest."""
+    path = await in_database(lambda: invite(**wish))
+    token = (await browser.get(path)).text.partition('csrfmiddlewaretoken" value="')[2].partition('"')[0]
+    assert (await browser.post(path, data={"csrfmiddlewaretoken": token, "name": "Zoë"})).status_code == 302
+
+
+def routes(patterns: list[Any], before: str = "") -> Iterator[tuple[str, URLPattern]]:
+    """Every route with an address of it, of things that are there as far as that takes no thought."""
+    for one in patterns:
+        route = before + str(one.pattern).lstrip("^").rstrip("$")
+        if isinstance(one, URLResolver):
+            yield from routes(one.url_patterns, route)
+        else:
+            yield "/" + re.sub(r"<str:name>", "math", re.sub(r"<(?!str:name)[^>]*>", "1", route)), one
+
+
+@pytest.fixture
+def guest(settings: Any) -> Client:
+    settings.ORSWEB_API_KEYS = KEYS
+    make_episode(environment=make_environment("math"), player="human")
+    client = Client()
+    client.post(invite("math"), {"name": "Zoë"})
+    return client
+
+
+ADDRESSES = [address for address, route in routes(get_resolver().url_patterns) if route.name not in ALLOWED]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_nothing_but_the_players_pages_is_shown_to_a_guest(guest: Client, address: str) -> None:
+    answer = guest.get(address)
+    to_login = answer.status_code == 302 and answer["Location"].startswith("/accounts/login/")
+    is_open = address in ("/accounts/login/", "/admin/jsi18n/", "/api/schema")
+    assert to_login or is_open or answer.status_code in (401, 403, 404, 405), answer.status_code
+
+
+def test_the_walk_has_met_the_pages() -> None:
+    met = {"/", "/episodes/", "/episodes/1/", "/play/people/", "/play/invites/", "/api/episodes", "/tasks/1/"}
+    assert met <= set(ADDRESSES) and len(ADDRESSES) > 100
+
+
+def test_the_players_page_leads_a_guest_nowhere_else(guest: Client) -> None:
+    page = guest.get("/play/").content.decode()
+    for address in ('href="/episodes', 'href="/"', 'href="/environments', 'href="/admin', "/play/invites/"):
+        assert address not in page
+
+
+def test_a_guest_cannot_make_or_revoke_invites(guest: Client) -> None:
+    form = {"place": str(Environment.objects.get().pk), "name": "mine", "lasts": "7", "unit": "days"}
+    assert guest.post("/play/invites/", form).status_code == 302
+    assert guest.post(f"/play/invites/{Invite.objects.get().pk}/revoke/").status_code == 302
+    assert Invite.objects.get().revoked is None
+
+
+async def test_a_guest_plays_the_split_of_the_invite() -> None:
+    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser, split="train")
+        pk = await begin(browser, "echo")
+        async with seated(browser, pk) as tab:
+            await tab.call("echo", text="hello")
+            assert "hello" in (await tab.told("step"))["html"]
+        play = await in_database(lambda: Play.objects.select_related("episode").get(pk=pk))
+        assert play.episode.key_label == f"@Zoë (guest {play.guest_id})"
+
+
+@pytest.mark.parametrize("form", [{"split": "test"}, {"pick": "spec", "spec": "{}"}, {"environment": "math"}])
+async def test_and_no_other_tasks(form: dict[str, str]) -> None:
+    async with table("tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser, split="train")
+        wish = {"environment": "echo", "split": "train", "pick": "random", **form}
+        assert (await send_form(browser, **wish)).status_code == 422
+        assert not await in_database(Episode.objects.exists)
+
+
+async def test_a_blind_invite_plays_blind() -> None:
+    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser, is_blind=True)
+        pk = await begin(browser, "echo")
+        assert (await in_database(lambda: Play.objects.get(pk=pk))).is_blind
+
+
+async def test_one_guest_never_opens_anothers_play() -> None:
+    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser)
+        pk = await begin(browser, "echo")
+        browser.cookies.clear()
+        await enter(browser)
+        assert (await browser.get(f"/play/{pk}/")).status_code == 404
+        assert (await communicator(browser, pk).connect(30))[0] is False
+
+
+async def test_a_revoked_invite_closes_the_open_socket_at_its_next_message() -> None:
+    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser)
+        pk = await begin(browser, "echo")
+        async with seated(browser, pk) as tab:
+            await tab.told("state")
+            await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
+            await tab.call("echo", text="hello")
+            assert "Your invite is over" in (await tab.told("error"))["message"]
+        assert not await in_database(lambda: Episode.objects.get().steps.exists())
+        assert (await browser.get(f"/play/{pk}/")).status_code == 410
+
+
+async def test_the_same_name_makes_another_guest_in_another_browser() -> None:
+    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser)
+        browser.cookies.clear()
+        await enter(browser)
+        assert await in_database(Guest.objects.count) == 2

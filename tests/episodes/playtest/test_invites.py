@@ -1,0 +1,171 @@
+"""Invites: made, shown once, watched, taken back; and what they let in."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from episodes.models import Play
+from episodes.plays import Guest, Invite
+from episodes.playtest.invitation import write
+from tests.stored import make_environment, make_episode, make_split, make_task
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+
+
+def form(**changes: Any) -> dict[str, Any]:
+    """Of an invite for the environment `math`."""
+    return {"place": str(make_environment().pk), "name": "pilot", "lasts": "7", "unit": "days", **changes}
+
+
+def make_link(lasts: timedelta = DAY, **values: Any) -> str:
+    """Path of a new invite's link."""
+    invite = Invite(**{"name": "pilot", "environment": make_environment(), "author": "ada", **values})
+    return f"/play/invite/{write(invite, lasts)}/"
+
+
+@pytest.fixture
+def stranger(settings: Any) -> Client:
+    """Before a server with keys."""
+    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
+    return Client()
+
+
+def test_a_link_is_shown_once_and_kept_as_its_hash(client: Client) -> None:
+    answer = client.post("/play/invites/", form())
+    [token] = re.findall(r"http://testserver/play/invite/([\w-]{43})/", answer.content.decode())
+    assert (answer.status_code, token in Invite.objects.get().token_hash) == (201, False)
+    assert token not in client.get("/play/invites/").content.decode()
+    assert client.get(f"/play/invite/{token}/").status_code == 200
+
+
+def test_it_is_for_a_split_for_a_time_and_blind_as_asked(client: Client) -> None:
+    split = make_split(make_task())
+    place = f"{split.environment_id}/{split.pk}"
+    client.post("/play/invites/", form(place=place, lasts="3", unit="hours", is_blind="on"))
+    invite = Invite.objects.get()
+    assert (invite.split, invite.is_blind) == (split, True)
+    assert timedelta(hours=2) < invite.expires - timezone.now() <= timedelta(hours=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": ""}, "required"),
+        ({"place": "999"}, "no environment or split here"),
+        ({"lasts": "0"}, "greater than or equal to 1"),
+        ({"lasts": "366"}, "365 days at most"),
+        ({"lasts": "9" * 400}, "365 days at most"),
+        ({"unit": "years"}, "not one of the available choices"),
+    ],
+)
+def test_what_cannot_be_made_is_told_at_its_field(client: Client, changes: dict[str, str], told: str) -> None:
+    answer = client.post("/play/invites/", form(**changes))
+    assert answer.status_code == 422 and told in answer.content.decode()
+    assert not Invite.objects.exists()
+
+
+def test_the_list_tells_state_guests_and_their_episodes(client: Client) -> None:
+    make_link()
+    guest = Guest.objects.create(invite=Invite.objects.get(), name="Zoë")
+    make_link(-DAY, name="old")
+    Play.objects.create(episode=make_episode(player="human"), guest=guest)
+    page = client.get("/play/invites/").content.decode()
+    assert f"?who=%40Zo%C3%AB%20%28guest%20{guest.pk}%29" in page
+    assert ('data-state="open"' in page, 'data-state="expired"' in page) == (True, True)
+
+
+def test_without_keys_it_says_what_invites_need(client: Client) -> None:
+    assert "ORSWEB_ALLOWED_HOSTS" in client.get("/play/invites/").content.decode()
+
+
+def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
+    split = make_split(make_task())
+    path = make_link(split=split)
+    assert "You are invited to play <b>math</b>, train" in stranger.get(path).content.decode()
+    answer = stranger.post(path, {"name": "  Zoë   K. "})
+    assert (answer.status_code, answer["Location"]) == (302, "/play/?environment=math&split=train")
+    assert stranger.session["guest"] == Guest.objects.get(name="Zoë K.").pk
+    assert stranger.get("/play/").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\u202eb"])
+def test_a_guest_needs_a_name_that_can_be_shown(stranger: Client, name: str) -> None:
+    answer = stranger.post(make_link(), {"name": name})
+    assert answer.status_code == 422 and 'role="alert"' in answer.content.decode()
+    assert not Guest.objects.exists()
+
+
+def test_a_guest_who_comes_again_is_the_same_guest(stranger: Client) -> None:
+    path = make_link()
+    stranger.post(path, {"name": "Zoë"})
+    assert stranger.get(path).status_code == 302
+    assert Guest.objects.count() == 1
+
+
+def test_an_account_plays_as_itself(stranger: Client) -> None:
+    stranger.force_login(User.objects.create_user("bob"))
+    assert stranger.get(make_link()).status_code == 302
+    assert not Guest.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was taken back")]
+)
+def test_a_link_that_is_over_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
+    answer = stranger.get(make_link(lasts, revoked=revoked))
+    assert answer.status_code == 410 and told in answer.content.decode()
+    assert "math" not in answer.content.decode() and "/episodes/" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("token", ["x", "x" * 43, "%00", "%F0%9F%98%80"])
+def test_an_unknown_link_is_not_found(stranger: Client, token: str) -> None:
+    assert stranger.get(f"/play/invite/{token}/").status_code == 404
+
+
+@pytest.mark.parametrize("change", [{"revoked": timezone.now()}, {"expires": timezone.now() - DAY}])
+def test_when_it_is_over_its_guests_are_told_at_their_next_request(stranger: Client, change: Any) -> None:
+    stranger.post(make_link(), {"name": "Zoë"})
+    Invite.objects.update(**change)
+    answer = stranger.get("/play/")
+    assert answer.status_code == 410 and "Your invite is over" in answer.content.decode()
+
+
+def test_revoking_ends_it_once_and_keeps_what_was_played(client: Client) -> None:
+    make_link()
+    invite = Invite.objects.get()
+    assert client.post(f"/play/invites/{invite.pk}/revoke/").status_code == 302
+    first = Invite.objects.get().revoked
+    client.post(f"/play/invites/{invite.pk}/revoke/")
+    assert first is not None and Invite.objects.get().revoked == first
+    assert client.post("/play/invites/999/revoke/").status_code == 404
+
+
+def test_the_operator_can_try_one_out_and_stop(client: Client) -> None:
+    path = make_link()
+    assert "trying your own invite out" in client.get(path).content.decode()
+    client.post(path, {"name": "Zoë"})
+    assert "Zoë, guest" in client.get("/play/").content.decode()
+    client.post("/play/leave/")
+    assert "guest" not in client.session
+
+
+def test_the_link_does_not_leave_by_the_referrer(stranger: Client) -> None:
+    assert stranger.get(make_link())["Referrer-Policy"] == "strict-origin"
+
+
+def test_the_log_holds_no_link(stranger: Client, caplog: pytest.LogCaptureFixture) -> None:
+    from orsweb.logs import WithoutInvites
+
+    path = make_link()
+    Client(enforce_csrf_checks=True).post(path, {"name": "Zoë"})
+    [record] = [one for one in caplog.records if "/play/invite/" in one.getMessage()]
+    WithoutInvites().filter(record)
+    assert record.getMessage().endswith(": /play/invite/…/")

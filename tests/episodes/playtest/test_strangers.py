@@ -1,0 +1,122 @@
+"""Who gets to a play: its player alone, from pages of this server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+
+from environments import wiring
+from environments.errors import SessionNotFound
+from environments.wire import ToolCall
+from episodes.models import Episode
+from tests.environments.protocol.serving import in_database, opened
+from tests.episodes.playtest.playing import begin, communicator, play_of, table
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+KEYS = {"ORSWEB_API_KEYS": {"lab": "lab-key-1"}}
+PATHS = ("", "prompt/?part=prompt-0", "steps/0/", "steps/0.json", "steps/0/images/0", "prompt/images/0")
+
+
+async def log_in(browser: httpx.AsyncClient, name: str) -> None:
+    """As that user, who is made if need be."""
+
+    def session() -> str:
+        client = Client()
+        client.force_login(User.objects.get_or_create(username=name)[0])
+        return client.cookies["sessionid"].value
+
+    browser.cookies.set("sessionid", await in_database(session))
+
+
+async def code_of(browser: httpx.AsyncClient, pk: int, **changes: Any) -> int | None:
+    """With which the socket was refused before it opened; None: it opened."""
+    socket = communicator(browser, pk, **changes)
+    is_open, code = await socket.connect(timeout=30)
+    await socket.disconnect()
+    return None if is_open else code
+
+
+async def test_a_player_reaches_what_is_theirs() -> None:
+    async with table("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await begin(browser, "echo")
+        assert (await play_of(pk)).episode.key_label == "@ada"
+        assert await code_of(browser, pk) is None
+
+
+async def test_another_player_is_a_stranger() -> None:
+    async with table("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await begin(browser, "echo")
+        await log_in(browser, "eve")
+        assert await code_of(browser, pk) == 4404
+        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
+
+
+async def test_who_has_not_logged_in_is_a_stranger() -> None:
+    async with table("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await begin(browser, "echo")
+        browser.cookies.clear()
+        assert await code_of(browser, pk) == 4404
+        assert (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/accounts/login/")
+
+
+async def test_an_agents_episode_is_nobodys_play() -> None:
+    async with table("tests.envs:Echo") as browser:
+        await opened(browser, "echo")
+        pk = await in_database(lambda: Episode.objects.get().pk)
+        assert await code_of(browser, pk) == 4404
+        assert (await browser.get(f"/play/{pk}/")).status_code == 404
+
+
+@pytest.mark.parametrize("pk", [999_999, 2**63])
+async def test_there_is_no_such_play(pk: int) -> None:
+    async with table("tests.envs:Echo") as browser:
+        assert await code_of(browser, pk) == 4404
+        assert (await browser.get(f"/play/{pk}/")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"origin": b"http://elsewhere.example.org"},
+        {"origin": b"http://localhost:3000"},
+        {"origin": b"null"},
+        {"origin": b""},
+        {"origin": b"http://rebound.example.org", "host": b"rebound.example.org"},
+        {"client": ["192.0.2.7", 5]},
+    ],
+)
+async def test_a_foreign_page_or_machine_opens_no_socket(changes: dict[str, Any]) -> None:
+    async with table("tests.envs:Echo") as browser:
+        assert await code_of(browser, await begin(browser, "echo"), **changes) is not None
+
+
+async def test_the_protocol_does_not_reach_a_players_session() -> None:
+    async with table("tests.envs:Echo") as browser:
+        episode = (await play_of(await begin(browser, "echo"))).episode
+        header = {"X-Session-ID": episode.session_id}
+        answer = await browser.post("/echo/call", json={"name": "echo", "input": {"text": "mine"}}, headers=header)
+        assert answer.status_code == 404
+
+
+async def test_one_player_does_not_reach_anothers_session() -> None:
+    async with table("tests.envs:Echo") as browser:
+        episode = (await play_of(await begin(browser, "echo"))).episode
+        with pytest.raises(SessionNotFound):
+            await wiring.service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
+
+
+async def test_a_socket_of_another_address_is_none() -> None:
+    with override_settings():
+        async with table("tests.envs:Echo") as browser:
+            socket = communicator(browser, 1)
+            socket.scope["path"] = "/ws/none/"
+            is_open, _ = await socket.connect(timeout=30)
+            assert not is_open
