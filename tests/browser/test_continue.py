@@ -70,7 +70,7 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     child = int(page.url.split("/")[-2])
     page.goto(f"/episodes/{child}/")
     page.get_by_role("link", name=f"episode {parent} from step 1").click()
-    expect(page.locator(".replay-side")).to_contain_text(f"played on from here in episode {child} from step 1")
+    expect(page.locator(".replay-side")).to_contain_text(f"Played on from here in episode {child} from step 1")
 
 
 def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, live: LiveServer) -> None:
