@@ -35,6 +35,8 @@ MOST_PARSED = 20_000
 """Characters of Markdown or formulas."""
 _LOOKED_AT = 8_000
 """Characters at the beginning that decide."""
+LEAST_WIDTH, LEAST_HEIGHT = 3, 3
+"""Of what is drawn with characters; it needs letters of one width."""
 
 
 def kind_of(text: str) -> Kind:
@@ -49,7 +51,19 @@ def kind_of(text: str) -> Kind:
         return "markdown"
     if _LATEX.search(head):
         return "latex"
-    return "text"
+    return "code" if _is_drawn(head) else "text"
+
+
+def _is_drawn(text: str) -> bool:
+    """Whether lines of it stand below each other as those of a maze or a board do."""
+    height = length = 0
+    for line in text.splitlines():
+        is_row = len(line) >= LEAST_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
+        height = (height + 1 if len(line) == length else 1) if is_row else 0
+        length = len(line)
+        if height >= LEAST_HEIGHT:
+            return True
+    return False
 
 
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:

@@ -53,6 +53,9 @@ def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
         ("| a | b |\n|---|---|\n| 1 | 2 |", "markdown"),
         ("the area is $\\pi r^2$", "latex"),
         ("", "text"),
+        ("You are here:\n\n#########\n#..@...E#\n#########", "code"),
+        ("X . O\n. X .\nO . X", "code"),
+        ("one two\nsix ten\ntwo six", "text"),
     ],
 )
 def test_it_knows_what_suits_a_text(text: str, kind: Kind) -> None:
