@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Case, Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, When
+from django.db.models import BooleanField, Count, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Value
 
 from environments.models import Task
 
@@ -54,10 +54,10 @@ class Candidates:
 
     def where(self, condition: Q) -> Candidates:
         """Those whose task satisfies the condition."""
-        # a case, which no database turns into a join: it is asked of each row by the task's key, and they do not begin
-        # with all tasks that satisfy the condition
-        is_one = Exists(Task.objects.filter(condition, pk=OuterRef(self.task)))
-        fits = Case(When(is_one, then=True), default=False, output_field=BooleanField())
+        # a value, not EXISTS, which a database may turn into a join or a table of all tasks that satisfy the condition:
+        # this is asked of each row by the task's key
+        fitting = Task.objects.filter(condition, pk=OuterRef(self.task)).order_by().values(fits=Value(True))
+        fits = Subquery(fitting, output_field=BooleanField())
         return replace(self, rows=self.rows.filter(fits))
 
     def between(self, after: Key | None, end: Key | None, count: int, *, backward: bool) -> list[Candidate]:
