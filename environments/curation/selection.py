@@ -103,7 +103,7 @@ class Selection(Filters):
     def _along_places(self) -> Look:
         """In the split's order; if another filter leaves few tasks, along theirs only."""
         rest = replace(self, split=None, environment=None)  # its places lead to no others
-        narrow = [way for way in ways(rest) if way.filter and way.candidates.size(FEW + 1) <= FEW]
+        narrow = [way for way in ways(rest) if way.filter and way.size(FEW + 1) <= FEW]
         few = narrow[0].candidates.tasks(FEW) if narrow else None
         along = Candidates(self._entries(few), "position", "task_id", is_rising=True)
         return Look(along, rest.condition(), is_few=few is not None)
@@ -113,7 +113,7 @@ class Selection(Filters):
         if self.ids:
             return Look(Candidates(Task.objects.filter(self.condition()), "pk", "pk"), Q())
         every = ways(self)
-        sizes = [COUNTED] if len(every) == 1 else [way.candidates.size(COUNTED) for way in every]
+        sizes = [COUNTED] if len(every) == 1 else [way.size(COUNTED) for way in every]
         first = every[sizes.index(min(sizes))]
         others = [way.candidates for way in every if way is not first]
         return Look(first.candidates, self._beyond(first), others, is_few=min(sizes) <= FEW)

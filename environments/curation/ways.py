@@ -15,7 +15,7 @@ from environments.curation.candidates import Candidates
 from environments.curation.conditions import is_askable
 from environments.curation.filters import Filters
 from environments.curation.places import places
-from environments.models import Task, TaskFlag, TaskStatistics, TaskTag
+from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
 
 Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
 
@@ -27,6 +27,11 @@ class Way:
     candidates: Candidates
     is_exact: bool = True
     """Whether it leads to no other tasks than those that satisfy the filter."""
+    known_size: int | None = None
+
+    def size(self, most: int) -> int:
+        """To how many tasks it leads, counted up to `most`."""
+        return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
 
 
 def ways(chosen: Filters) -> list[Way]:
@@ -52,7 +57,8 @@ def _ways(chosen: Filters) -> Iterator[Way]:
     if chosen.state:
         yield Way("state", _by_id(Task.objects.filter(state=chosen.state)))
     if chosen.split is not None:
-        yield Way("split", _by_task(places(chosen.split, chosen.environment).distinct()))
+        size = Split.objects.filter(pk=chosen.split).values_list("size", flat=True).first()  # without those hidden
+        yield Way("split", _by_task(places(chosen.split, chosen.environment).distinct()), known_size=size)
     if chosen.environment is not None:
         yield Way("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
 
