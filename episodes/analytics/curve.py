@@ -116,7 +116,8 @@ class _Group(NamedTuple):
 
 def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: Cover) -> Curve:
     units = _units(found, axis, asked.shown)
-    groups = [_group(part, axis) for part in _parts(units, axis, asked.points)]
+    # a run that was begun anew goes through its training steps again, so blocks reach over each other
+    groups = sorted([_group(part, axis) for part in _parts(units, axis, asked.points)], key=lambda group: group.low)
     total = together([group.tally for group in groups]) if groups else None
     causes = Counter(total.causes if total else {})
     return Curve(

@@ -21,7 +21,9 @@ from episodes.analytics.zoom import Range
 from episodes.derived import Progress
 from episodes.follower.catch_up import catch_up, start_over
 from episodes.models import Episode, Run
+from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, play, played
+from tests.stored import make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SUM = Definition("sum", THRESHOLD)
@@ -68,6 +70,15 @@ def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope]) -> None:
     catch_up()
     expected = [exact(curve(of(), SUM, axis)) for axis in AXES]
     assert [exact(from_blocks(of(), SUM, axis)) for axis in AXES] == expected
+
+
+def test_points_lie_in_order_though_a_run_goes_through_its_steps_again(blocks_alone: None) -> None:
+    run = make_run("again")
+    for step in [60] * 128 + [299, 0] * 64 + [299] * 256:  # the second block reaches from one end to the other
+        end_episode(run=run, run_step=step)
+    catch_up()
+    places = [point.x for point in curve(scope_of(run), SUM, "step").points]
+    assert len(places) > 1 and places == sorted(places)
 
 
 @pytest.mark.parametrize("definition", [Definition("last", 0.0), Definition("max", THRESHOLD), Definition("mean", 0.1)])
