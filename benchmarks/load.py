@@ -92,6 +92,7 @@ async def _run_players(load: Load, tally: Tally) -> Sample:
     crowd = players.begin(load.players, load.port, tally)
     await asyncio.sleep(load.warmup_seconds)
     sample = await _measure(load, tally, 0.0)
+    tally.is_playing = False
     for player in crowd:
         player.cancel()
     await asyncio.wait(crowd)

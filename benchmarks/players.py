@@ -43,7 +43,7 @@ async def _play(url: str, number: int, tally: Tally) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_SECONDS) as browser:
         await asyncio.sleep(random.uniform(0, THINK_SECONDS[1]))
         token, calls = "", random.randint(1, CALLS_PER_EPISODE)  # or all of them would end together
-        while True:
+        while tally.is_playing:
             try:
                 token = token or await _token(browser)
                 await _episode(browser, token, number % TASKS, calls, tally)
@@ -98,7 +98,8 @@ async def _turn(socket: ClientConnection, is_last: bool, tally: Tally) -> None:
 async def _told(socket: ClientConnection, kind: Literal["state", "step", "ended"]) -> dict[str, Any]:
     """The next message of that kind. Raises: Unexpected for one that says what is wrong."""
     while True:
-        message: dict[str, Any] = json.loads(await asyncio.wait_for(socket.recv(), WAIT_SECONDS))
+        async with asyncio.timeout(WAIT_SECONDS):  # unlike wait_for, it never loses that the player was cancelled
+            message: dict[str, Any] = json.loads(await socket.recv())
         if message["type"] == kind:
             return message
         if message["type"] in ("error", "invalid", "ended"):
