@@ -15,7 +15,7 @@ from environments.curation.cursor import Cursor, Order
 from environments.curation.filters import Filters
 from environments.curation.look import Look
 from environments.curation.places import places
-from environments.curation.ways import Way, ways
+from environments.curation.ways import Way, split_size, ways
 from environments.models import SplitEntry, Task
 
 FEW = 1000
@@ -67,10 +67,11 @@ class Selection(Filters):
         cursor, until = Cursor.parse(after), None if seconds is None else look.clock() + seconds
         if self._is_by_position and cursor.order != "newest":
             most = WALKED if cursor.key is None and seconds is not None else None
-            walk = self._along_places()
-            walk.find(limit, cursor.key, backward=backward, until=until, most=most)
-            if most is None or walk.is_last or len(walk.found) == limit:
-                return _batch(walk, cursor.key, "split", backward=backward)
+            walk = self._along_places(sparse=None if most is None else limit / most)
+            if walk is not None:
+                walk.find(limit, cursor.key, backward=backward, until=until, most=most)
+                if most is None or walk.is_last or len(walk.found) == limit:
+                    return _batch(walk, cursor.key, "split", backward=backward)
         start = cursor.key if cursor.order == "newest" else None
         walk = self._along_ids()
         walk.find(limit, start, backward=backward, until=until)
@@ -100,11 +101,16 @@ class Selection(Filters):
     def _entries(self, tasks: list[int] | None = None) -> QuerySet[SplitEntry]:
         return places(self.split or 0, self.environment, tasks)
 
-    def _along_places(self) -> Look:
-        """In the split's order; if another filter leaves few tasks, along theirs only."""
+    def _along_places(self, sparse: float | None) -> Look | None:
+        """In the split's order; if another filter leaves few tasks, along theirs only. None when another filter leaves
+        so few that their share of the split's places can be no more than `sparse`, if that is given.
+        """
         rest = replace(self, split=None, environment=None)  # its places lead to no others
-        narrow = [way for way in ways(rest) if way.filter and way.size(FEW + 1) <= FEW]
-        few = narrow[0].candidates.tasks(FEW) if narrow else None
+        sized = [(way.size(COUNTED), way) for way in ways(rest) if way.filter]
+        least, way = min(sized, key=lambda pair: pair[0], default=(COUNTED, None))
+        if sparse is not None and FEW < least < min(COUNTED, sparse * split_size(self.split or 0)):
+            return None
+        few = way.candidates.tasks(FEW) if way and least <= FEW else None
         along = Candidates(self._entries(few), "position", "task_id", is_rising=True)
         return Look(along, rest.condition(), is_few=few is not None)
 

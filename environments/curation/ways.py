@@ -57,10 +57,15 @@ def _ways(chosen: Filters) -> Iterator[Way]:
     if chosen.state:
         yield Way("state", _by_id(Task.objects.filter(state=chosen.state)))
     if chosen.split is not None:
-        size = Split.objects.filter(pk=chosen.split).values_list("size", flat=True).first()  # without those hidden
-        yield Way("split", _by_task(places(chosen.split, chosen.environment).distinct()), known_size=size)
+        along = _by_task(places(chosen.split, chosen.environment).distinct())
+        yield Way("split", along, known_size=split_size(chosen.split))
     if chosen.environment is not None:
         yield Way("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
+
+
+def split_size(split: int) -> int:
+    """How many tasks it serves; those that it hides are not among them."""
+    return Split.objects.filter(pk=split).order_by().values_list("size", flat=True).first() or 0
 
 
 def _by_id(tasks: QuerySet[Any]) -> Candidates:
