@@ -84,10 +84,8 @@ class Selection(Filters):
         if not self._is_by_position:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
-        found, rest = (
-            places(self.split or 0, self.environment).order_by("position"),
-            replace(self, split=None, environment=None),
-        )
+        found = places(self.split or 0, self.environment).order_by("position")
+        rest = replace(self, split=None, environment=None)
         if rest != Selection():
             found = found.filter(task__in=Task.objects.filter(rest.condition()))
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
