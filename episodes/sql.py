@@ -156,6 +156,7 @@ def _unnest(model: type[models.Model], columns: Columns) -> str:
 
 
 _ARRAY_TYPES = {
+    "AutoField": "integer",
     "BigAutoField": "bigint",
     "BigIntegerField": "bigint",
     "BinaryField": "bytea",

@@ -170,13 +170,13 @@ class LiveEpisode:
         self._has_noted = self._has_noted or ready is not None
         return EpisodeNoted(self.number, ready, prompt_json, tools_json)
 
-    def step_row(self, call: Call, outcome: Outcome, started: float, now: float) -> StepTaken:
-        """The next step, in order of completion; counts it."""
+    def step_row(self, call: Call, outcome: Outcome, arrived: float, started: float, now: float) -> StepTaken:
+        """The next step, in order of completion; counts it. Between `arrived` and `started` it waited for setup."""
         mask = self._mask
         index = self._next_index
         self._next_index += 1
         self._count(outcome, started, now)
-        waited_ms = outcome.waited_ms
+        queued_ms = outcome.waited_ms
         return StepTaken(
             episode=self.number,
             index=index,
@@ -190,8 +190,8 @@ class LiveEpisode:
             reason=outcome.reason,
             task_id=mask.text(call.task_id),
             started=started,
-            duration_ms=max(0.0, (now - started) * 1000 - waited_ms),
-            waited_ms=waited_ms,
+            duration_ms=max(0.0, (now - started) * 1000 - queued_ms),
+            waited_ms=max(0.0, (started - arrived) * 1000) + queued_ms,
         )
 
     def _count(self, outcome: Outcome, started: float, now: float) -> None:

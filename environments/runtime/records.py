@@ -83,7 +83,7 @@ class StepTaken:
     started: float
     duration_ms: float
     waited_ms: float
-    """Time queued behind other calls of the session; not part of `duration_ms`."""
+    """Before `started` until the session was set up, after it queued behind other calls; no part of `duration_ms`."""
 
 
 @dataclass(frozen=True, slots=True)

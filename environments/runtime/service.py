@@ -182,12 +182,16 @@ class SessionService:
         return call
 
     async def _run(self, episode: LiveEpisode, call: Call, named: str | None) -> None:
-        started = time.time()
+        arrived = time.time()
+        started: float | None = None  # None: it never came to that
         try:
             if episode.state != "ready":
                 await self._sessions.bind_late(episode, named)
                 check_path(episode, named)  # another request may have bound it meanwhile
                 await self._sessions.until_ready(episode)
+                started = time.time()
+            else:
+                started = arrived
             outcome = await self._host.run(episode.sid, call.tool, call.arguments)
         except (asyncio.CancelledError, SessionDeleted):  # the session's end, or a tool that cancelled its own task
             is_over = episode.state == "closing"
@@ -200,9 +204,11 @@ class SessionService:
         except Exception as error:
             log.exception("a call failed inside the server", session=episode.shown_sid, episode=episode.number)
             outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
-        self._take_step(episode, call, outcome, started)
+        self._take_step(episode, call, outcome, arrived, started)
 
-    def _take_step(self, episode: LiveEpisode, call: Call, outcome: Outcome, started: float) -> None:
+    def _take_step(
+        self, episode: LiveEpisode, call: Call, outcome: Outcome, arrived: float, started: float | None
+    ) -> None:
         """Record the step; the commit answers the call."""
         if call.result is not None:  # given up when the session ended
             return
@@ -210,7 +216,7 @@ class SessionService:
             self._answer(episode, call, told(outcome, self.limits.return_errors))
             return
         now = time.time()
-        rows: list[Row] = [episode.step_row(call, outcome, started, now)]
+        rows: list[Row] = [episode.step_row(call, outcome, arrived, now if started is None else started, now)]
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
         if outcome.finished:

@@ -253,7 +253,7 @@ class Sessions:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
                 now = time.time()
                 if episode.number:
-                    self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now))
+                    self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now, now))
                 call.finish(told(cut_short(episode.closing_cause), self._limits.return_errors))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:

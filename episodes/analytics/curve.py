@@ -17,6 +17,7 @@ from episodes.analytics.definition import Definition
 from episodes.analytics.figures import Figures, figures_of
 from episodes.analytics.rows import Axis
 from episodes.analytics.scope import MOST_ENDINGS, Scope
+from episodes.analytics.slack import sentence_of, slack_of
 from episodes.analytics.tally import Row, Tally, tally_of, together
 from episodes.analytics.zoom import Range, zoomed
 from episodes.endings import NO_ATTEMPTS
@@ -56,6 +57,8 @@ class Curve:
     """Of all that is shown; None without an ending."""
     excluded: dict[str, int]
     """Probes and failures of the machinery, by cause, most first: they count in no other figure."""
+    stepless: int
+    """By training step, all of it: endings that are left out, for they say none."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
@@ -78,10 +81,18 @@ def curve(
 
 
 def curves(
-    scopes: Sequence[Scope], definition: Definition, axis: Axis = "episode", *, points: int = MOST_POINTS
+    scopes: Sequence[Scope],
+    definition: Definition,
+    axis: Axis = "episode",
+    *,
+    points: int = MOST_POINTS,
+    least_blocks: int | None = None,
 ) -> list[Curve]:
-    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one."""
-    found = cover(scopes[:MOST_SCOPES], definition, axis)
+    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one.
+
+    `least_blocks`: of each long one; None: as many as make a fine curve (`cover.py`).
+    """
+    found = cover(scopes[:MOST_SCOPES], definition, axis, least_blocks=least_blocks)
     return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 
@@ -116,7 +127,8 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
         total=figures_of(total, definition) if total else None,
         excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
         is_bounded=found.is_bounded,
-        note=_note(scope, found, axis),
+        stepless=_stepless(found, axis, asked.shown),
+        note=_note(scope, found, axis, sentence_of(slack_of(found, definition), definition)),
     )
 
 
@@ -207,7 +219,14 @@ def _point(group: _Group, definition: Definition) -> CurvePoint:
     )
 
 
-def _note(scope: Scope, found: Cover, axis: Axis) -> str:
+def _stepless(found: Cover, axis: Axis, shown: Range) -> int:
+    if axis != "step" or shown != Range():
+        return 0
+    blocks = sum(block.tally.episodes for block in found.blocks if block.low is None)
+    return blocks + sum(row[4] is None for row in found.rows)
+
+
+def _note(scope: Scope, found: Cover, axis: Axis, slack: str) -> str:
     notes: list[str] = [scope.note] if scope.note else []
     if found.is_bounded and scope.has_blocks:
         notes.append("Older episodes are still being counted; the curve will be whole in a moment.")
@@ -215,4 +234,4 @@ def _note(scope: Scope, found: Cover, axis: Axis) -> str:
         notes.append(f"Only the newest {MOST_ENDINGS:,} episodes were looked at.")
     if axis == "step" and found.blocks:
         notes.append("Of so many episodes neighbouring training steps may share a point.")
-    return " ".join(notes)
+    return " ".join([*notes, slack] if slack else notes)

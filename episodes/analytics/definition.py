@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
 from environments.models import Environment
@@ -17,6 +17,8 @@ class Definition:
     """Of the rewards of an episode's steps; last: the last that is not null."""
     threshold: float = 0.9
     """A return above it is a success."""
+    is_edge: bool = field(default=False, compare=False)
+    """Whether it is known to be the threshold that blocks were written with, so that they tell success exactly."""
 
     @property
     def column(self) -> str:
@@ -34,5 +36,7 @@ def definition_of(
     if environment is None:
         usual = Definition()
     else:
-        usual = Definition(cast(Return, environment.default_return), environment.success_threshold)
-    return Definition(return_ or usual.return_, usual.threshold if threshold is None else threshold)
+        edge = environment.success_threshold
+        is_edge = edge == environment.declared_threshold and threshold in (None, edge)  # nobody has changed it
+        usual = Definition(cast(Return, environment.default_return), edge, is_edge)
+    return Definition(return_ or usual.return_, usual.threshold if threshold is None else threshold, usual.is_edge)

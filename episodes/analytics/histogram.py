@@ -10,6 +10,7 @@ from episodes.analytics.cover import Cover, cover
 from episodes.analytics.definition import Definition
 from episodes.analytics.figures import Figures, figures_of
 from episodes.analytics.scope import Scope
+from episodes.analytics.slack import sentence_of, slack_of
 from episodes.analytics.tally import Tally, tally_of, together
 from episodes.sketches import Sketch, quantile
 
@@ -47,6 +48,8 @@ class Histogram:
     """Endings of the scope by cause, probes as "probe"."""
     is_bounded: bool
     """Whether older episodes are missing."""
+    note: str
+    """About the rate of success; empty where it is exact."""
 
 
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
@@ -66,6 +69,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         total=figures_of(tally, definition) if tally else None,
         causes=tally.causes if tally else {},
         is_bounded=found.is_bounded,
+        note=sentence_of(slack_of(found, definition), definition),
     )
 
 

@@ -31,9 +31,11 @@ OWN = ("format", "margin", "min_return", "success")
 
 
 class ExportView(ApiView):
-    """Every episode that the filter finds, as a file; a key exports those that were played with it. Of a search in
-    transcripts the newest 50,000. Never an empty file: 404 says why there is nothing. The header `X-Running-Episodes`
-    counts those that had not ended, which stand in it as far as they had come and cannot be imported."""
+    """Every episode that the filter finds, as a file; a key exports those that were played with it, without notes of
+    people. Of a search in transcripts the newest 50,000. Never an empty file: 404 says why there is nothing. The header
+    `X-Running-Episodes` counts those that had not ended, which stand in it as far as they had come and cannot be
+    imported.
+    """
 
     parameters = ANY
 
@@ -53,7 +55,8 @@ class ExportView(ApiView):
         asked = asked_of(request, self.reader, *OWN)
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
         episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=successes)
-        pieces = exported(episodes, format, definition=asked.definition, margin=real(request, "margin") or 0.0)
+        margin, is_person = real(request, "margin") or 0.0, self.reader.key_label is None
+        pieces = exported(episodes, format, definition=asked.definition, margin=margin, has_additions=is_person)
         is_any = episodes.exists()
         if not is_any or (first := next(pieces, None)) is None:
             self.refuse_unknown(Named.of(asked).unknown)

@@ -205,7 +205,7 @@ class StepSerializer(s.Serializer[Any]):
     task_id = s.CharField(help_text="Id of the call, under which its client can ask again")
     started = moment()
     duration_ms = s.FloatField()
-    waited_ms = s.FloatField(help_text="Queued behind other calls of the session")
+    waited_ms = s.FloatField(help_text="Until the session was set up, and queued behind other calls of it")
     input = ExactField(source="input_json")
     output = ExactField(source="output_json", help_text="The ToolOutput; null unless ok")
 

@@ -23,6 +23,8 @@ from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
 SHOWN_TASKS = 50
+LEAST_BLOCKS = 40
+"""Of the curve of each run: it is one of three things on the page, and the page of curves draws a finer one."""
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
@@ -34,10 +36,11 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     environment = environment_of(runs[0])
     return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
     definition = definition_of(environment, return_)
-    asked = replace(asked, filter=EpisodeFilter(definition=definition.return_), threshold=definition.threshold)
+    only_return = EpisodeFilter(definition=definition.return_)
+    asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
     pairing = paired(runs, definition, SHOWN_TASKS)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
-    context = panel_of(request, drawn(asked)) | {
+    context = panel_of(request, drawn(asked, LEAST_BLOCKS)) | {
         "runs": runs,
         "environment": environment,
         "own_definition": environment.default_return if environment else "",

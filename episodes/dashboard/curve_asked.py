@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from environments.models import Environment
 from episodes.analytics.asked import MOST_SERIES, OVERLAYS, Overlay
 from episodes.analytics.rows import Axis
 from episodes.analytics.zoom import Range
@@ -40,6 +41,8 @@ class CurveAsked:
     threshold: float | None = None
     """A return above it is a success; None: the environment's."""
     format: str = ""
+    environment: Environment | None = None
+    """Whose definition holds where the filter names none; no parameter, but what a page knows."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> CurveAsked:

@@ -58,8 +58,9 @@ class Drawn:
         given = [self.named.unknown, *(one.curve.note for one in self.series)]
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
-        if self.asked.x == "step" and not self.is_empty:
-            given.append("Episodes that say no training step are left out.")
+        if stepless := sum(one.curve.stepless for one in self.series):
+            told = "episode says" if stepless == 1 else "episodes say"
+            given.append(f"{stepless:,} {told} no training step; the curve is without them.")
         return list(dict.fromkeys(note for note in given if note))
 
     @property
@@ -71,15 +72,16 @@ class Drawn:
         return len(self.series) <= MOST_BANDS if self.asked.has_band is None else self.asked.has_band
 
 
-def drawn(asked: CurveAsked) -> Drawn:
+def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
+    """`least_blocks`: see `curves`; a zoom is as fine as can be."""
     named = Named.of(asked.filter)
-    definition = definition_of(named.environment, asked.filter.definition, asked.threshold)
+    definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
     parts = _parts(asked)
     scopes = [asked_scope(part, Named.of(part) if part != asked.filter else named, label) for part, label in parts]
     if asked.shown != Range():
         found = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
     else:
-        found = curves(scopes, definition, asked.x)
+        found = curves(scopes, definition, asked.x, least_blocks=least_blocks)
     each = zip(parts, HUES, found, strict=False)
     return Drawn(asked, named, definition, [Series(label, hue, part, one) for (part, label), hue, one in each])
 

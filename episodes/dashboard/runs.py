@@ -71,7 +71,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         raise BadRequest(str(error)) from error
     line = lines_of([row], asked.filter.definition, asked.threshold)[0]
     asked = replace(
-        asked, filter=replace(asked.filter, definition=line.definition.return_), threshold=line.definition.threshold
+        asked,
+        filter=replace(asked.filter, definition=line.definition.return_),
+        threshold=line.definition.threshold,
+        environment=line.environment,
     )
     found, whereabouts = drawn(asked), whereabouts_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {

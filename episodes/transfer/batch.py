@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from environments.models import Environment
-from episodes.models import Blob, Episode, Step
+from episodes.models import Blob, Episode, Note, Play, Step
 from episodes.rows import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.sql import BulkWriter, Values
-from episodes.transfer.line import EpisodeLine, StepPart
+from episodes.transfer.line import EpisodeLine, NotePart, PlayPart, StepPart
 from episodes.transfer.places import Places
 from episodes.values import digest_of
 
@@ -23,6 +23,8 @@ _AS_THEY_ARE = (
     *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
 )
+_PLAY_COLUMNS = ("episode_id", "is_blind", "differs_at", "parent_step")
+_NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
 
 
 class NewEpisode(NamedTuple):
@@ -49,6 +51,12 @@ class Batch:
         self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
         self._writer.insert(Episode, (*_COLUMNS, *_AS_THEY_ARE), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
+        self._writer.insert(
+            Play, _PLAY_COLUMNS, [self._play(one.id, one.line.play) for one in episodes if one.line.play]
+        )
+        self._writer.insert(
+            Note, _NOTE_COLUMNS, [self._note(one.id, note) for one in episodes for note in one.line.notes]
+        )
         environments = {self._places.environment(line.environment) for line in lines}
         Environment.objects.filter(pk__in=environments).update(counted="")  # so statistics are due, whatever happens
         return environments
@@ -70,6 +78,13 @@ class Batch:
             *(step.reward, step.finished, step.status, step.error, step.reason, step.task_id),
             *(self._time(step.started), step.duration_ms, step.waited_ms),
         )
+
+    def _play(self, episode: int, play: PlayPart) -> Values:
+        """What it continues is joined when all are there (`parents.py`)."""
+        return (episode, play.is_blind, play.differs_at, play.parent_step)
+
+    def _note(self, episode: int, note: NotePart) -> Values:
+        return (episode, note.step, note.author, note.text, self._time(note.created))
 
     def _large(self, text: str) -> tuple[str, str | None]:
         """What stands in the step, and the blob that stands for it; as the recorder does."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from json.encoder import encode_basestring_ascii as _text
 from typing import Any
 
+from episodes.transfer.additions import PlayFacts
 from episodes.transfer.exact import embedded
 from episodes.transfer.source import Facts, Recorded, Taken
 from episodes.values import finite
@@ -28,6 +29,10 @@ _TIMES = ("created", "ready", "first_acted", "last_acted", "ended")
 class EpisodeLines:
     needs_steps = True
 
+    def __init__(self, *, has_additions: bool = True) -> None:
+        """`has_additions`: also what people added: plays and notes."""
+        self._has_additions = has_additions
+
     def start(self) -> str:
         return ""
 
@@ -39,7 +44,8 @@ class EpisodeLines:
         own = {name: _unsigned(getattr(facts, name)) for name in _AS_THEY_ARE}
         rest = _json(own | {"run": _run(facts)} | _times(facts))
         texts = (("labels", facts.labels), ("prompt", episode.prompt), ("tools", episode.tools))
-        yield f'{head[:-1]}, "task": {task}, {rest[1:-1]}{"".join(embedded(*text) for text in texts)}, "steps": ['
+        yield f'{head[:-1]}, "task": {task}, {rest[1:-1]}{"".join(embedded(*text) for text in texts)}'
+        yield f'{_added(episode) if self._has_additions else ""}, "steps": ['
         between = ""
         for step in episode.steps:
             yield between + _step(step)
@@ -48,6 +54,24 @@ class EpisodeLines:
 
     def end(self) -> str:
         return ""
+
+
+def _added(episode: Recorded) -> str:
+    """Members of the line, each after a comma; none where there is nothing."""
+    number, told = episode.facts.id, ""
+    if (play := episode.additions.play(number)) is not None:
+        told += f', "play": {_json(_play(play))}'
+    if notes := episode.additions.notes(number):
+        told += f', "notes": [{", ".join(_json(note._asdict() | {"created": _time(note.created)}) for note in notes)}]'
+    return told
+
+
+def _play(play: PlayFacts) -> dict[str, Any]:
+    told: dict[str, Any] = {"is_blind": play.is_blind, "differs_at": play.differs_at}
+    if play.parent is None:
+        return told | {"parent": None, "parent_step": play.parent_step}
+    parent = {"id": play.parent, "session_id": play.parent_session, "created": _time(play.parent_created)}
+    return told | {"parent": parent, "parent_step": play.parent_step}
 
 
 def _environment(facts: Facts) -> dict[str, Any]:

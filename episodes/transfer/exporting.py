@@ -71,15 +71,17 @@ def exported(
     definition: str | None = None,
     margin: float = 0.0,
     progress: Callable[[int], None] | None = None,
+    has_additions: bool = True,
 ) -> Pieces:
     """The file, in pieces.
 
     `definition`: of the reward in messages and pairs (sum, last, max, mean); None: each environment's own. `margin`: of
     pairs. `progress` hears how many episodes have been taken; of pairs nothing, for only some of them are.
+    `has_additions`: whether jsonl tells what people added, notes among it.
     """
     if format == "pairs":
         return _joined(pairs(episodes, definition, margin))
-    return _joined(_written(episodes, _writer(format, definition), progress))
+    return _joined(_written(episodes, _writer(format, definition, has_additions=has_additions), progress))
 
 
 def running_among(episodes: QuerySet[Episode], format: Format) -> int:
@@ -102,9 +104,9 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return said or "No episode matches, so there is nothing to export; loosen the filter."
 
 
-def _writer(format: Format, definition: str | None) -> Writer:
+def _writer(format: Format, definition: str | None, *, has_additions: bool) -> Writer:
     if format == "jsonl":
-        return EpisodeLines()
+        return EpisodeLines(has_additions=has_additions)
     if format == "csv":
         return Summary()
     if format == "messages":

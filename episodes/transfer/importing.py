@@ -26,6 +26,7 @@ from episodes.sql import BulkWriter
 from episodes.transfer.batch import Batch, NewEpisode
 from episodes.transfer.ends import can_be_kept, end_numbers
 from episodes.transfer.line import HIGHEST_ID, EpisodeLine, episode_of
+from episodes.transfer.parents import Parents
 from episodes.transfer.places import Places
 
 Progress = Callable[[int, int], None]
@@ -108,13 +109,14 @@ class Import:
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         self._free = max([here, *highest]) + 1
         self._total = sum(path.stat().st_size for path in paths)
-        self._keeps_ends, self._places = can_be_kept(), Places()
+        self._keeps_ends, self._places, self._parents = can_be_kept(), Places(), Parents()
         self._environments: set[int] = set()
 
     def run(self) -> Report:
         """Raises: django.db.Error when the database fails; what was committed stays."""
         for batch in self._batches():
             self._write(batch)
+        self._parents.join()
         for environment in Environment.objects.filter(pk__in=self._environments):
             rebuild(environment)
         catch_up()
@@ -180,6 +182,7 @@ class Import:
             self._places.forget()
             raise
         self._environments |= environments
+        self._parents.expect(one.line for one in batch)
         self.report.take(new, skipped=len(batch) - len(new))
 
     def _new(self, batch: Sequence[_Numbered]) -> list[NewEpisode]:

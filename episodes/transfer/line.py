@@ -117,6 +117,26 @@ class StepPart(Part):
         return self._text("output")
 
 
+class ParentPart(Part):
+    id: Annotated[int, Field(ge=1, le=_BIGGEST)]
+    session_id: Annotated[Text, Field(max_length=SESSION_ID_LENGTH)]
+    created: Time
+
+
+class PlayPart(Part):
+    is_blind: bool = False
+    differs_at: Count | None = None
+    parent: ParentPart | None = None
+    parent_step: Count | None = None
+
+
+class NotePart(Part):
+    step: Count | None = None
+    author: Name
+    text: Text
+    created: Time
+
+
 class EpisodeLine(Part):
     orsweb: Literal["episode/1"]
     id: Annotated[int, Field(ge=1, le=HIGHEST_ID)]
@@ -155,6 +175,8 @@ class EpisodeLine(Part):
     ended: Time | None = None
     duration_seconds: float | None = None
     end_number: Number | None = None
+    play: PlayPart | None = None
+    notes: list[NotePart] = []
     steps: list[StepPart]
 
     @model_validator(mode="after")

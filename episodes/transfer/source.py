@@ -16,6 +16,7 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from episodes.models import Episode, Step
+from episodes.transfer.additions import Additions
 from episodes.transfer.blobs import Blobs
 
 BATCH_IDS = 20_000
@@ -110,6 +111,7 @@ class Taken(NamedTuple):
 
 _STEP_COLUMNS = ("episode_id", "index", *Taken._fields[1:], "input_blob_id", "output_blob_id")
 _INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
+NONE = Additions(())
 _Row = tuple[object, ...]
 """Values of _STEP_COLUMNS."""
 
@@ -122,6 +124,8 @@ class Recorded:
     tools: str
     steps: Iterator[Taken]
     """In order; to be used up, or left, before the next episode is taken."""
+    additions: Additions = NONE
+    """What people added to it and to its neighbours."""
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
@@ -146,10 +150,12 @@ def recorded(ids: Sequence[int]) -> Iterator[Recorded]:
     blobs = Blobs()
     for group in _groups(facts_of(ids)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
+        additions = Additions([facts.id for facts in group])
         rows = {} if _is_long(group[0]) else _steps_of(group, blobs)
         for facts in group:
             steps = _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
-            yield Recorded(facts, blobs.text(facts.prompt), blobs.text(facts.tools), _taken(steps, blobs))
+            texts = blobs.text(facts.prompt), blobs.text(facts.tools)
+            yield Recorded(facts, *texts, _taken(steps, blobs), additions)
 
 
 def _groups(episodes: Iterator[Facts]) -> Iterator[list[Facts]]:

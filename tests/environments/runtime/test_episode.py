@@ -12,8 +12,9 @@ from environments.errors import (
     EnvironmentFault,
     InvalidRequest,
 )
-from environments.runtime.records import EpisodeNoted
+from environments.runtime.records import EpisodeNoted, EpisodeStarted
 from tests.environments.runtime.play import Play, ended, until, within
+from tests.environments.runtime.staged import Staged
 from tests.envs import Counter, Echo, Secretive
 
 
@@ -50,6 +51,39 @@ async def test_prompt_and_readiness_are_noted_once() -> None:
             await within(play.service.prompt_json("s", "", None))
     notes = play.record.of(EpisodeNoted)
     assert len(notes) == 1 and notes[0].ready is not None and "Task s." in (notes[0].prompt_json or "")
+
+
+async def test_waiting_for_setup_is_no_part_of_the_call() -> None:
+    async with Play(Staged) as play:
+        await play.open("s", spec={"waits": ["setup"]})
+        call = await play.start("s", "work")
+        await until(lambda: "setup starts" in Staged.events)
+        Staged.doors["setup"].set()
+        await ended(call)
+        await play.answer("s", "work")
+        await within(play.service.delete("s", ""))
+    (first, second), end = play.record.steps, play.record.end
+    assert end.ready is not None and end.last_acted is not None
+    assert end.first_acted == first.started >= end.ready
+    assert first.waited_ms > 0 and first.duration_ms <= (end.last_acted - end.ready) * 1000
+    assert second.started >= first.started
+
+
+async def test_a_call_that_setup_failed_took_no_time() -> None:
+    class Doomed(Staged):
+        def setup(self) -> None:
+            super().setup()
+            raise RuntimeError("the setup gave up")
+
+    async with Play(Doomed) as play:
+        await play.open("s", spec={"waits": ["setup"]})
+        call = await play.start("s", "work")
+        await until(lambda: "setup starts" in Staged.events)
+        Staged.doors["setup"].set()
+        await ended(call)
+    [step] = play.record.steps
+    started = play.record.of(EpisodeStarted)[0]
+    assert (step.status, step.duration_ms) == ("failed", 0.0) and step.started >= started.created
 
 
 async def test_secrets_are_in_no_row_and_no_error() -> None:

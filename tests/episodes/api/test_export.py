@@ -9,6 +9,7 @@ import pytest
 from django.http import StreamingHttpResponse
 from django.test import Client
 
+from episodes.models import Note
 from tests.episodes.api.asking import get
 from tests.stored import make_episode, make_step, make_task
 
@@ -66,6 +67,17 @@ def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
     make_episode()
     assert "no conversation" in get("episodes/export?format=messages", 404)["detail"]
     assert "A pair needs two attempts" in get("episodes/export?format=pairs", 404)["detail"]
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_key_is_told_no_notes() -> None:
+    Note.objects.create(episode=make_episode(key_label="lab"), author="ada", text="this agent is odd")
+    assert b"odd" not in file("", **{"X-API-Key": "lab-key-1"})[1]
+
+
+def test_a_person_is_told_notes() -> None:
+    Note.objects.create(episode=make_episode(), author="ada", text="this agent is odd")
+    assert b"this agent is odd" in file("")[1]
 
 
 def test_what_is_wrong_is_told_before_anything_is_sent() -> None:

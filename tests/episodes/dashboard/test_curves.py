@@ -62,6 +62,16 @@ def test_probes_and_failures_are_counted_apart(client: Client) -> None:
     assert sum(point["n"] for point in chart(client)["series"][0]["points"]) == 1
 
 
+def test_those_without_a_training_step_are_counted_where_there_are_any(client: Client) -> None:
+    end_episode(run=make_run(), run_step=1)
+    page = f"{CURVES}?run=grpo-3&x=step"
+    assert "training step;" not in client.get(page).content.decode()
+    for told in ("1 episode says no training step;", "2 episodes say no training step;"):
+        end_episode(run=make_run())
+        assert told in client.get(page).content.decode()
+    assert "training step;" not in client.get(f"{CURVES}?run=grpo-3").content.decode()
+
+
 def test_runs_are_drawn_over_each_other(client: Client) -> None:
     for name in ("first", "second"):
         end_episode(run=make_run(name))

@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.sync import content_hash
-from episodes.models import Blob, Episode, Progress, Run, Step
+from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import Import, Report
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step
@@ -37,7 +37,7 @@ def import_text(tmp_path: Path, *texts: str) -> Report:
 
 
 def forget_everything() -> None:
-    for model in (Step, Episode, Blob, Run, Progress, TaskStatistics, SplitEntry, Task, Split, Environment):
+    for model in (Note, Play, Step, Episode, Blob, Run, Progress, TaskStatistics, SplitEntry, Task, Split, Environment):
         model._default_manager.all().delete()
 
 
@@ -63,7 +63,10 @@ def make_rich_episodes() -> None:
     Step.objects.update(input="")
     make_step(rich, status="failed", output="", error=HOSTILE, reason="raised", input="not JSON")
     make_step(rich, status="refused", output="", error="no such tool", reason="not_found", tool="nø")
-    make_episode(id=9, is_probe=True, cause="abandoned", ready=None, end_number=2)
+    bare = make_episode(id=9, is_probe=True, cause="abandoned", ready=None, end_number=2)
+    Play.objects.create(episode=bare, parent=rich, parent_step=1, differs_at=0, is_blind=True)
+    for step, author in ((None, "ada"), (1, "eve (guest 3)")):
+        Note.objects.create(episode=rich, step=step, author=author, text=HOSTILE)
 
 
 def everything() -> dict[str, list[dict[str, Any]]]:
@@ -76,6 +79,8 @@ def everything() -> dict[str, list[dict[str, Any]]]:
         "steps": list(Step.objects.order_by("episode", "index").values(*steps)),
         "blobs": list(Blob.objects.order_by("pk").values("digest", "size_bytes")),
         "texts": [{"text": blob.text} for blob in Blob.objects.order_by("pk")],
+        "plays": list(Play.objects.order_by("pk").values("pk", "parent", "parent_step", "differs_at", "is_blind")),
+        "notes": list(Note.objects.order_by("pk").values("episode", "step", "author", "text", "created")),
         "runs": list(Run.objects.order_by("name").values("name", "model", "created")),
         "tasks": list(Task.objects.order_by("content_hash").values("content_hash", "spec", "environment__name")),
         "splits": list(Split.objects.order_by("name").values("name", "type", "environment__name")),
