@@ -7,7 +7,7 @@ their version (`sync.py`); counted on the spot where a split is small. Blocking.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from django.db import connection
@@ -20,7 +20,7 @@ POSITIONS = 100
 COUNTED_TOGETHER = 500
 """Stretches that one query counts, some 50 ms."""
 _POSITIONS = """
-    SELECT position FROM environments_splitentry WHERE split_id = %s AND position >= %s AND position < %s
+    SELECT position FROM environments_splitentry WHERE split_id = %s AND position BETWEEN %s AND %s
         AND since <= %s AND (until IS NULL OR until > %s) AND NOT is_hidden
 """
 SMALL = 20_000
@@ -47,17 +47,16 @@ def served_before(split: Split) -> list[int] | None:
     return [0, *accumulate(counts)]
 
 
-def served_positions(split: Split, numbers: Collection[int]) -> list[int]:
-    """In order, those within some of the stretches."""
-    # one query a run of stretches, put together: asked for all of them with OR, a database may read the whole split
-    asked = [
-        (split.pk, first * POSITIONS, (last + 1) * POSITIONS, split.version, split.version)
-        for first, last in _runs(sorted(numbers))
-    ]
-    if not asked:
+def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
+    """In order, those from the beginning of each position's stretch up to it."""
+    last = {stretch_of(position): position for position in sorted(positions)}
+    if not last:
         return []
+    # a query for each run of stretches, put together: asked for all with OR, a database may read the whole split
+    runs = [(first * POSITIONS, last[end]) for first, end in _runs(sorted(last))]
+    values = [value for run in runs for value in (split.pk, *run, split.version, split.version)]
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join([_POSITIONS] * len(asked)), [value for row in asked for value in row])
+        cursor.execute(" UNION ALL ".join([_POSITIONS] * len(runs)), values)
         return sorted(position for (position,) in cursor.fetchall())
 
 

@@ -18,7 +18,7 @@ from environments import conf
 from environments.buckets import Bucket, bucket_of
 from environments.curation.cursor import Order
 from environments.curation.indexes import served_indexes
-from environments.curation.places import places
+from environments.curation.places import places_of
 from environments.curation.selection import Batch, Selection
 from environments.hidden import hidden_fields
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
@@ -145,7 +145,7 @@ def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
 
 def _positions(ids: Sequence[int], split: Split) -> list[int]:
     """Where the tasks stand in the split, each at its first place."""
-    standing = places(split.pk, tasks=list(ids)).order_by("-position").values_list("task_id", "position")
+    standing = places_of(split, list(ids)).order_by("-position").values_list("task_id", "position")
     first = dict(standing)
     return [first.get(task, -1) for task in ids]
 

@@ -9,8 +9,8 @@ from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
 from environments.buckets import BUCKETS, tasks_in
-from environments.curation.places import places
-from environments.models import TaskFlag, TaskTag
+from environments.curation.places import places, places_of
+from environments.models import Split, TaskFlag, TaskTag
 
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
@@ -21,9 +21,9 @@ def stands_in(split: int) -> Q:
     return Q(pk__in=places(split).values("task"))
 
 
-def stands_at(split: int) -> Q:
+def stands_at(split: Split | None) -> Q:
     """The same, looked up task by task: for walks that go along the tasks."""
-    return Q(Exists(places(split).filter(task=OuterRef("pk"))))
+    return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
 
 
 def is_askable(text: str) -> bool:

@@ -32,8 +32,7 @@ def served_indexes(split: Split, positions: Sequence[int], last: int | None = No
     if before is None:
         return {}
     found = dict[int, int]()
-    near = served_positions(split, {stretch_of(position) for position in positions})
-    for number, group in groupby(near, key=stretch_of):
+    for number, group in groupby(served_positions(split, positions), key=stretch_of):
         found |= {position: index for index, position in enumerate(group, before[number])}
     return {position: found[position] for position in positions if position in found}
 

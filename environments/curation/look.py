@@ -16,7 +16,7 @@ from environments.curation.candidates import Candidate, Candidates, Key
 
 SPANS = (200, 800, 2000, 5000)
 """Candidates asked about together: few at first, for mostly they are found at once."""
-QUICK_SECONDS = 0.006
+QUICK_SECONDS = 0.01
 """Of a look whose time is limited, only a span that took less is followed by a larger one."""
 
 
@@ -33,8 +33,8 @@ class Look:
         self, candidates: Candidates, condition: Q, others: Sequence[Candidates] = (), *, is_few: bool = False
     ) -> None:
         self._candidates, self._others = candidates, others
-        self._wanted = candidates.where(condition) if condition else candidates
-        self._is_one_span = is_few or not condition
+        self._fits = candidates.fits(condition) if condition else None
+        self._is_few = is_few
         self.found: list[Candidate] = []
         """In the direction of the walk."""
         self.at: Key | None = None
@@ -66,22 +66,21 @@ class Look:
                 return
 
     def _take(self, size: int, limit: int, backward: bool) -> None:
-        """Look at one span."""
-        end, wanted = None, limit - len(self.found)
-        if not self._is_one_span:
-            span = self._candidates.span(self.at, size, backward=backward)
-            end, self.seen, self.is_last = span.end, self.seen + span.count, span.count < size
-            if end is None:
-                return
-        hits = self._wanted.between(self.at, end, wanted + 1, backward=backward)
+        """Look at one span; at all that there is, where it is few or nothing is asked of it."""
+        wanted, end = limit - len(self.found), None
+        if self._fits is None or self._is_few:
+            hits = self._candidates.first(self.at, wanted + 1, self._fits, backward=backward)
+            self.seen, self.is_last = self.seen + len(hits[:wanted]), True
+        else:
+            span = self._candidates.span(self._fits, self.at, size, wanted + 1, backward=backward)
+            hits, end, self.seen, self.is_last = span.hits, span.end, self.seen + span.count, span.count < size
         has_more = len(hits) > wanted
         self.found += hits[:wanted]
-        if self._is_one_span:
-            self.seen, self.is_last = self.seen + len(hits[:wanted]), True
         self.is_last &= not has_more
-        if has_more or end is None:
-            end = self.found[-1].key if self.found else self.at
-        self.at = end
+        if not has_more and end is not None:
+            self.at = end
+        elif hits:
+            self.at = self.found[-1].key
 
     def _skip(self, before: Key | None, backward: bool) -> bool:
         """Go to where all other ways go on; whether that is further than what was looked at since `before`."""

@@ -19,18 +19,28 @@ class Standing:
     position: int
 
 
-def places(split: int, environment: int | None = None, tasks: Sequence[int] | None = None) -> QuerySet[SplitEntry]:
-    """All places of a split, or those of some hundred tasks; none if it is not of the environment."""
-    splits = Split.objects.filter(Q() if environment is None else Q(environment=environment), Q(pk=split))
-    version = splits.values_list("version", flat=True).first()
-    if version is None:
+def places(split: int, environment: int | None = None) -> QuerySet[SplitEntry]:
+    """All places of a split; none if it is not of the environment."""
+    return places_of(listed(split, environment))
+
+
+def listed(split: int, environment: int | None = None) -> Split | None:
+    """The split, if it is of the environment; with what its places are found by."""
+    splits = Split.objects.filter(Q() if environment is None else Q(environment=environment), pk=split)
+    return splits.only("pk", "version", "size").order_by().first()
+
+
+def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QuerySet[SplitEntry]:
+    """All places, or those of some hundred tasks."""
+    if split is None:
         return SplitEntry.objects.none()
     # a number, because compared with a column of another table it would keep the places from being found by index
+    version = split.version
     seen = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version)
     if tasks is None:
-        return seen.filter(split=split)
+        return seen.filter(split=split.pk)
     # SQLite has no statistics: asked for the split by its column, it goes through all of it to find a few tasks
-    return seen.alias(of=F("split") + 0).filter(of=split, task__in=tasks)
+    return seen.alias(of=F("split") + 0).filter(of=split.pk, task__in=tasks)
 
 
 def standings(tasks: Sequence[int]) -> list[Standing]:

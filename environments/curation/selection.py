@@ -5,8 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from environments.curation import look
 from environments.curation.candidates import Candidates
@@ -14,9 +15,9 @@ from environments.curation.conditions import stands_at
 from environments.curation.cursor import Cursor, Order
 from environments.curation.filters import Filters
 from environments.curation.look import Look
-from environments.curation.places import places
+from environments.curation.places import listed, places, places_of
 from environments.curation.ways import Way, ways
-from environments.models import SplitEntry, Task
+from environments.models import Task
 
 FEW = 1000
 """A filter that leaves no more tasks than this goes first, whatever the order is by: they are looked at together."""
@@ -65,14 +66,16 @@ class Selection(Filters):
         counts as none.
         """
         cursor, until = Cursor.parse(after), None if seconds is None else look.clock() + seconds
+        routes = _Routes(self)
         if self._is_by_position and cursor.order != "newest":
             most = WALKED if cursor.key is None and seconds is not None else None
-            walk = self._along_places()
-            walk.find(limit, cursor.key, backward=backward, until=until, most=most)
-            if most is None or walk.is_last or len(walk.found) == limit:
-                return _batch(walk, cursor.key, "split", backward=backward)
+            if most is None or not routes.is_sparse(limit / most):
+                walk = routes.along_places()
+                walk.find(limit, cursor.key, backward=backward, until=until, most=most)
+                if most is None or walk.is_last or len(walk.found) == limit:
+                    return _batch(walk, cursor.key, "split", backward=backward)
         start = cursor.key if cursor.order == "newest" else None
-        walk = self._along_ids()
+        walk = routes.along_ids()
         walk.find(limit, start, backward=backward, until=until)
         return _batch(walk, start, "newest", backward=backward)
 
@@ -81,7 +84,8 @@ class Selection(Filters):
         if not self._is_by_position:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
-        found, rest = self._entries().order_by("position"), replace(self, split=None, environment=None)
+        found = places(self.split or 0, self.environment).order_by("position")
+        rest = replace(self, split=None, environment=None)
         if rest != Selection():
             found = found.filter(task__in=Task.objects.filter(rest.condition()))
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
@@ -97,35 +101,52 @@ class Selection(Filters):
     def _is_by_position(self) -> bool:
         return self.split is not None and not self.ids
 
-    def _entries(self, tasks: list[int] | None = None) -> QuerySet[SplitEntry]:
-        return places(self.split or 0, self.environment, tasks)
 
-    def _along_places(self) -> Look:
+_EVERYTHING = Selection()
+
+
+class _Routes:
+    """The ways to the tasks of one selection, and which to take."""
+
+    def __init__(self, chosen: Selection) -> None:
+        self._chosen = chosen
+        self._split = None if chosen.split is None or chosen.ids else listed(chosen.split, chosen.environment)
+        every = [] if chosen.ids else ways(chosen, self._split)
+        self._sized = [(way.size(COUNTED) if len(every) > 1 else COUNTED, way) for way in every]
+        """To how many tasks each leads; not counted where there is no choice."""
+
+    def is_sparse(self, share: float) -> bool:
+        """Whether another filter leaves many tasks, and yet no more than this share of the split's places."""
+        least, _ = self._narrowest()
+        return FEW < least < min(COUNTED, share * (self._split.size if self._split else 0))
+
+    def along_places(self) -> Look:
         """In the split's order; if another filter leaves few tasks, along theirs only."""
-        rest = replace(self, split=None, environment=None)  # its places lead to no others
-        narrow = [way for way in ways(rest) if way.filter and way.size(FEW + 1) <= FEW]
-        few = narrow[0].candidates.tasks(FEW) if narrow else None
-        along = Candidates(self._entries(few), "position", "task_id", is_rising=True)
-        return Look(along, rest.condition(), is_few=few is not None)
+        least, way = self._narrowest()
+        few = way.candidates.tasks(FEW) if way and least <= FEW else None
+        along = Candidates(places_of(self._split, few), "position", "task_id", is_rising=True)
+        # its places lead to no others
+        rest = replace(self._chosen, split=None, environment=None).condition()
+        return Look(along, rest, is_few=few is not None)
 
-    def _along_ids(self) -> Look:
+    def along_ids(self) -> Look:
         """Newest first, along the way that leads to the fewest tasks."""
-        if self.ids:
-            return Look(Candidates(Task.objects.filter(self.condition()), "pk", "pk"), Q())
-        every = ways(self)
-        sizes = [COUNTED] if len(every) == 1 else [way.size(COUNTED) for way in every]
-        first = every[sizes.index(min(sizes))]
-        others = [way.candidates for way in every if way is not first]
-        return Look(first.candidates, self._beyond(first), others, is_few=min(sizes) <= FEW)
+        if self._chosen.ids:
+            return Look(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
+        size, first = min(self._sized, key=itemgetter(0))
+        others = [way.candidates for _, way in self._sized if way is not first]
+        return Look(first.candidates, self._beyond(first), others, is_few=size <= FEW)
+
+    def _narrowest(self) -> tuple[int, Way | None]:
+        """Of the filters beside the split."""
+        others = [(size, way) for size, way in self._sized if way.filter != "split"]
+        return min(others, key=itemgetter(0), default=(COUNTED, None))
 
     def _beyond(self, way: Way) -> Q:
         """What is asked beyond that way, looked up task by task."""
         done = {way.filter: getattr(_EVERYTHING, way.filter)} if way.filter and way.is_exact else {}
-        rest = replace(self, **{"split": None, **done}).condition()
-        return rest if self.split is None or way.filter == "split" else rest & stands_at(self.split)
-
-
-_EVERYTHING = Selection()
+        rest = replace(self._chosen, **{"split": None, **done}).condition()
+        return rest if self._chosen.split is None or way.filter == "split" else rest & stands_at(self._split)
 
 
 def _batch(walk: Look, start: int | None, order: Order, *, backward: bool) -> Batch:

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from environments.curation.candidates import Candidates
 from environments.curation.conditions import is_askable
 from environments.curation.filters import Filters
-from environments.curation.places import places
+from environments.curation.places import places_of
 from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
 
 Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
@@ -34,12 +34,15 @@ class Way:
         return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
 
 
-def ways(chosen: Filters) -> list[Way]:
-    """One for each filter that is given, the search aside; those that mostly lead to few tasks first."""
-    return list(_ways(chosen)) or [Way("", _by_id(Task.objects.all()))]
+def ways(chosen: Filters, split: Split | None) -> list[Way]:
+    """One for each filter that is given, the search aside; those that mostly lead to few tasks first.
+
+    `split`: the one that is chosen, if there is such a one in the environment.
+    """
+    return list(_ways(chosen, split)) or [Way("", _by_id(Task.objects.all()))]
 
 
-def _ways(chosen: Filters) -> Iterator[Way]:
+def _ways(chosen: Filters, split: Split | None) -> Iterator[Way]:
     if chosen.tag:
         tagged = TaskTag.objects.filter(name=chosen.tag) if is_askable(chosen.tag) else TaskTag.objects.none()
         yield Way("tag", _by_task(tagged))
@@ -56,10 +59,10 @@ def _ways(chosen: Filters) -> Iterator[Way]:
         yield Way("bucket", _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)), is_exact=False)
     if chosen.state:
         yield Way("state", _by_id(Task.objects.filter(state=chosen.state)))
-    if chosen.split is not None:
-        size = Split.objects.filter(pk=chosen.split).values_list("size", flat=True).first()  # without those hidden
-        yield Way("split", _by_task(places(chosen.split, chosen.environment).distinct()), known_size=size)
-    if chosen.environment is not None:
+    if chosen.split is not None:  # which is of one environment
+        size = split.size if split else 0  # without those that it hides
+        yield Way("split", _by_task(places_of(split).distinct()), known_size=size)
+    elif chosen.environment is not None:
         yield Way("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
 
 
