@@ -1,6 +1,7 @@
 """`python -m benchmarks [scenario …]`: measure, compare, print. Without a name all scenarios; about five minutes.
 
-`python -m benchmarks dashboard` measures pages instead (`dashboard.py`, with options of its own).
+`python -m benchmarks dashboard` and `task_list` measure pages instead (`dashboard.py`, `task_list.py`, with options of
+their own).
 """
 
 from __future__ import annotations
@@ -9,19 +10,20 @@ import argparse
 import sys
 from collections import defaultdict
 
-from benchmarks import dashboard
+from benchmarks import dashboard, task_list
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
 from benchmarks.servers import Subject, Workshop
 
+_PAGES = {"dashboard": dashboard.main, "task_list": task_list.main}
 _NAMES = ", ".join(scenario.name for scenario in SCENARIOS)
 
 
 def main() -> int:
     """Exit status: 1 when an answer was wrong, and with `--strict` when a target was missed."""
-    if sys.argv[1:2] == ["dashboard"]:
-        return dashboard.main(sys.argv[2:])
+    if len(sys.argv) > 1 and sys.argv[1] in _PAGES:
+        return _PAGES[sys.argv[1]](sys.argv[2:])
     options = _options()
     all_met = all_right = True
     with Workshop() as workshop:

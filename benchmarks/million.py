@@ -17,6 +17,8 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+from benchmarks.bulk import analyze, set_sequences, write_rows
+
 ENVIRONMENTS, TASKS, RUNS, MODELS = 6, 5000, 40, 8
 SPLITS = [4, 4, 3, 3, 3, 3]
 """Of each environment."""
@@ -250,20 +252,9 @@ def _return(random: Random, environment: int, share: float) -> float:
 
 
 def _write_episodes(rows: list[tuple[Any, ...]]) -> None:
-    from django.db import connection, transaction
-
     times = [_COLUMNS.index(name) for name in ("created", "ready", "first_acted", "last_acted", "ended")]
     dated = [tuple(_moment(value) if place in times else value for place, value in enumerate(row)) for row in rows]
-    with transaction.atomic(), connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            with cursor.copy(f"COPY episodes_episode ({', '.join(_COLUMNS)}) FROM STDIN") as copy:
-                for row in dated:
-                    copy.write_row(row)
-            return
-        marks = ", ".join(["?"] * len(_COLUMNS))
-        connection.connection.executemany(
-            f"INSERT INTO episodes_episode ({', '.join(_COLUMNS)}) VALUES ({marks})", dated
-        )
+    write_rows("episodes_episode", _COLUMNS, dated)
 
 
 def _moment(seconds: float | None) -> str | None:
@@ -285,13 +276,11 @@ def _make_numbers() -> None:
 def _count_and_tidy() -> int:
     from django.db import connection
 
+    set_sequences("episodes_episode", "episodes_step")
+    analyze()
     with connection.cursor() as cursor:
         cursor.execute("DROP TABLE bench_number")
         cursor.execute("DROP TABLE bench_word")
-        if connection.vendor == "postgresql":
-            for table in ("episodes_episode", "episodes_step"):
-                cursor.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), max(id)) FROM {table}")
-            cursor.execute("ANALYZE")
         cursor.execute("SELECT count(*) FROM episodes_step")
         [(count,)] = cursor.fetchall()
     return int(count)

@@ -1,7 +1,8 @@
 """Server time of pages, asked through Django's test client in this process, middleware and templates included.
 
 Beside the time that passed stands the CPU time that it took, of this process and of the database's backend where that
-runs on this machine: other programs make the first longer, and hardly the second. Used by `dashboard.py`.
+runs on this machine: other programs make the first longer, and hardly the second. Used by `dashboard.py`
+and `task_list.py`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ class Times:
 
     wall: Sequence[float]
     cpu: Sequence[float]
+    unfinished: int
+    """Of the tries, how many show only what was found so far."""
 
     @staticmethod
     def p50(values: Sequence[float]) -> float:
@@ -66,21 +69,24 @@ def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool) 
     verdict = "PASS" if is_met else f"FAIL  (target {subject.target_ms:g} ms)"
     figures = [Times.p50(times.wall), Times.p95(times.wall), Times.p50(times.cpu), Times.p95(times.cpu)]
     told = "".join(f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True))
-    size, queries = _size(first) / 1024, _queries(client, subject.url(1))
-    print(f"{subject.name:<36}{told}{size:>6.0f}{queries:>9}  {verdict}")
+    size, queries = len(_content(first)) / 1024, _queries(client, subject.url(1))
+    note = f"  {times.unfinished} of {repeat} show what was found so far" if times.unfinished else ""
+    print(f"{subject.name:<36}{told}{size:>6.0f}{queries:>9}  {verdict}{note}")
     return True, is_met
 
 
 def _times(client: Any, subject: Subject, repeat: int) -> Times:
     """Each try with other values."""
     cpu_ms = _cpu_meter()
-    walls, cpus = [], []
+    walls, cpus, unfinished = [], [], 0
     for number in range(1, repeat + 1):
+        url = subject.url(number)
         began, cpu = time.perf_counter(), cpu_ms()
-        _size(client.get(subject.url(number)))
+        content = _content(client.get(url))
         walls.append((time.perf_counter() - began) * 1000)
         cpus.append(cpu_ms() - cpu)
-    return Times(sorted(walls), sorted(cpus))
+        unfinished += bool(subject.unfinished) and subject.unfinished in content
+    return Times(sorted(walls), sorted(cpus), unfinished)
 
 
 def _cpu_meter() -> Callable[[], float]:
@@ -89,16 +95,22 @@ def _cpu_meter() -> Callable[[], float]:
 
     connection.close()  # the test client keeps the one that is opened now
     connection.ensure_connection()
-    if connection.vendor != "postgresql":
-        return lambda: time.process_time() * 1000
-    backend = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat")
-    if not backend.exists():
-        return lambda: time.process_time() * 1000
-    return lambda: time.process_time() * 1000 + int(backend.read_text().split()[0]) / 1e6
+    return lambda: cpu_seconds() * 1000
 
 
-def _size(response: Any) -> int:
-    return len(b"".join(response.streaming_content) if response.streaming else response.content)
+def cpu_seconds() -> float:
+    """So far, of this process and, where it can be seen, of the backend of PostgreSQL that serves it now."""
+    from django.db import connection
+
+    seconds = time.process_time()
+    if connection.vendor == "postgresql" and connection.connection is not None:
+        backend = Path(f"/proc/{connection.connection.info.backend_pid}/schedstat")
+        seconds += int(backend.read_text().split()[0]) / 1e9 if backend.exists() else 0.0
+    return seconds
+
+
+def _content(response: Any) -> bytes:
+    return b"".join(response.streaming_content) if response.streaming else bytes(response.content)
 
 
 def _queries(client: Any, url: str) -> int:

@@ -16,6 +16,8 @@ class Subject:
     name: str
     url: Callable[[int], str]
     target_ms: float = VIEW_MS
+    unfinished: bytes = b""
+    """In a page that shows only what it found so far; such pages are counted. Empty: there are none."""
 
 
 def subjects(episodes: int) -> Iterator[Subject]:

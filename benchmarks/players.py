@@ -21,7 +21,7 @@ from websockets.exceptions import WebSocketException
 
 from benchmarks.client import Tally
 
-CALLS_PER_EPISODE = 20
+CALLS_PER_EPISODE = 30
 THINK_SECONDS = 0.5, 1.5
 TASKS = 100
 WAIT_SECONDS = 60.0
@@ -42,11 +42,12 @@ def begin(players: int, port: int, tally: Tally) -> list[asyncio.Task[None]]:
 async def _play(url: str, number: int, tally: Tally) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=WAIT_SECONDS) as browser:
         await asyncio.sleep(random.uniform(0, THINK_SECONDS[1]))
-        token = ""
+        token, calls = "", random.randint(1, CALLS_PER_EPISODE)  # or all of them would end together
         while True:
             try:
                 token = token or await _token(browser)
-                await _episode(browser, token, number, tally)
+                await _episode(browser, token, number % TASKS, calls, tally)
+                calls = CALLS_PER_EPISODE
             except (Unexpected, httpx.HTTPError, WebSocketException, TimeoutError, OSError) as error:
                 tally.fail(f"{type(error).__name__}: {error}"[:500])
                 await asyncio.sleep(1.0)
@@ -61,9 +62,9 @@ async def _token(browser: httpx.AsyncClient) -> str:
     return token[1]
 
 
-async def _episode(browser: httpx.AsyncClient, token: str, number: int, tally: Tally) -> None:
-    """Raises: Unexpected and what the clients raise."""
-    form = {"environment": "echo", "split": "train", "pick": "number", "number": str(number % TASKS)}
+async def _episode(browser: httpx.AsyncClient, token: str, task: int, calls: int, tally: Tally) -> None:
+    """Of `calls` turns. Raises: Unexpected and what the clients raise."""
+    form = {"environment": "echo", "split": "train", "pick": "number", "number": str(task)}
     answer = await browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
     if answer.status_code != 302:
         raise Unexpected(f"no session: {answer.status_code} {answer.text[:300]}")
@@ -75,9 +76,9 @@ async def _episode(browser: httpx.AsyncClient, token: str, number: int, tally: T
     origin: Any = str(browser.base_url).rstrip("/")
     async with connect(address, origin=origin, additional_headers={"Cookie": cookies}) as socket:
         await _told(socket, "state")
-        for turn in range(1, CALLS_PER_EPISODE + 1):
+        for left in range(calls - 1, -1, -1):
             await asyncio.sleep(random.uniform(*THINK_SECONDS))
-            await _turn(socket, turn == CALLS_PER_EPISODE, tally)
+            await _turn(socket, left == 0, tally)
         await _told(socket, "ended")
 
 

@@ -94,8 +94,8 @@ SCENARIOS = [
     ),
     Scenario(
         "players",
-        "200 people in browsers, 20 calls an episode, about one a second each; their turns",
-        Load(players=200, warmup_seconds=25),
+        "200 people in browsers, 30 calls an episode, about one a second each; their turns",
+        Load(players=200, warmup_seconds=40),
         ["ours"],
         [below("p95_ms", "turn p95 beyond the tool's own time", 100)],
     ),

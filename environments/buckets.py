@@ -34,6 +34,10 @@ class Thresholds:
     attempts: int = 4
     """Fewest attempts of which either is said, 1 or more."""
 
+    def __str__(self) -> str:
+        """For `Environment.bucketed`."""
+        return f"{self.hopeless!r} to {self.saturated!r} from {self.attempts}"
+
 
 class Interval(NamedTuple):
     low: float
@@ -52,6 +56,14 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
     return "learnable"
 
 
+def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
+    """`bucket_of` as an expression of two others, of which the first is never 0."""
+    return (
+        f"CASE WHEN {attempts} < {thresholds.attempts} THEN 'learnable' WHEN {rate} <= {thresholds.hopeless!r} THEN"
+        f" 'hopeless' WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
+    )
+
+
 def interval(successes: int, attempts: int) -> Interval:
     """Wilson's 95 % interval of the success rate, within 0 to 1; all of it without attempts."""
     if not attempts:
@@ -66,10 +78,7 @@ def interval(successes: int, attempts: int) -> Interval:
 
 
 def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
-    """Condition on TaskStatistics: the row over all attempts of a task in the bucket. No row is unseen's.
-
-    With `environment` added it is answered from an index, in order of rate.
-    """
+    """Condition on TaskStatistics: the row over all attempts of a task in the bucket. No row is unseen's."""
     overall = Q(by="all")
     enough = Q(attempts__gte=thresholds.attempts)
     hopeless, saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
@@ -84,7 +93,8 @@ def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
 
 
 def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
-    """Condition on Task, looked up task by task: for pages and scans that go along the tasks."""
+    """Condition on Task, looked up task by task and true at this moment, whatever the columns that lead lists to a
+    bucket's tasks (`Task.is_unseen`, `TaskStatistics.bucket`) say meanwhile."""
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))
     if bucket == "unseen":
         return ~Q(Exists(overall.filter(by="all")))

@@ -24,6 +24,7 @@ from django.utils import timezone
 
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.stretches import renew, stretch_of
 from environments.turns import give_way
 
 BATCH = 900
@@ -98,6 +99,7 @@ class SplitChange:
         self._progress, self._written = progress, 0
         self._has_staged = False
         self._removals: list[int] = []
+        self._stretches: set[int] = set()  # in which something changed
         self._served = 0  # by how many the tasks served will be more
 
     def __enter__(self) -> SplitChange:
@@ -117,6 +119,8 @@ class SplitChange:
         if self._has_staged and not self.is_committed and self._row.filter(changing=self._token).exists():
             self._discard()
         self._purge()
+        if self.is_committed:
+            renew(self.split.pk, self._next, self._stretches)
         self._row.filter(changing=self._token).update(changing="", changing_until=None)
 
     def add(self, tasks: Iterable[int]) -> int:
@@ -258,6 +262,7 @@ class SplitChange:
             self._keep_claim()
             self._entries.filter(pk__in=staged).delete()
             self._entries.filter(pk__in=[at.pk for at in places if at.since != self._next]).update(until=self._next)
+        self._stretches.update(stretch_of(at.position) for at in places)
         self._served -= sum(not at.is_hidden for at in places)
         give_way()
 
@@ -273,6 +278,7 @@ class SplitChange:
         with transaction.atomic(), connection.cursor() as cursor:
             self._keep_claim()
             cursor.execute(_INSERT.format(rows=_ROWS[connection.vendor]), [self.split.pk, self._next, values])
+        self._stretches.update(stretch_of(position) for position, _, _ in rows)
         self._served += sum(task not in hidden for _, task, _ in rows)
         self._written += len(rows)
         give_way()

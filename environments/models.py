@@ -37,6 +37,9 @@ class Environment(models.Model):
         blank=True,
         help_text="Definition that TaskStatistics follow; unless in force, they are recounted",
     )
+    bucketed = models.CharField(
+        max_length=80, blank=True, help_text="Thresholds that their buckets follow; unless in force, they are recounted"
+    )
     position = models.PositiveIntegerField(default=0, help_text="Order of hosting; 0 is the default environment")
     created = models.DateTimeField(auto_now_add=True)
 
@@ -94,6 +97,10 @@ class Task(models.Model):
     reason = models.TextField(blank=True, db_default="", help_text="Why it is quarantined")
     source = models.CharField(max_length=6, choices=SOURCES, db_default="played", help_text="Where it came from first")
     dropped = models.DateTimeField(null=True, blank=True, help_text="Since when no class lists it, though one did")
+    is_unseen = models.BooleanField(
+        db_default=True,
+        help_text="No attempt was counted; may still say so of one that has statistics, never the other way round",
+    )
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -101,16 +108,13 @@ class Task(models.Model):
             models.UniqueConstraint(fields=["environment", "content_hash"], name="task_content_unique")
         ]
         indexes: ClassVar = [
-            models.Index(fields=["environment", "id"], name="task_environment"),  # an environment's, newest first
-            models.Index(  # the quarantined ones, newest first
-                fields=["environment", "id"], name="task_quarantined", condition=models.Q(state="quarantined")
-            ),
-            models.Index(  # those that the class dropped, newest first
-                fields=["environment", "id"], name="task_dropped", condition=models.Q(dropped__isnull=False)
-            ),
-            models.Index(  # edited, imported and played ones, newest first
-                fields=["source", "id"], name="task_source", condition=~models.Q(source="code")
-            ),
+            # each leads to the tasks of one filter, newest first; of several filters, what they have in common is found
+            # by going along all of them at once (`curation/look.py`)
+            models.Index(fields=["environment", "id"], name="task_environment"),
+            models.Index(fields=["state", "id"], name="task_state"),
+            models.Index(fields=["source", "id"], name="task_source"),
+            models.Index(fields=["id"], name="task_dropped", condition=models.Q(dropped__isnull=False)),
+            models.Index(fields=["id"], name="task_unseen", condition=models.Q(is_unseen=True)),
         ]
 
     def __str__(self) -> str:
@@ -146,7 +150,9 @@ class TaskFlag(models.Model):
     class Meta:
         ordering: ClassVar = ["id"]
         indexes: ClassVar = [
-            models.Index(fields=["id"], name="taskflag_open", condition=models.Q(settled__isnull=True))  # the queue
+            models.Index(  # the queue, newest task first
+                fields=["task"], name="taskflag_open", condition=models.Q(settled__isnull=True)
+            )
         ]
 
     def __str__(self) -> str:
@@ -172,13 +178,25 @@ class SplitEntry(models.Model):
             models.UniqueConstraint(fields=["split", "position", "since"], name="splitentry_place_unique")
         ]
         indexes: ClassVar = [
+            models.Index(fields=["split", "task"], name="splitentry_task"),  # a split's tasks, newest first
             models.Index(  # places that ended and can go
                 fields=["split", "until"], name="splitentry_ended", condition=models.Q(until__isnull=False)
-            )
+            ),
         ]
 
     def __str__(self) -> str:
         return f"#{self.position}"
+
+
+class SplitStretches(models.Model):
+    """How many tasks each 100 positions of a split serve. Of another version than the split's it says nothing."""
+
+    split = models.OneToOneField(Split, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    version = models.PositiveBigIntegerField(help_text="Of the split")
+    counts = models.TextField(help_text="JSON: a number for each stretch, in order")
+
+    def __str__(self) -> str:
+        return f"stretches at {self.version}"
 
 
 class SplitRemoval(models.Model):
@@ -246,15 +264,19 @@ class TaskStatistics(models.Model):
     return_low = models.FloatField(null=True, blank=True)
     return_high = models.FloatField(null=True, blank=True)
     rate = models.FloatField(help_text="successes by attempts, 0 to 1")
+    bucket = models.CharField(
+        max_length=9, db_default="", help_text="By the thresholds that the environment's statistics follow"
+    )
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["task", "by", "key"], name="taskstatistics_unique")  # written by the record
         ]
         indexes: ClassVar = [
-            models.Index(  # a bucket's tasks
-                fields=["environment", "rate", "task"], name="taskstatistics_rate", condition=models.Q(by="all")
-            )
+            # neither changes with every attempt: an attempt that moves a task to no other bucket touches no index
+            # with `by`, for SQLite would look at each row to see that it is one of those that the condition names
+            models.Index(fields=["bucket", "task", "by"], name="taskstatistics_bucket", condition=models.Q(by="all")),
+            models.Index(fields=["environment", "task"], name="taskstatistics_overall", condition=models.Q(by="all")),
         ]
 
     def __str__(self) -> str:

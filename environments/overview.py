@@ -71,11 +71,11 @@ def attention() -> list[Attention]:
 
 
 def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
-    return Counter(tasks.order_by("environment", "pk").values_list("environment", flat=True)[:MOST_COUNTED])
+    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MOST_COUNTED])
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
-    rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("rate", "task")
+    rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("task")
     ids = list(rows.values_list("pk", flat=True)[: MOST_COUNTED + 1])
     if len(ids) > MOST_COUNTED or not ids:
         return Count(min(len(ids), MOST_COUNTED), len(ids) <= MOST_COUNTED), None

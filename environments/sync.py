@@ -28,6 +28,7 @@ from environments.merge import mark_dropped, merge_places, unmark_dropped
 from environments.models import Environment, Split
 from environments.registry import Registry
 from environments.source import CallUser, Source
+from environments.stretches import renew_missing
 from environments.workers import Workers
 
 BATCH_TASKS = 1000
@@ -124,6 +125,7 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
                 procedural.append(hosted.name)
                 synced += await writer.run(_taken, hosted)
             await writer.run(_mark_procedural, hosted.name, hosted.name in procedural)
+        await writer.run(renew_missing)
     finally:
         writer.close()
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)

@@ -13,6 +13,7 @@ from typing import Literal
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from environments.errors import shorten
 from environments.parts import Part
 from episodes.models import Step
 from episodes.rendering.code import code, language_of
@@ -20,6 +21,8 @@ from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
 from episodes.rendering.visible import visible
 from episodes.transcript import Line
 
+MOST_TOOL = 200
+"""Characters of a tool's name."""
 LONG_LINES = 16
 LONG_CHARACTERS = 1_600
 """What is longer is folded to that."""
@@ -101,7 +104,7 @@ def cards_of(lines: Iterable[Line]) -> list[Card]:
 def card_of(line: Line) -> Card:
     return Card(
         step=line.step,
-        tool=visible(line.step.tool),
+        tool=shorten(visible(line.step.tool), MOST_TOOL),
         error=visible(line.step.error),
         running=line.running,
         input=said(line.input, "input"),

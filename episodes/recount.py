@@ -23,6 +23,8 @@ from dataclasses import astuple, dataclass
 from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
+from environments import conf
+from environments.buckets import bucket_of
 from environments.models import Environment, Task, TaskStatistics
 from episodes.models import Episode
 from episodes.sql import BulkWriter, Values
@@ -88,8 +90,9 @@ class _Boundary:
 
 
 def stale() -> list[Environment]:
-    """Environments whose statistics do not follow the definition in force."""
-    return [row for row in Environment.objects.order_by("pk") if row.counted != row.definition]
+    """Environments whose statistics do not follow the definition and the thresholds in force."""
+    thresholds, rows = str(conf.thresholds()), Environment.objects.order_by("pk")
+    return [row for row in rows if (row.counted, row.bucketed) != (row.definition, thresholds)]
 
 
 def rebuild(
@@ -110,7 +113,7 @@ def rebuild(
         done += len(tasks)
         if progress:
             progress(done)
-    row.filter(counted=token).update(counted=definition)
+    row.filter(counted=token).update(counted=definition, bucketed=str(conf.thresholds()))
     return done
 
 
@@ -155,7 +158,7 @@ def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Talli
     with connection.cursor() as cursor:
         cursor.execute(sql, [json.dumps(list(tasks)), boundary.last, boundary.running])
         for task, environment, by, key, *values in cursor.fetchall():
-            found[task][environment, by, key] = Tally(*values[:-1])  # the rate is by the sum of two
+            found[task][environment, by, key] = Tally(*values[:-2])  # rate and bucket are by the sum of two
     return found
 
 
@@ -179,11 +182,21 @@ def _hold_counting() -> None:
 
 
 def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
-    rows: list[Values] = []
+    rows, thresholds = list[Values](), conf.thresholds()
     for task in tasks:
         tallies = settled[task].copy()
         for key, tally in since[task].items():
             tallies[key] = tallies[key] + tally if key in tallies else tally
-        rows += [(task, *key, *astuple(tally), tally.rate) for key, tally in tallies.items()]
+        for key, tally in tallies.items():
+            bucket = bucket_of(tally.attempts, tally.rate, thresholds)
+            rows.append((task, *key, *astuple(tally), tally.rate, bucket))
     TaskStatistics.objects.filter(task__in=tasks).delete()
     BulkWriter(connection).insert(TaskStatistics, COLUMNS, rows)
+    _mark_seen(tasks, {row[0] for row in rows})
+
+
+def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:
+    Task.objects.filter(pk__in=set(tasks) - seen, is_unseen=False).update(is_unseen=True)
+    wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
+    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)  # as the recorder: it waits for no task
+    Task.objects.filter(pk__in=list(unlocked.values_list("pk", flat=True))).update(is_unseen=False)

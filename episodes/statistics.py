@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cache
 
+from environments import conf
+from environments.buckets import Thresholds, bucket_sql
 from environments.runtime.records import EpisodeEnded
 from episodes.sql import BulkWriter, Values
 
@@ -21,7 +23,7 @@ FAILURES = ("setup_failed", "env_error", "interrupted")
 
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
-    *("return_total", "return_low", "return_high", "rate"),
+    *("return_total", "return_low", "return_high", "rate", "bucket"),
 )
 
 # each attempt up to three times: over all, for its run, for its model
@@ -44,14 +46,15 @@ _ATTEMPTS = """
 """
 _EACH = """
     SELECT task_id, environment_id, "by", "key",
-        1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success
+        1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success, {bucket}
     FROM ({attempts}) AS t WHERE true
 """
 _TOGETHER = """
     SELECT task_id, environment_id, "by", "key", COUNT(*), COUNT(value), SUM(success), COALESCE(SUM(value), 0.0),
-        MIN(value), MAX(value), CAST(SUM(success) AS double precision) / COUNT(*)
+        MIN(value), MAX(value), CAST(SUM(success) AS double precision) / COUNT(*), {bucket}
     FROM ({attempts}) AS t GROUP BY task_id, environment_id, "by", "key"
 """
+_TOGETHER_RATE = "CAST(SUM(success) AS double precision) / COUNT(*)"
 _ADD = """
     INSERT INTO environments_taskstatistics AS s ({columns}) {rows}
     ON CONFLICT (task_id, "by", "key") DO UPDATE SET
@@ -61,7 +64,26 @@ _ADD = """
         return_total = s.return_total + excluded.return_total,
         return_low = COALESCE({least}(s.return_low, excluded.return_low), s.return_low, excluded.return_low),
         return_high = COALESCE({greatest}(s.return_high, excluded.return_high), s.return_high, excluded.return_high),
-        rate = CAST(s.successes + excluded.successes AS double precision) / (s.attempts + excluded.attempts)
+        rate = {rate},
+        bucket = {bucket}
+"""
+_RATE = "CAST(s.successes + excluded.successes AS double precision) / (s.attempts + excluded.attempts)"
+_COUNTED = """
+    EXISTS (SELECT 1 FROM environments_taskstatistics AS s WHERE s.task_id = environments_task.id AND s."by" = 'all')
+"""
+# mostly nothing is to be written: two looks at keys
+_SQLITE_SEEN = f"""
+    UPDATE environments_task SET is_unseen = 0
+    WHERE id = (SELECT task_id FROM episodes_episode WHERE id = ?) AND is_unseen AND {_COUNTED}
+"""
+# a row that somebody else has locked, who may be waiting for one of ours, is left for the task's next attempt
+_POSTGRESQL_SEEN = f"""
+    UPDATE environments_task SET is_unseen = false WHERE id IN (
+        SELECT environments_task.id FROM environments_task
+        JOIN episodes_episode AS e ON e.task_id = environments_task.id
+        WHERE e.id = ANY(%s::bigint[]) AND environments_task.is_unseen AND {_COUNTED}
+        FOR NO KEY UPDATE OF environments_task SKIP LOCKED
+    )
 """
 # SQLite runs the statement for each row: cheaper there than to group, and every row sees the ones before
 _SQLITE_ROW = "(SELECT ? AS id, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
@@ -82,26 +104,31 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
     Raises: django.db.Error.
     """
     if ends:
-        writer.run(_add_sql(writer.is_sqlite), ends)
+        writer.run(_add_sql(writer.is_sqlite, conf.thresholds()), ends)
+        seen = _SQLITE_SEEN if writer.is_sqlite else _POSTGRESQL_SEEN
+        writer.run(seen, [(episode,) for episode, *_ in ends])
 
 
 def recorded_sql(condition: str) -> str:
-    """SELECT of COLUMNS from the recorded attempts `e` (of episodes_episode) that meet `condition`."""
+    """SELECT of COLUMNS, the bucket empty, from recorded attempts `e` (of episodes_episode) that meet `condition`."""
     failures = ", ".join(f"'{cause}'" for cause in FAILURES)
     is_attempt = f"e.status = 'ended' AND NOT e.is_probe AND e.cause NOT IN ({failures})"
     attempts = _ATTEMPTS.format(given="e", source="episodes_episode AS e", condition=f"{is_attempt} AND {condition}")
-    return _TOGETHER.format(attempts=attempts)
+    return _TOGETHER.format(attempts=attempts, bucket="''")
 
 
 @cache
-def _add_sql(is_sqlite: bool) -> str:
+def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     attempts = _ATTEMPTS.format(
         given="g", source=f"{given} JOIN episodes_episode AS e ON e.id = g.id", condition="e.status = 'running'"
     )
+    rows, count, rate = (_EACH, "1", "success") if is_sqlite else (_TOGETHER, "COUNT(*)", _TOGETHER_RATE)
     return _ADD.format(
         columns=", ".join(f'"{name}"' for name in COLUMNS),
-        rows=(_EACH if is_sqlite else _TOGETHER).format(attempts=attempts),
+        rows=rows.format(attempts=attempts, bucket=bucket_sql(count, rate, thresholds)),
+        rate=_RATE,
+        bucket=bucket_sql("s.attempts + excluded.attempts", _RATE, thresholds),
         least="MIN" if is_sqlite else "LEAST",
         greatest="MAX" if is_sqlite else "GREATEST",
     )

@@ -172,9 +172,9 @@ INSTALLED_APPS = [
     "episodes",
 ]
 MIDDLEWARE = [
-    "django.middleware.security.SecurityMiddleware",
-    "csp.middleware.CSPMiddleware",
-    "django.middleware.common.CommonMiddleware",  # refuses foreign Hosts, for static files too
+    "orsweb.ahead.Security",
+    "orsweb.ahead.ContentPolicy",
+    "orsweb.ahead.Common",
     "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

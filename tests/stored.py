@@ -8,7 +8,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.buckets import Thresholds, bucket_of
+from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from episodes.models import Blob, Episode, Run, Step
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -24,6 +25,17 @@ def make_task(spec: dict[str, Any] | None = None, environment: Environment | Non
     environment = environment or make_environment()
     return Task.objects.create(
         environment=environment, content_hash=hashlib.sha256(text.encode()).hexdigest(), spec=text
+    )
+
+
+def make_statistics(task: Task, attempts: int, successes: int) -> TaskStatistics:
+    """Over all attempts, with returns of 0 and 1, as the recorder leaves it by the usual thresholds."""
+    Task.objects.filter(pk=task.pk).update(is_unseen=False)
+    rate = successes / attempts
+    return TaskStatistics.objects.create(
+        **{"task": task, "environment": task.environment, "by": "all", "attempts": attempts, "scored": attempts},
+        **{"successes": successes, "return_total": float(successes), "rate": rate},
+        bucket=bucket_of(attempts, rate, Thresholds()),
     )
 
 

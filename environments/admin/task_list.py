@@ -16,7 +16,9 @@ from django.db.models.functions import Left
 
 from environments import conf
 from environments.buckets import Bucket, bucket_of
+from environments.curation.cursor import Order
 from environments.curation.indexes import served_indexes
+from environments.curation.places import places
 from environments.curation.selection import Batch, Selection
 from environments.hidden import hidden_fields
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
@@ -30,12 +32,22 @@ SCAN_SECONDS = 0.045
 """For finding a page's tasks; with what is read about them a page stays under 100 ms."""
 
 
+_ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A split in which a task stands."""
 
     split: Split
     is_hidden: bool
+
+    def __str__(self) -> str:
+        return f"{self.split.name} ❄" if self.split.frozen else self.split.name
+
+    @property
+    def title(self) -> str:
+        return "keeps its place, is not served" if self.is_hidden else "frozen" if self.split.frozen else ""
 
 
 @dataclass(slots=True)
@@ -55,6 +67,19 @@ class Row:
     """Notes of the open ones, newest first."""
 
     @property
+    def is_quarantined(self) -> bool:
+        return self.task.state == "quarantined"
+
+    @property
+    def origin(self) -> str:
+        """Where it came from, if not from a class."""
+        return _ORIGINS.get(self.task.source, "")
+
+    @property
+    def place_names(self) -> str:
+        return ", ".join(place.split.name for place in self.places)
+
+    @property
     def mean(self) -> float | None:
         counted = self.statistics
         return counted.return_total / counted.scored if counted and counted.scored else None
@@ -69,6 +94,7 @@ class Page:
     """Query string of the page after; empty: this is the last."""
     looked_at: int
     """Tasks that were looked at."""
+    order: Order
     is_unfinished: bool
     """The time was over before the page was full; `next` goes on where it ended."""
 
@@ -84,6 +110,7 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> Page:
         previous="" if is_first else query(selection, before=batch.first),
         next="" if batch.is_last else query(selection, after=batch.last),
         looked_at=batch.seen,
+        order=batch.order,
         is_unfinished=is_unfinished,
     )
 
@@ -108,11 +135,19 @@ def _rows(batch: Batch, listed: int | None) -> list[Row]:
 
 
 def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
-    split = Split.objects.filter(pk=listed or 0).first() if batch.positions else None
+    split = None if listed is None else Split.objects.filter(pk=listed).first()
     if split is None:
         return (None,) * len(batch.ids)
-    found = served_indexes(split, batch.positions)
-    return [found.get(position) for position in batch.positions]
+    positions = batch.positions or _positions(batch.ids, split)
+    found = served_indexes(split, positions)
+    return [found.get(position) for position in positions]
+
+
+def _positions(ids: Sequence[int], split: Split) -> list[int]:
+    """Where the tasks stand in the split, each at its first place."""
+    standing = places(split.pk, tasks=list(ids)).order_by("-position").values_list("task_id", "position")
+    first = dict(standing)
+    return [first.get(task, -1) for task in ids]
 
 
 def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> Row:

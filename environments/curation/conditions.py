@@ -17,12 +17,21 @@ _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def stands_in(split: int) -> Q:
-    """For whole sets; a batch of a split's tasks goes along its places instead."""
+    """For whole sets."""
     return Q(pk__in=places(split).values("task"))
 
 
+def stands_at(split: int) -> Q:
+    """The same, looked up task by task: for walks that go along the tasks."""
+    return Q(Exists(places(split).filter(task=OuterRef("pk"))))
+
+
+def is_askable(text: str) -> bool:
+    return _UNASKABLE.search(text) is None
+
+
 def is_tagged(tag: str) -> Q:
-    return nothing() if _UNASKABLE.search(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    return nothing() if not is_askable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
 
 
 def is_from(source: str) -> Q:

@@ -2,49 +2,40 @@
 
 A position is where a task was put and stays what it is; quarantined tasks are not served and removed ones leave gaps,
 so the index of a task is the number of tasks that are served before it. Of a split without gaps it is the position.
-Else it is counted, from the nearer end: 1,000,000 places take 90 ms from their middle.
+Else it is what the stretches before serve (`stretches.py`), and what is counted within the stretch.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from itertools import groupby
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from environments.models import Split, SplitEntry
-
-NEAR = 500
-"""Positions so close to each other are read, which also tells those between; others are counted."""
-SECONDS = 0.04
-"""For all that one page shows. What is left by then, far apart as a filter may leave them, has no index told."""
+from environments.stretches import served_at, served_before, served_positions, stretch_of
 
 
-def served_indexes(
-    split: Split, positions: Sequence[int], last: int | None = None, seconds: float = SECONDS
-) -> dict[int, int]:
+def served_indexes(split: Split, positions: Sequence[int], last: int | None = None) -> dict[int, int]:
     """Position -> index, of those positions that are served as the split is at `split.version`.
 
-    `last`: the split's last served position, if the caller knows it.
+    `last`: the split's last served position, if the caller knows it. Empty for the moment that passes between a change
+    of a large split with gaps and the count of what changed.
     """
-    places, wanted = served(split), sorted(set(positions))
     if last is None:
-        last = places.order_by("-position").values_list("position", flat=True).first()
-    if last is None or not wanted:
+        last = served(split).order_by("-position").values_list("position", flat=True).first()
+    if last is None or not positions:
         return {}
     if split.size == last + 1:
-        return {position: position for position in wanted if position <= last}
-    found: dict[int, int] = {}
-    at, before, until = *_start(places, split.size, wanted[0], last), time.monotonic() + seconds
-    for group in _groups(wanted):
-        if time.monotonic() > until:
-            break
-        before += _between(places, at, group[0]).count()
-        near = _between(places, group[0], group[-1] + 1).order_by("position").values_list("position", flat=True)
-        indexes = {position: index for index, position in enumerate(near, before)}
-        found |= {position: indexes[position] for position in group if position in indexes}
-        at, before = group[-1] + 1, before + len(indexes)
-    return found
+        return {position: position for position in positions if 0 <= position <= last}
+    before = served_before(split)
+    if before is None:
+        return {}
+    found = dict[int, int]()
+    near = served_positions(split, {stretch_of(position) for position in positions})
+    for number, group in groupby(near, key=stretch_of):
+        found |= {position: index for index, position in enumerate(group, before[number])}
+    return {position: found[position] for position in positions if position in found}
 
 
 def last_served() -> Subquery:
@@ -56,25 +47,4 @@ def last_served() -> Subquery:
 
 def served(split: Split) -> QuerySet[SplitEntry]:
     """Places that clients get, in no order; by position their indexes are 0, 1, …"""
-    now = Q(until=None) | Q(until__gt=split.version)
-    return SplitEntry.objects.filter(now, split=split, since__lte=split.version, is_hidden=False)
-
-
-def _start(places: QuerySet[SplitEntry], size: int, first: int, last: int) -> tuple[int, int]:
-    """A position from which to count on, and how many are served before it."""
-    return (0, 0) if first <= last // 2 else (first, size - _between(places, first, last + 1).count())
-
-
-def _between(places: QuerySet[SplitEntry], start: int, stop: int) -> QuerySet[SplitEntry]:
-    return places.filter(position__gte=start, position__lt=stop)
-
-
-def _groups(positions: Sequence[int]) -> list[list[int]]:
-    """Rising positions, those together that are NEAR to the one before."""
-    groups: list[list[int]] = []
-    for position in positions:
-        if groups and position - groups[-1][-1] <= NEAR:
-            groups[-1].append(position)
-        else:
-            groups.append([position])
-    return groups
+    return served_at(split.pk, split.version)

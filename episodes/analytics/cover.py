@@ -25,7 +25,7 @@ from episodes.models import Episode
 
 RAW_ENDINGS = 10_000
 """Of one scope, up to which its episodes are read one by one."""
-LEAST_BLOCKS = 100
+LEAST_BLOCKS = 80
 FEWEST_BLOCKS = 16
 """Of each of very many scopes."""
 

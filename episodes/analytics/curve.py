@@ -81,10 +81,18 @@ def curve(
 
 
 def curves(
-    scopes: Sequence[Scope], definition: Definition, axis: Axis = "episode", *, points: int = MOST_POINTS
+    scopes: Sequence[Scope],
+    definition: Definition,
+    axis: Axis = "episode",
+    *,
+    points: int = MOST_POINTS,
+    least_blocks: int | None = None,
 ) -> list[Curve]:
-    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one."""
-    found = cover(scopes[:MOST_SCOPES], definition, axis)
+    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one.
+
+    `least_blocks`: of each long one; None: as many as make a fine curve (`cover.py`).
+    """
+    found = cover(scopes[:MOST_SCOPES], definition, axis, least_blocks=least_blocks)
     return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 

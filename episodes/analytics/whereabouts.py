@@ -17,8 +17,8 @@ from environments.models import Environment
 from episodes.analytics.scope import filtered, floor_of
 from episodes.models import Episode, Run
 
-MOST_COUNTED = 10_000
-"""Episodes; to look at so many takes some 10 ms."""
+MOST_COUNTED = 5_000
+"""Episodes; to look at so many takes some 5 ms."""
 
 # the subquery goes along the index of training steps, and only as far as it has to
 _STEPS = """

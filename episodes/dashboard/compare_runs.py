@@ -23,6 +23,8 @@ from episodes.models import Run
 from episodes.words import BadFilter, chosen
 
 SHOWN_TASKS = 50
+LEAST_BLOCKS = 40
+"""Of the curve of each run: it is one of three things on the page, and the page of curves draws a finer one."""
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
@@ -38,7 +40,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
     pairing = paired(runs, definition, SHOWN_TASKS)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
-    context = panel_of(request, drawn(asked)) | {
+    context = panel_of(request, drawn(asked, LEAST_BLOCKS)) | {
         "runs": runs,
         "environment": environment,
         "own_definition": environment.default_return if environment else "",

@@ -72,7 +72,8 @@ class Drawn:
         return len(self.series) <= MOST_BANDS if self.asked.has_band is None else self.asked.has_band
 
 
-def drawn(asked: CurveAsked) -> Drawn:
+def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
+    """`least_blocks`: see `curves`; a zoom is as fine as can be."""
     named = Named.of(asked.filter)
     definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
     parts = _parts(asked)
@@ -80,7 +81,7 @@ def drawn(asked: CurveAsked) -> Drawn:
     if asked.shown != Range():
         found = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
     else:
-        found = curves(scopes, definition, asked.x)
+        found = curves(scopes, definition, asked.x, least_blocks=least_blocks)
     each = zip(parts, HUES, found, strict=False)
     return Drawn(asked, named, definition, [Series(label, hue, part, one) for (part, label), hue, one in each])
 

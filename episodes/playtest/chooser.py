@@ -18,7 +18,7 @@ from episodes.models import Play
 from episodes.playtest.facts import BIGGEST_ID
 from episodes.playtest.opening import NotOpened, open_play
 from episodes.playtest.seat import Seat, seated
-from episodes.playtest.wish import BadWish, Wish, session_of, wish_of
+from episodes.playtest.wish import BadWish, Wish, misnamed, session_of, wish_of
 
 LAST_PLAYS = 8
 RUNNING_PLAYS = 20
@@ -30,7 +30,9 @@ RUNNING_PLAYS = 20
 def chooser(request: HttpRequest, seat: Seat) -> HttpResponse:
     if request.method == "POST":
         return _begin(request, seat)
-    return _page(request, seat, wish_of(request.GET.dict()))
+    wish = wish_of(request.GET.dict())
+    # a guest is shown what the invite is for, and is told of nothing else
+    return _page(request, seat, wish, {"errors": {} if seat.guest else misnamed(wish)})
 
 
 def _begin(request: HttpRequest, seat: Seat) -> HttpResponse:

@@ -23,7 +23,7 @@ from environments.runtime.episode import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
 from episodes.playtest.rerunning import Rerunning
-from episodes.playtest.shown import Shown, ending_html, steps_html
+from episodes.playtest.shown import MOST_STEPS, Shown, ToldStep, ending_html, steps_html
 from episodes.playtest.threads import readers
 from episodes.playtest.toolbox import offered
 
@@ -252,19 +252,19 @@ class LivePlay:
 
         `joining` gets them with the state.
         """
-        others = self._audience - {joining}
-        self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
-        for step in steps:
-            message = {
-                "type": "step",
-                "index": step.index,
-                "task_id": step.task_id,
-                "html": step.html,
-                **self.figures(),
-            }
-            for one in others:
-                one.tell(message)
-        return {step.task_id for step in steps}
+        others, told = self._audience - {joining}, set[str]()
+        while True:
+            self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
+            told |= {step.task_id for step in steps}
+            for step in steps:
+                self._tell_step(step, others)
+            if len(steps) < MOST_STEPS:
+                return told
+
+    def _tell_step(self, step: ToldStep, audience: set[Audience]) -> None:
+        message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
+        for one in audience:
+            one.tell(message)
 
 
 class TooManyCalls(OrsError):

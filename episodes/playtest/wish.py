@@ -58,6 +58,17 @@ def wish_of(data: Mapping[str, str]) -> Wish:
     return Wish(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
 
 
+def misnamed(wish: Wish) -> dict[Field, str]:
+    """What of an address leads nowhere, in a sentence by field."""
+    try:
+        environment = _environment(wish) if wish.environment else None
+        if environment is not None and wish.split:
+            _split(wish, environment)
+    except BadWish as error:
+        return {error.field: str(error)}
+    return {}
+
+
 def session_of(wish: Wish, seat: Seat, user_agent: str) -> NewSession:
     """Raises: BadWish."""
     if wish.pick not in get_args(Pick):

@@ -1,5 +1,6 @@
 // Notes: what people say stands in the side column, which the server keeps; here it is shown at its step too, and the form
-// learns which step is meant. `orsweb:note` on document, detail {step}, asks for a note on a step.
+// learns which step is meant. `orsweb:note` on document, detail {step}, asks for a note on a step. Ctrl Enter sends what is
+// said, in a flag too.
 const form = document.querySelector("[data-note-form]");
 const choice = form?.querySelector("[data-note-step]");
 
@@ -75,11 +76,21 @@ function entered() {
   if (step !== null && choice.value === "") offer(step);
 }
 
+// As in the player's forms: from a text, Enter alone begins a new line.
+function pressed(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+  const said = event.target.closest("[data-note-form] textarea, .flagging textarea");
+  if (!said) return;
+  event.preventDefault();
+  said.form.requestSubmit();
+}
+
 function answered({ detail }) {
   if (detail.elt !== form || !detail.successful) return;
   if (!document.querySelector("[data-notes] [data-problem]")) form.querySelector("textarea").value = "";
 }
 
+document.addEventListener("keydown", pressed);
 if (form) {
   form.addEventListener("focusin", entered);
   document.addEventListener("htmx:afterRequest", answered);

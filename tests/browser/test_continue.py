@@ -70,7 +70,7 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     child = int(page.url.split("/")[-2])
     page.goto(f"/episodes/{child}/")
     page.get_by_role("link", name=f"episode {parent} from step 1").click()
-    expect(page.locator(".replay-side")).to_contain_text(f"played on from here in episode {child} from step 1")
+    expect(page.locator(".replay-side")).to_contain_text(f"Played on from here in episode {child} from step 1")
 
 
 def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, live: LiveServer) -> None:
@@ -105,13 +105,22 @@ def test_a_note_stands_at_its_step_and_can_be_deleted(page: Page, live: LiveServ
     expect(page.locator(".step-notes")).to_have_count(0)
 
 
+def test_control_and_enter_add_a_note(page: Page, live: LiveServer) -> None:
+    page.goto(f"/episodes/{recorded(live, LOOKS)}/#step-1")
+    expect(page.locator(".step.current")).to_have_id("step-1")
+    page.keyboard.press("m")
+    page.keyboard.type("Why right?")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#step-1 .step-notes")).to_contain_text("Why right?")
+
+
 def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
     page.goto("/play/?environment=drifting&split=test&pick=number&number=0")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     page.locator("summary", has_text="flag this task as broken").click()
     page.get_by_label("What is wrong with it?").fill("Nothing is to be seen.")
-    page.get_by_role("button", name="Flag as broken").click()
+    page.keyboard.press("Control+Enter")
     expect(page.locator(".flagging")).to_contain_text("a curator will look at it")
     page.goto("/admin/")
     page.get_by_role("link", name="1 flagged as broken").click()

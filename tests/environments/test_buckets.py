@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.db.models.expressions import RawSQL
 
 from environments import conf
-from environments.buckets import BUCKETS, Bucket, Thresholds, bucket_of, interval, statistics_in, tasks_in
+from environments.buckets import BUCKETS, Bucket, Thresholds, bucket_of, bucket_sql, interval, statistics_in, tasks_in
 from environments.models import Environment, Task, TaskStatistics
 
 STRICT = Thresholds(hopeless=0.0, saturated=1.0, attempts=4)
@@ -74,3 +75,10 @@ def test_the_database_agrees(tasks: dict[int, tuple[int, float]], bucket: Bucket
     assert set(Task.objects.filter(tasks_in(bucket, thresholds)).values_list("pk", flat=True)) == expected
     rows = TaskStatistics.objects.filter(statistics_in(bucket, thresholds))
     assert sorted(rows.values_list("task", flat=True)) == sorted(expected if bucket != "unseen" else ())
+
+
+@pytest.mark.parametrize("thresholds", [STRICT, WIDE])
+def test_the_statement_that_counts_agrees(tasks: dict[int, tuple[int, float]], thresholds: Thresholds) -> None:
+    told = RawSQL(bucket_sql("attempts", "rate", thresholds), ())
+    for attempts, rate, bucket in TaskStatistics.objects.values_list("attempts", "rate", told):
+        assert bucket == bucket_of(attempts, rate, thresholds)

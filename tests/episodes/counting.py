@@ -7,8 +7,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from django.db.models import Exists, OuterRef
 
-from environments.models import TaskStatistics
+from environments import conf
+from environments.buckets import bucket_of
+from environments.models import Task, TaskStatistics
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RunInfo
 from episodes.models import Episode
 from tests.factories import episode_ended, episode_started
@@ -31,6 +34,16 @@ def told() -> Told:
         (environment, spec, by, key): (attempts, scored, successes, pytest.approx(total), low, high, rate)
         for environment, spec, by, key, attempts, scored, successes, total, low, high, rate in rows
     }
+
+
+def misfiled() -> list[str]:
+    """Contents of tasks that a list by bucket would not find where they belong."""
+    thresholds, overall = conf.thresholds(), TaskStatistics.objects.filter(by="all").select_related("task")
+    found = [row.task.spec for row in overall if row.bucket != bucket_of(row.attempts, row.rate, thresholds)]
+    return [
+        *found,
+        *Task.objects.exclude(is_unseen=~Exists(overall.filter(task=OuterRef("pk")))).values_list("spec", flat=True),
+    ]
 
 
 def recounted() -> Told:

@@ -11,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.models import F
+from pytest_django.fixtures import Settings
 
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row
@@ -18,9 +19,10 @@ from episodes import recount
 from episodes.models import Episode
 from episodes.recorder import Recorder
 from episodes.statistics import recorded_sql
-from tests.episodes.counting import random_end, random_start, recounted, told
+from tests.episodes.counting import misfiled, random_end, random_start, recounted, told
 from tests.episodes.recording import DEADLINE_SECONDS, query, record, run
 from tests.factories import episode_ended, episode_started
+from tests.stored import make_statistics
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -78,6 +80,21 @@ def test_it_takes_away_what_no_episode_says(played: random.Random) -> None:
     )
     rebuild_all()
     assert told() == recounted()
+
+
+def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, settings: Settings) -> None:
+    rebuild_all()
+    settings.ORSWEB_BUCKET_ATTEMPTS, settings.ORSWEB_BUCKET_HOPELESS = 1, 0.3
+    assert misfiled() != []
+    rebuild_all()
+    assert misfiled() == [] == recount.stale()
+
+
+def test_what_no_episode_says_is_unseen_again(played: random.Random) -> None:
+    unplayed = Task.objects.create(environment=Environment.objects.get(name="echo"), content_hash="x", spec="x")
+    make_statistics(unplayed, 5, 5)
+    rebuild_all()
+    assert misfiled() == []
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (200, 1000, 0)])

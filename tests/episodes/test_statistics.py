@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment, TaskStatistics
+from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row, RunInfo
 from episodes.models import Episode
 from episodes.recorder import Recorder
-from tests.episodes.counting import random_end, random_start, recounted, told
+from tests.episodes.counting import misfiled, random_end, random_start, recounted, told
 from tests.episodes.recording import commit, record, run
 from tests.factories import episode_ended, episode_started, step_taken
 
@@ -56,6 +56,22 @@ def test_it_counts_for_the_run_and_the_model_too() -> None:
         ("model", "m1"): (2, 1),
         ("model", "m2"): (1, 1),
     }
+
+
+def test_attempts_move_a_task_from_bucket_to_bucket() -> None:
+    buckets = []
+    for number, returned in enumerate([0.0, 0.0, 0.0, 0.0, 1.0], start=1):
+        record(attempt(number, returned=returned))
+        assert misfiled() == []
+        buckets.append(TaskStatistics.objects.get(by="all").bucket)
+    assert buckets == ["learnable"] * 3 + ["hopeless", "learnable"]
+
+
+def test_a_task_is_unseen_until_it_is_attempted() -> None:
+    record(attempt(1, cause="expired", steps=0), attempt(2, cause="env_error"))
+    assert Task.objects.get().is_unseen
+    record(attempt(3))
+    assert not Task.objects.get().is_unseen
 
 
 @pytest.mark.parametrize(

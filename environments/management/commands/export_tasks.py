@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments.buckets import BUCKETS
-from environments.curation.selection import SOURCES, STATES, Selection
+from environments.curation.filters import SOURCES, STATES
+from environments.curation.selection import Selection
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.transfer.destination import write_whole

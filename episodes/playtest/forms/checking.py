@@ -21,6 +21,7 @@ from referencing.exceptions import Unresolvable
 from environments.schema_fields import kind_of
 from episodes.playtest.forms.control import Path, Problem
 from episodes.playtest.forms.values import shown
+from episodes.playtest.forms.ways import meant
 
 MOST_PROBLEMS = 20
 MOST_REFERENCES = 2_000
@@ -63,8 +64,9 @@ def check(schema: Any, value: Any) -> list[Problem]:
     found: dict[tuple[Path, str], Problem] = {}
     try:
         for error in _validator(json.dumps(schema)).iter_errors(value):
-            for problem in _told(jsonschema.exceptions.best_match([error]), schema):
-                found.setdefault((problem.path, problem.message), problem)
+            for one in meant(error):
+                for problem in [one] if isinstance(one, Problem) else _told(one, schema):
+                    found.setdefault((problem.path, problem.message), problem)
             if len(found) >= MOST_PROBLEMS:
                 break
     except _UNFIT:
@@ -131,7 +133,9 @@ def _sentence(error: jsonschema.ValidationError, root: Any) -> str:
         text = _LIMITS[word].format(value=shown(value), limit=shown(asked), count=count)
     elif word == "enum":
         text = f"{shown(value)} is none of {', '.join(shown(one) for one in asked[:12])}"
-    elif word in ("type", "anyOf", "oneOf") and not error.message.endswith("each of"):
+    elif word == "oneOf" and not error.context:
+        text = f"{shown(value)} fits several of the ways that it may be; it has to fit one alone"
+    elif word in ("type", "anyOf", "oneOf"):
         text = f"{shown(value)} was given; needed is: {kind}"
     else:
         text = error.message if len(error.message) <= 300 else f"{error.message[:299]}\N{HORIZONTAL ELLIPSIS}"

@@ -7,8 +7,8 @@ import random
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from environments import stretches
 from environments.changes import SplitChange, commit
-from environments.curation import indexes
 from environments.curation.indexes import served_indexes
 from environments.models import Split, SplitEntry
 from tests.environments.curation.tasks import make_tasks, served, split_of
@@ -28,14 +28,14 @@ def gappy(count: int = 60) -> Split:
     return Split.objects.get(pk=split.pk)
 
 
-@pytest.mark.parametrize("near", [0, 3, 500])
-def test_an_index_is_what_the_catalogue_serves_there(monkeypatch: pytest.MonkeyPatch, near: int) -> None:
-    monkeypatch.setattr(indexes, "NEAR", near)
+@pytest.mark.parametrize("length", [1, 7, 500])
+def test_an_index_is_what_the_catalogue_serves_there(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    monkeypatch.setattr(stretches, "POSITIONS", length)
     split = gappy()
     task_at = {entry.position: entry.task_id for entry in SplitEntry.objects.filter(split=split, is_hidden=False)}
     for wanted in (range(60), range(0, 60, 7), range(50, 60), [3], [57]):
-        found = served_indexes(split, list(wanted), seconds=60.0)
-        assert [task_at[at] for at in found] == [served(split)[index] for index in found.values()]
+        found = served_indexes(split, list(wanted))
+        assert {at: task_at[at] for at in found} == {at: served(split)[index] for at, index in found.items()}
         assert found.keys() == {at for at in wanted if at in task_at}
 
 
@@ -45,9 +45,10 @@ def test_a_split_without_gaps_is_asked_once(django_assert_num_queries: DjangoAss
         assert served_indexes(split, [1, 4]) == {1: 1, 4: 4}
 
 
-def test_it_tells_what_it_knows_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "NEAR", 0)
-    assert served_indexes(gappy(), [1, 30, 58], seconds=-1) == {}
+def test_it_asks_as_little_of_places_that_are_far_apart(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    split = gappy(1200)
+    with django_assert_num_queries(3):  # the last place, the stretches, the places
+        assert served_indexes(split, [7, 600, 1190])
 
 
 def test_an_empty_split_has_no_index() -> None:

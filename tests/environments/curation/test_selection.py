@@ -6,24 +6,23 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from pytest_django.fixtures import Settings
 
-from environments.curation import selection
+from environments.curation import look, selection
 from environments.curation.selection import Selection
 from environments.flags import flag, settle
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
-from tests.stored import make_environment, make_split, make_task
+from tests.stored import make_environment, make_split, make_statistics, make_task
 
 pytestmark = pytest.mark.django_db
 
 
-def chosen(wanted: Selection) -> list[int]:
+def chosen(wanted: Selection, seconds: float | None = None) -> list[int]:
     """What its batches hold, which has to be what its condition and `all_ids` say."""
-    found, batch = list[int](), wanted.batch(limit=3)
+    found, batch = list[int](), wanted.batch(limit=3, seconds=seconds)
     found += batch.ids
     while not batch.is_last:
-        batch = wanted.batch(batch.last, limit=3)
+        batch = wanted.batch(batch.last, limit=3, seconds=seconds)
         found += batch.ids
     assert sorted(set(found)) == sorted(Task.objects.filter(wanted.condition()).values_list("pk", flat=True))
     assert sorted(set(found)) == sorted(wanted.all_ids())
@@ -31,11 +30,11 @@ def chosen(wanted: Selection) -> list[int]:
 
 
 def attempted(task: int, attempts: int, rate: float) -> None:
-    values: dict[str, Any] = {"scored": attempts, "successes": round(attempts * rate), "return_total": 0.0}
-    environment = Task.objects.get(pk=task).environment
-    TaskStatistics.objects.create(
-        task_id=task, environment=environment, by="all", attempts=attempts, rate=rate, **values
-    )
+    make_statistics(Task.objects.get(pk=task), attempts, round(attempts * rate))
+
+
+def tag(tasks: list[int], name: str = "hard") -> None:
+    TaskTag.objects.bulk_create(TaskTag(task_id=task, name=name) for task in tasks)
 
 
 def test_it_chooses_everything_newest_first() -> None:
@@ -116,54 +115,69 @@ def test_it_chooses_what_the_code_dropped(environment: bool) -> None:
 
 @pytest.mark.parametrize("within", [True, False])
 @pytest.mark.parametrize(
-    ("bucket", "expected"), [("unseen", [0]), ("hopeless", [1]), ("learnable", [3, 2, 5]), ("saturated", [4])]
+    ("bucket", "expected"), [("unseen", [0]), ("hopeless", [1]), ("learnable", [5, 3, 2]), ("saturated", [4])]
 )
 def test_it_chooses_by_bucket(bucket: str, expected: list[int], within: bool) -> None:
     tasks = make_tasks(6)
-    for task, (attempts, rate) in zip(tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.0)], strict=True):
+    for task, (attempts, rate) in zip(tasks[1:], [(4, 0.0), (3, 0.0), (8, 0.5), (9, 1.0), (8, 0.25)], strict=True):
         attempted(task, attempts, rate)
-    TaskStatistics.objects.filter(task=tasks[5]).update(rate=0.25)
     found = chosen(Selection(make_environment().pk if within else None, bucket=bucket))
-    assert sorted(found) == sorted(tasks[n] for n in expected)
+    assert found == [tasks[n] for n in expected]
 
 
-def test_it_lists_a_bucket_by_falling_rate_and_then_newest_first(settings: Settings) -> None:
-    settings.ORSWEB_BUCKET_SATURATED = 0.05
-    tasks = make_tasks(5)
-    for task, rate in zip(tasks, [0.5, 0.25, 0.5, 0.1, 0.5], strict=True):
-        attempted(task, 20, rate)
-    wanted = Selection(environment=make_environment().pk, bucket="saturated")
-    assert chosen(wanted) == [tasks[n] for n in (4, 2, 0, 1, 3)]
+def test_it_lists_a_bucket_newest_first_whatever_the_environment() -> None:
+    tasks = [*make_tasks(2), *make_tasks(1, environment=make_environment("guess")), *make_tasks(2, 2)]
+    for task, successes in zip(tasks, [2, 4, 3, 1, 5], strict=True):
+        attempted(task, 8, successes / 8)
+    assert chosen(Selection(bucket="learnable")) == tasks[::-1]
 
 
-def test_what_can_be_learned_from_comes_at_once_however_much_is_saturated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "CHUNKS", (4,))
-    tasks = make_tasks(40)
-    for task in tasks:
-        attempted(task, 8, 0.5 if task in tasks[:6] else 1.0)
-    for wanted in (Selection(bucket="learnable"), Selection(make_environment().pk, bucket="learnable")):
-        assert wanted.batch(limit=4, seconds=0).ids == tuple(tasks[5:1:-1])
+def test_what_it_says_of_a_bucket_is_true_whatever_is_still_to_be_counted_anew() -> None:
+    hopeless, learnable, *_ = make_tasks(3)
+    attempted(hopeless, 4, 0.0)
+    attempted(learnable, 8, 0.5)
+    TaskStatistics.objects.update(bucket="hopeless")
+    Task.objects.update(is_unseen=True)
+    assert chosen(Selection(bucket="hopeless")) == [hopeless]
+    assert learnable not in chosen(Selection(bucket="unseen"))
 
 
-def test_it_lists_the_learnable_by_rate_and_then_those_with_too_few_attempts() -> None:
-    other = make_tasks(1, environment=make_environment("guess", position=1))
-    tasks = make_tasks(6)
-    for task, attempts, rate in zip(
-        [*tasks, *other], [1, 8, 8, 2, 8, 8, 8], [0.0, 0.5, 0.7, 1.0, 1.0, 0.5, 0.9], strict=True
-    ):
-        attempted(task, attempts, rate)
-    found = [tasks[2], tasks[5], tasks[1], *other, tasks[0], tasks[3]]
-    assert chosen(Selection(bucket="learnable")) == found
+def test_it_steps_over_a_long_stretch_without_a_match(
+    monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    monkeypatch.setattr(look, "SPANS", (10,))
+    tasks = make_tasks(600)
+    tag(tasks[:20] + tasks[320:])
+    Task.objects.filter(pk__in=tasks[:300]).update(state="quarantined")
+    wanted = Selection(tag="hard", state="quarantined")
+    with django_assert_max_num_queries(10):
+        assert wanted.batch(limit=50).ids == tuple(tasks[19::-1])
+    with django_assert_max_num_queries(10):
+        assert wanted.batch(limit=50, backward=True).ids == tuple(tasks[19::-1])
 
 
-def test_it_goes_back_from_one_stretch_of_rates_to_the_one_before() -> None:
-    tasks = make_tasks(5)
-    for task, rate in zip(tasks, [0.5, 0.5, 0.5, 0.0, 0.0], strict=True):
-        attempted(task, 4 if rate else 1, rate)
-    wanted = Selection(bucket="learnable")
-    second = wanted.batch(wanted.batch(limit=3).last, limit=2)
-    assert second.ids == (tasks[4], tasks[3])
-    assert wanted.batch(second.first, limit=3, backward=True).ids == (tasks[2], tasks[1], tasks[0])
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
+    monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    monkeypatch.setattr(look, "SPANS", (2,))
+    monkeypatch.setattr(selection, "FEW", 2)
+    monkeypatch.setattr(selection, "WALKED", 6)
+    tasks = make_tasks(30)
+    split = make_split(*(Task.objects.get(pk=task) for task in tasks))
+    tag(tasks[20:])
+    wanted = Selection(split=split.pk, tag="hard")
+    assert chosen(wanted, seconds) == (tasks[20:] if seconds is None else tasks[:19:-1])
+    assert wanted.batch(seconds=seconds).order == ("split" if seconds is None else "newest")
+
+
+def test_a_task_that_stands_twice_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "SPANS", (2,))
+    monkeypatch.setattr(selection, "WALKED", 2)
+    monkeypatch.setattr(selection, "FEW", 2)
+    tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
+    split = make_split(*tasks, *tasks)
+    assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [task.pk for task in tasks[::-1]]
 
 
 @pytest.mark.parametrize("search", ["Größe", "\\u00f6\\u00DF", "A GR", '"name": "A', "100%_\\\\", "\udc00", "\0"])
@@ -204,12 +218,12 @@ def test_it_goes_back_to_the_batch_before() -> None:
 
 def test_it_begins_at_the_beginning_with_a_cursor_that_is_none() -> None:
     tasks = make_tasks(2)[::-1]
-    for cursor in ("x", "1,2", "[1]", "true", "1e999", "9" * 30, ""):
+    for cursor in ("x", "1,2", "n", "n-", "true", "1e999", "9" * 30, ""):
         assert list(Selection().batch(cursor).ids) == tasks
 
 
 def test_it_stops_when_its_time_is_over_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "CHUNKS", (4,))
+    monkeypatch.setattr(look, "SPANS", (4,))
     tasks = make_tasks(10)
     wanted = Selection(search='"n": 3')
     first = wanted.batch(seconds=0)

@@ -30,6 +30,19 @@ async def test_the_prompt_and_the_tools_are_on_record() -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("environment=ecko", "is not hosted here"),
+        ("environment=echo&split=dev", "is no split of echo; it has train, test"),
+    ],
+)
+async def test_an_address_that_leads_nowhere_says_so(query: str, told: str) -> None:
+    async with table("tests.envs:Echo") as browser:
+        page = await browser.get(f"/play/?{query}")
+        assert page.status_code == 200 and told in page.text
+
+
+@pytest.mark.parametrize(
     ("form", "told"),
     [
         ({"pick": "number", "number": "3"}, "is not the number of a task; give a whole number from 0 to 2"),

@@ -118,6 +118,21 @@ async def test_a_large_input_is_sent_as_it_was() -> None:
         assert step.input_json.count("\\u00e9") == 20_000 and play.differs_at is None
 
 
+async def test_a_tab_is_told_of_all_steps_however_many_there_are() -> None:
+    GATES["many"].set()
+    async with table(DRIFTING) as browser:
+        parent = await recorded(browser, [("hold", {"gate": "many"}), *LOOKS])
+        await in_database(lambda: prolong(parent, 250))
+        GATES["many"].clear()
+        await begun(browser, parent, 249)
+        async with seated(browser, (await newest()).pk) as tab:
+            await tab.told("state")
+            GATES["many"].set()
+            while (step := await tab.told("step"))["index"] < 249:
+                pass
+            assert (step["steps"], round(step["returned"], 6)) == (250, 25.0)
+
+
 # --- what came out otherwise -----------------------------------------------------------------------------------------
 
 
@@ -328,6 +343,17 @@ async def test_an_input_that_was_not_recorded_is_told() -> None:
 async def test_an_episode_that_is_not_there_is_not_found(number: int) -> None:
     async with table(DRIFTING) as browser:
         assert (await asked(browser, number, 0)).status_code == 404
+
+
+def prolong(episode: int, count: int) -> None:
+    """Copy the last step until there are `count`."""
+    last = Step.objects.filter(episode=episode).latest("index")
+    facts = {name: getattr(last, name) for name in ("episode_id", "tool", "input", "output", "reward", "status")}
+    rows = [
+        Step(**facts, index=n, task_id=f"copy-{n}", started=last.started, duration_ms=1.0)
+        for n in range(last.index + 1, count)
+    ]
+    Step.objects.bulk_create(rows)
 
 
 def changed(row: Any, **change: Any) -> None:

@@ -9,6 +9,12 @@ import pytest
 from episodes.playtest.forms.answer import check_input
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
+PET = {
+    "oneOf": [
+        {"properties": {"kind": {"const": "cat"}, "lives": {"maximum": 9}}},
+        {"properties": {"kind": {"const": "dog"}, "tricks": {"items": STRING}}},
+    ]
+}
 CASES: list[tuple[Any, Any, list[Any], str]] = [
     (WHOLE, "three", ["a"], '"three" was given; needed is: whole number.'),
     ({"minimum": 1}, 0, ["a"], "0 is too small; at least 1 is needed."),
@@ -29,6 +35,10 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
         'There is no member named "y"; known: "x".',
     ),
     ({"anyOf": [WHOLE, {"type": "null"}]}, "x", ["a"], '"x" was given; needed is: whole number or null.'),
+    (PET, {"kind": "cow"}, ["a", "kind"], '"cow" is none of "cat", "dog".'),
+    (PET, {"kind": "cat", "lives": 20}, ["a", "lives"], "20 is too large; at most 9 is allowed."),
+    (PET, {"kind": "dog", "tricks": [1]}, ["a", "tricks", 0], "1 was given; needed is: text."),
+    (PET, {}, ["a"], "{} fits several of the ways that it may be; it has to fit one alone."),
     ({"$ref": "#/$defs/name"}, 5, ["a"], "5 was given; needed is: text."),
 ]
 

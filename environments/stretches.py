@@ -1,0 +1,113 @@
+"""Stretches: how many tasks each 100 positions of a split serve, so that no page has to count a million places.
+
+Written after each change of a split by whoever made it (`changes.py`), and at the start for splits that have none of
+their version (`sync.py`); counted on the spot where a split is small. Blocking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate
+
+from django.db import connection
+from django.db.models import Count, F, Max, Q, QuerySet
+
+from environments.models import Split, SplitEntry, SplitStretches
+
+POSITIONS = 100
+"""In a stretch."""
+COUNTED_TOGETHER = 500
+"""Stretches that one query counts, some 50 ms."""
+_POSITIONS = """
+    SELECT position FROM environments_splitentry WHERE split_id = %s AND position >= %s AND position < %s
+        AND since <= %s AND (until IS NULL OR until > %s) AND NOT is_hidden
+"""
+SMALL = 20_000
+"""Tasks of a split that is counted when somebody asks."""
+
+
+def stretch_of(position: int) -> int:
+    """Its number."""
+    return position // POSITIONS
+
+
+def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
+    """Places whose tasks clients get."""
+    now = Q(until=None) | Q(until__gt=version)
+    return SplitEntry.objects.filter(now, split=split, since__lte=version, is_hidden=False)
+
+
+def served_before(split: Split) -> list[int] | None:
+    """Of each stretch, how many tasks are served before it; None: unknown for the moment."""
+    row = SplitStretches.objects.filter(split=split.pk, version=split.version).first()
+    if row is None and split.size > SMALL:
+        return None
+    counts = json.loads(row.counts) if row else _all_counts(split.pk, split.version)
+    return [0, *accumulate(counts)]
+
+
+def served_positions(split: Split, numbers: Collection[int]) -> list[int]:
+    """In order, those within some of the stretches."""
+    # one query a run of stretches, put together: asked for all of them with OR, a database may read the whole split
+    asked = [
+        (split.pk, first * POSITIONS, (last + 1) * POSITIONS, split.version, split.version)
+        for first, last in _runs(sorted(numbers))
+    ]
+    if not asked:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join([_POSITIONS] * len(asked)), [value for row in asked for value in row])
+        return sorted(position for (position,) in cursor.fetchall())
+
+
+def renew(split: int, version: int, changed: Collection[int] | None = None) -> None:
+    """Write what holds at `version`. `changed`: the stretches that are others than at the version before."""
+    known = SplitStretches.objects.filter(split=split, version=version - 1).first() if changed is not None else None
+    if known is None or changed is None:
+        counts = _all_counts(split, version)
+    else:
+        counts = json.loads(known.counts)
+        _recount(counts, split, version, changed)
+    row = {"version": version, "counts": json.dumps(counts, separators=(",", ":"))}
+    older = SplitStretches.objects.filter(split=split, version__lt=version)
+    if not older.update(**row):
+        SplitStretches.objects.bulk_create([SplitStretches(split_id=split, **row)], ignore_conflicts=True)
+
+
+def renew_missing() -> None:
+    """For splits that are too large to be counted when somebody asks."""
+    known = dict(SplitStretches.objects.values_list("split", "version"))
+    for split, version in Split.objects.filter(size__gt=SMALL).values_list("pk", "version"):
+        if known.get(split) != version:
+            renew(split, version)
+
+
+def _all_counts(split: int, version: int) -> list[int]:
+    last = SplitEntry.objects.filter(split=split).aggregate(last=Max("position"))["last"]
+    counts: list[int] = []
+    _recount(counts, split, version, set() if last is None else range(last // POSITIONS + 1))
+    return counts
+
+
+def _recount(counts: list[int], split: int, version: int, numbers: Collection[int]) -> None:
+    """Put what is counted now in the place of these stretches."""
+    counts += [0] * (max(numbers, default=-1) + 1 - len(counts))
+    for first, last in _runs(sorted(numbers)):
+        counts[first : last + 1] = [0] * (last + 1 - first)
+        near = served_at(split, version).filter(position__gte=first * POSITIONS, position__lt=(last + 1) * POSITIONS)
+        numbered = near.annotate(number=F("position") / POSITIONS).order_by().values_list("number")
+        for number, count in numbered.annotate(count=Count("pk")):
+            counts[number] = count
+
+
+def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of numbers that follow each other, COUNTED_TOGETHER at most."""
+    run: list[int] = []
+    for number in numbers:
+        if run and (number != run[-1] + 1 or number - run[0] >= COUNTED_TOGETHER):
+            yield run[0], run[-1]
+            run = []
+        run.append(number)
+    if run:
+        yield run[0], run[-1]

@@ -1,0 +1,63 @@
+"""Invites in a browser, with the keyboard alone: a link is made, opened, and taken back while its guest plays."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_looks import AXE, serious
+from tests.server import LiveServer
+
+
+@pytest.fixture(autouse=True)
+def still(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+
+
+def make_link(page: Page, name: str) -> str:
+    """For `echo`, all of it; the page still shows it."""
+    page.goto("/play/invites/")
+    page.get_by_label("may play").select_option(label="echo: every split")
+    page.get_by_label("whom or what it is for").fill(name)
+    page.keyboard.press("Enter")
+    return page.locator(".made pre").inner_text()
+
+
+def is_sound(page: Page) -> bool:
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    return serious(page) == []
+
+
+def test_a_guest_comes_in_by_the_link_and_plays(page: Page, live: LiveServer) -> None:
+    link = make_link(page, "by keyboard")
+    assert is_sound(page)
+    page.goto(link)
+    expect(page.get_by_label("Your name")).to_be_focused()
+    assert is_sound(page)
+    page.keyboard.type("Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=echo")
+    expect(page.locator(".rail a")).to_have_count(0)
+    assert page.locator(".choice").all_inner_texts()[0].startswith("echo") and is_sound(page)
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    expect(page.locator(".who summary")).to_have_text("Zoë, guest")
+
+
+def test_whoever_invited_takes_it_back_in_the_list(page: Page, live: LiveServer) -> None:
+    make_link(page, "soon over")
+    row = page.get_by_role("row").filter(has_text="soon over")
+    row.get_by_role("button", name="Revoke").press("Enter")
+    expect(page.get_by_role("row").filter(has_text="soon over").locator("[data-state=revoked]")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", ["/play/people/", "/play/invites/", "/play/invite/unknown/"])
+def test_nothing_is_wider_than_a_phone_or_unsound(page: Page, path: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 860})
+    page.goto(path)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert is_sound(page)
+    page.emulate_media(color_scheme="dark")
+    assert serious(page) == []

@@ -1,0 +1,33 @@
+"""What stands before static files does its work, though Django's way of calling it was left."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import AsyncClient, Client
+
+pytestmark = pytest.mark.django_db(transaction=True)
+FILE = "/static/orsweb/tokens.css"
+
+
+@pytest.mark.parametrize("path", [FILE, "/admin/login/"])
+async def test_files_and_pages_have_their_headers_on_the_loop_too(path: str) -> None:
+    answer = await AsyncClient().get(path)
+    assert answer.status_code in (200, 302)
+    assert (answer["X-Content-Type-Options"], answer["Referrer-Policy"]) == ("nosniff", "same-origin")
+
+
+async def test_the_policy_is_on_every_page() -> None:
+    assert "default-src 'none'" in (await AsyncClient().get("/environments/"))["Content-Security-Policy"]
+
+
+async def test_a_foreign_host_is_refused_files_too() -> None:
+    assert (await AsyncClient().get(FILE, headers={"host": "evil.example"})).status_code == 400
+
+
+async def test_a_path_without_its_slash_leads_to_the_one_with_it() -> None:
+    answer = await AsyncClient().get("/environments")
+    assert (answer.status_code, answer["Location"]) == (301, "/environments/")
+
+
+def test_a_page_is_the_same_without_a_loop() -> None:
+    assert Client().get("/environments/")["X-Content-Type-Options"] == "nosniff"
