@@ -56,6 +56,7 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
         "figures": [(name, UNITS[name]) for name in FIGURES],
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
+        "switches": request.GET,
     }
 
 

@@ -47,15 +47,13 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     episode = find(pk, with_neighbours(related))
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
-    prompt = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     context = {
         **facts(episode, definition),
         **_ways(episode),
         "transcript": transcript,
         "cards": cards_of(transcript.lines),
         "asked": number(request, "step") if request.GET.get("step") else None,
-        "prompt": prompt,
-        "is_prompt_long": len(prompt) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in prompt),
+        **_prompt(episode),
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
         "peers": peers_of(episode, definition),
         "continuations": _continuations(episode),
@@ -84,6 +82,14 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
     definition = _definition(request, episode)
     context = {"episode": episode, "definition": definition, "peers": peers_of(episode, definition)}
     return render(request, "episodes/replay_peers.html", context)
+
+
+@require_safe
+@never_cache
+def about(request: HttpRequest, pk: int) -> HttpResponse:
+    """What is recorded of the whole episode, for a page that follows it."""
+    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec"))
+    return render(request, "episodes/replay_facts.html", {"episode": episode})
 
 
 @require_safe
@@ -120,8 +126,10 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
 @require_safe
 @never_cache
 def prompt(request: HttpRequest, pk: int) -> HttpResponse:
-    """One text of the prompt, as `part` and `as` say."""
-    episode = find(pk)
+    """One text of the prompt, as `part` and `as` say; without them all of it, as the replay shows it."""
+    episode = find(pk, Episode.objects.select_related("prompt"))
+    if "part" not in request.GET:
+        return render(request, "episodes/replay_prompt.html", {"episode": episode, **_prompt(episode)})
     text = episode.prompt.text if episode.prompt else ""
     return _part(request, {"prompt": parts.prompt(text, WHOLE_CHARACTERS)}, {"episode": episode})
 
@@ -218,6 +226,12 @@ def _ways(episode: Episode) -> dict[str, bool]:
 def _continuations(episode: Episode) -> QuerySet[Play]:
     """Plays that go on from one of its steps, newest first."""
     return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MOST_CONTINUATIONS]
+
+
+def _prompt(episode: Episode) -> dict[str, Any]:
+    shown = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
+    is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
+    return {"prompt": shown, "is_prompt_long": is_long}
 
 
 def _spec(episode: Episode) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -82,6 +82,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "line": line,
         "environment": line.environment,
         "own_definition": line.environment.default_return if line.environment else "",
+        "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),
         "counted": MOST_COUNTED if whereabouts.is_bounded else None,
@@ -89,6 +90,13 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
     }
     return render(request, "episodes/run_page.html", context)
+
+
+def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:
+    """What the address of this page leaves unsaid to the page of curves."""
+    said = request.GET.copy()
+    said["run"], said["x"] = row.name, asked.x
+    return said
 
 
 def _environments(row: Run, whereabouts: Whereabouts) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ urlpatterns = [
     path("tasks/<int:pk>/group/", group, name="group"),
     path("episodes/<int:pk>/", replay.replay, name="episode"),
     path("episodes/<int:pk>/headline/", replay.headline, name="episode_headline"),
+    path("episodes/<int:pk>/facts/", replay.about, name="episode_facts"),
     path("episodes/<int:pk>/peers/", replay.peers, name="episode_peers"),
     path("episodes/<int:pk>/prompt/", replay.prompt, name="episode_prompt"),
     path("episodes/<int:pk>/prompt/images/<int:number>", raw.prompt_image, name="episode_prompt_image"),

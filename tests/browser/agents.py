@@ -17,6 +17,10 @@ class Agent:
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
+    def ask(self) -> None:
+        """For the prompt."""
+        self._http.get("/echo/prompt").raise_for_status()
+
     def call(self, tool: str, text: str = "hi") -> None:
         self._http.post("/echo/call", json={"name": tool, "input": {"text": text}}).raise_for_status()
 

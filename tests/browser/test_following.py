@@ -40,6 +40,17 @@ def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
     expect(returned).not_to_contain_text("so far")
 
 
+def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
+    with playing(live) as agent:
+        page.goto(latest(live))
+        expect(page.locator("#prompt")).to_have_text("The agent has not asked for the prompt yet.")
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        agent.ask()
+        expect(page.locator("#prompt h2")).to_have_text("Prompt")
+    expect(page.locator("#facts")).to_contain_text("ended")
+    expect(page.locator("#facts[data-refetch]")).to_have_count(0)
+
+
 def test_what_was_live_is_at_rest_when_it_is_over(page: Page, live: LiveServer) -> None:
     with playing(live, goal="be watched") as agent:
         page.goto(latest(live))

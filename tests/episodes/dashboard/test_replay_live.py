@@ -9,7 +9,7 @@ from django.test import Client
 
 from episodes.models import Episode
 from tests.episodes.dashboard.test_replay import seen
-from tests.stored import NOW, make_episode, make_step
+from tests.stored import NOW, make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +26,16 @@ def test_the_return_so_far_is_told_while_it_runs(client: Client) -> None:
 def test_the_box_of_the_task_is_told_alone(client: Client) -> None:
     box = seen(client, make_episode(return_sum=0.5), "peers/?return=sum")
     assert "1 attempt" in box and "+0.50" in box and "<html" not in box
+
+
+def test_prompt_and_facts_are_told_alone(client: Client) -> None:
+    episode = make_episode(status="running", cause="", ended=None)
+    assert "has not asked for the prompt yet" in seen(client, episode, "prompt/")
+    Episode.objects.filter(pk=episode.pk).update(
+        prompt=make_blob('[{"type": "text", "text": "Talk."}]'), status="ended"
+    )
+    assert "Talk." in seen(client, episode, "prompt/") and "<html" not in seen(client, episode, "prompt/")
+    assert "ors-sdk/0.1.0" in seen(client, episode, "facts/") and "<html" not in seen(client, episode, "facts/")
 
 
 def test_the_headline_is_told_anew_while_it_runs(client: Client) -> None:

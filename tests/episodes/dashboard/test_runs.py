@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import parse_qs
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
@@ -59,6 +62,15 @@ def test_the_page_of_a_run_tells_environments_steps_and_episodes(client: Client)
     page = client.get(f"/runs/{episode.run_id}/").content.decode()
     assert "run=grpo-3&amp;step=7" in page and "environment=math&amp;run=grpo-3" in page
     assert f"/episodes/{episode.pk}/" in page
+
+
+def test_the_switches_of_its_curve_keep_to_the_run(client: Client) -> None:
+    end_episode(run=make_run("grpo-3"), run_step=7)
+    page = client.get(f"/runs/{make_run('grpo-3').pk}/?smooth=0.5").content.decode()
+    links = re.findall(r'href="/runs/curves/\?([^"]+)"', page)
+    switches = [parse_qs(link.replace("&amp;", "&")) for link in links if "smooth" in link]
+    assert len(switches) >= 10 and all(one["run"] == ["grpo-3"] for one in switches)
+    assert {"run": ["grpo-3"], "x": ["step"], "smooth": ["0.5"], "y": ["success"]} in switches
 
 
 def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) -> None:
