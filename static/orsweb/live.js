@@ -87,6 +87,7 @@ function seen() {
 
 const due = new Map(); // address -> timer
 const fetched = new Map(); // address -> when
+const held = new Set(); // elements that stayed because they were in use
 
 const elementOf = (address) => document.querySelector(`[data-refetch="${CSS.escape(address)}"]`);
 
@@ -101,11 +102,12 @@ function refetch(element) {
 async function fetchNow(address) {
   const element = elementOf(address);
   try {
-    if (element && !isInUse(element)) await replace(element, address);
+    if (element && !isHeld(element)) await replace(element, address);
   } finally {
     fetched.set(address, performance.now());
     due.delete(address);
   }
+  if (held.delete(element)) refetch(element);
 }
 
 // Rows that were not there before get the class `fresh`; what had the focus has it again.
@@ -119,10 +121,18 @@ async function replace(element, address) {
   if (focused) anew.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-// Replacing it would take away what somebody is typing into or choosing from.
-function isInUse(element) {
-  return Boolean(element.querySelector("details.menu[open], :is(input, textarea, select):focus"));
+// Replacing it would take away what somebody is typing into, choosing from, or pressing: a click needs its link from the
+// press to the release.
+function isHeld(element) {
+  const isInUse = element.querySelector("details.menu[open], :is(input, textarea, select):focus, :active");
+  if (isInUse) held.add(element);
+  return Boolean(isInUse);
 }
+
+// It may have come into use while the answer was on its way.
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (detail.target.matches("[data-refetch]") && isHeld(detail.target)) detail.shouldSwap = false;
+});
 
 document.addEventListener("orsweb:live", ({ detail }) => {
   for (const element of document.querySelectorAll("[data-refetch]")) {

@@ -26,10 +26,11 @@ class Agent:
 
 
 @contextmanager
-def playing(live: LiveServer, goal: str = "talk") -> Iterator[Agent]:
+def playing(live: LiveServer, goal: str = "talk", run: str | None = None) -> Iterator[Agent]:
     """Ends with the block. `goal` tells tasks apart."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
-        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}).raise_for_status()
+        named = {"X-Run": run} if run else {}
+        http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}, headers=named).raise_for_status()
         yield Agent(http)
         http.post("/delete").raise_for_status()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Page, expect
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from tests.browser.agents import latest, playing
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.agents import Agent, latest, playing
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
@@ -38,6 +42,36 @@ def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
             expect(returned).to_contain_text(told)
     expect(returned).to_contain_text("+0.20")
     expect(returned).not_to_contain_text("so far")
+
+
+@contextmanager
+def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
+    """Within it, the link to the run is pressed, and what the page had asked for before has come."""
+    told = re.compile(r"/headline/")
+    held: list[Route] = []
+    page.route(told, lambda route: held.append(route))
+    with page.expect_request(told):
+        agent.call("echo", "more")
+    page.locator("#headline").get_by_role("link", name="pressed").hover()
+    page.mouse.down()
+    with page.expect_response(told) as answer:
+        held[0].continue_()
+    answer.value.finished()
+    page.unroute(told)
+    yield
+    page.mouse.up()
+
+
+def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
+    with playing(live, run="pressed") as agent:
+        page.goto(latest(live))
+        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        with pressed_while_told(page, agent):
+            page.mouse.move(5, 500)
+        expect(page.locator("[data-returned]")).to_contain_text("+0.10 so far")
+        with pressed_while_told(page, agent):
+            expect(page.locator("#step-1")).to_contain_text("more")
+        page.wait_for_url(re.compile(r"/runs/\d+/"))
 
 
 def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
