@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -69,7 +70,8 @@ def ask(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_se
         raise NotPlaying
     with contextlib.suppress(RuntimeError):
         assert asyncio.get_running_loop() is not _parts.loop, "this would wait for itself"
-    answer = asyncio.run_coroutine_threadsafe(question(_parts.service), _parts.loop)
+    # In a context of its own: what it starts may outlive the page, and the thread that the page's context names.
+    answer = Context().run(asyncio.run_coroutine_threadsafe, question(_parts.service), _parts.loop)
     try:
         return answer.result(timeout_seconds)
     except TimeoutError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import zstandard
+from django.db import DEFAULT_DB_ALIAS
 
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.known import Ids, Known
@@ -75,7 +78,7 @@ class Batch:
         starts: list[EpisodeStarted] = []
         for row in rows:
             if isinstance(row, StepTaken):
-                self._steps.append(self._step(row))
+                self._steps.append(_step(row, self._time, self._large))
             elif isinstance(row, EpisodeNoted):
                 self._notes[row.episode] = self._noted(row)
             elif isinstance(row, EpisodeEnded):
@@ -132,15 +135,6 @@ class Batch:
         earlier = self._notes.get(row.episode, values)
         return tuple(old if new is None else new for new, old in zip(values, earlier, strict=True))
 
-    def _step(self, row: StepTaken) -> Values:
-        return (
-            *(row.episode, row.index, storable(row.tool, 200)),
-            *self._large(row.input_json),
-            *self._large(row.output_json or ""),
-            *(finite(row.reward), row.finished, row.status, storable(row.error), storable(row.reason, 40)),
-            *(storable_id(row.task_id, TASK_ID_LENGTH), self._time(row.started), row.duration_ms, row.waited_ms),
-        )
-
     def _ended(self, row: EpisodeEnded) -> Values:
         is_probe = row.cause in ("abandoned", "expired") and row.steps + row.refused == 0
         returns = (
@@ -158,6 +152,26 @@ class Batch:
             *(_duration(row), self._known.next_end()),
             row.episode,
         )
+
+
+def step_of(row: StepTaken) -> Step:
+    """What a query would give for it once it is on record. For steps whose texts stand in the row itself."""
+    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text: (text, None)))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[[str], tuple[str, str | None]]) -> Values:
+    """Of STEP_COLUMNS. `large` gives what stands in the step, and the blob that stands for it."""
+    return (
+        *(row.episode, row.index, storable(row.tool, 200)),
+        *large(row.input_json),
+        *large(row.output_json or ""),
+        *(finite(row.reward), row.finished, row.status, storable(row.error), storable(row.reason, 40)),
+        *(storable_id(row.task_id, TASK_ID_LENGTH), time(row.started), row.duration_ms, row.waited_ms),
+    )
 
 
 def _duration(row: EpisodeEnded) -> float | None:

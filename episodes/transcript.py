@@ -110,6 +110,11 @@ def lines_after(episode: Episode, last: int, running: Running, view: View) -> li
     return list(_lines(steps_after(episode.pk, last, view.steps), running, view))
 
 
+def line_after(step: Step, running: Running, view: View) -> Line:
+    """A step that came after the return `running`, which it is added to. No query, unless it has blobs."""
+    return next(iter(_lines([step], running, view)))
+
+
 def line_of(episode: Episode, index: int, view: View) -> Line | None:
     """One step; None: there is none."""
     return next(iter(lines_at(episode, index, index + 1, view)), None)

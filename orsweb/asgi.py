@@ -34,11 +34,12 @@ from episodes.playtest.routes import routes  # noqa: E402
 from orsweb.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.exchange import Agents  # noqa: E402
 from orsweb.lifespan import lifespan  # noqa: E402
+from orsweb.page_threads import PageThreads  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
 bounded: Any = BoundedUploads(
-    django,
+    PageThreads(django),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
     large_path=reverse("admin:environments_task_import"),
@@ -62,7 +63,7 @@ served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
-    """Pages have Django's ordinary handling, a thread per request; the protocol has its lean handler."""
+    """Pages have Django's ordinary handling, a thread each; the protocol has its lean handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
     handler = play if wiring.current() is None and scope["path"].startswith("/play/") else pages

@@ -6,6 +6,7 @@ The environment itself lives behind the Host door; this object makes the rows. D
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,6 +77,7 @@ class LiveEpisode:
         "environment",
         "fault",
         "has_failed_last",
+        "heard",
         "number",
         "owner",
         "ready",
@@ -102,6 +104,7 @@ class LiveEpisode:
         self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = ""
         self.has_failed_last = False
+        self.heard: Callable[[StepTaken], None] | None = None  # who follows is told of each step that is on record
         self._mask = Mask(request.masked)
         self._waiters: list[asyncio.Future[None]] | None = None
         self._next_index = self._steps = self._failed = self._refused = self._rewards = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +23,7 @@ from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, Result, cut_short, failed, faulted, told
-from environments.runtime.records import Record, Row, TaskSource
+from environments.runtime.records import Record, Row, StepTaken, TaskSource
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path
 from environments.runtime.trial import Trial, try_out
 
@@ -96,6 +97,13 @@ class SessionService:
     async def until_gone(self, sid: str, owner: str) -> None:
         """Return once the session has ended and its end is on record."""
         await self._sessions.until_gone(self._sessions.find(sid, owner))
+
+    def follow(self, sid: str, owner: str, heard: Callable[[StepTaken], None]) -> None:
+        """From now on `heard` is called with each step of a call, in order, once it is on record.
+
+        Raises: SessionNotFound.
+        """
+        self._sessions.find(sid, owner).heard = heard
 
     def check(self, sid: str, owner: str) -> None:
         """Raises: what any use of the session would raise now; used before a body's types are judged."""
@@ -216,7 +224,8 @@ class SessionService:
             self._answer(episode, call, told(outcome, self.limits.return_errors))
             return
         now = time.time()
-        rows: list[Row] = [episode.step_row(call, outcome, arrived, now if started is None else started, now)]
+        step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
+        rows: list[Row] = [step]
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
         if outcome.finished:
@@ -228,14 +237,16 @@ class SessionService:
         result = told(outcome, self.limits.return_errors)
         if outcome.status == "failed":
             result = Result("error", episode.mask_text(result.data))
-        self._record.record(*rows, committed=partial(self._answer, episode, call, result))
+        self._record.record(*rows, committed=partial(self._answer, episode, call, result, step))
 
-    def _answer(self, episode: LiveEpisode, call: Call, result: Result) -> None:
+    def _answer(self, episode: LiveEpisode, call: Call, result: Result, step: StepTaken | None = None) -> None:
         now = time.monotonic()
         episode.touched = now
         episode.calls.running.discard(call)
         call.finish(result)
         self._lingering.add(call, episode.calls, now)
+        if step is not None and episode.heard is not None:
+            episode.heard(step)
 
     def _log_failure(self, episode: LiveEpisode, call: Call, outcome: Outcome) -> None:
         log.warning(

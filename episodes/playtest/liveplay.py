@@ -20,6 +20,7 @@ from environments import wire
 from environments.errors import OrsError
 from environments.runtime.calls import Call
 from environments.runtime.episode import NewSession
+from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
 from episodes.playtest.rerunning import Rerunning
@@ -66,6 +67,7 @@ class LivePlay:
         self._service, self._forget = service, forget
         self._audience: set[Audience] = set()
         self._running: dict[str, RunningCall] = {}
+        self._heard: set[str] = set()  # task_ids of running calls whose step was told as it came
         self._tasks: set[asyncio.Task[Any]] = set()
         self._telling = asyncio.Lock()  # whoever holds it may raise `_shown`, so that every tab gets every step once
         self._facts: Facts | None = None
@@ -86,6 +88,7 @@ class LivePlay:
         service, sid, owner = self._service, self.sid, self.owner
         try:
             await service.create(request)
+            service.follow(sid, owner, self._hear)
             self._own(self._watch())
             assert request.environment is not None
             tells_messages = service.registry.get(request.environment).overrides("get_messages")
@@ -233,19 +236,36 @@ class LivePlay:
                 pass
         call.is_delivered = True
         self._running.pop(task_id, None)
-        if self._facts is None:
+        if task_id in self._heard:
+            self._heard.remove(task_id)
+        elif not await self._tell_rest(task_id):
             return
+        if self._shown.is_finished and not self.is_over:
+            await self._end()
+            self.leave()
+
+    def _hear(self, row: StepTaken) -> None:
+        """A step was recorded. It is told here and now if it is short and the next; else `_advance` reads it."""
+        if self._facts is None or not self._audience or self._telling.locked() or not self._shown.is_next(row):
+            return
+        self._shown, step = self._shown.with_step(self._facts, row)
+        if row.task_id in self._running:
+            self._heard.add(row.task_id)
+        self._tell_step(step, self._audience)
+
+    async def _tell_rest(self, task_id: str) -> bool:
+        """Tell what is recorded and not told yet, the call's step with it. False: it cannot be, or nobody looks."""
+        if self._facts is None:
+            return False
         try:
             async with self._telling:
                 told = await self._advance(self._facts)
         except Error:
             self._tell_unread(task_id)
-            return
+            return False
         if task_id not in told:  # it was told before, to a tab that has it
             self._tell({"type": "done", "task_id": task_id})
-        if self._shown.is_finished and not self.is_over:
-            await self._end()
-            self.leave()
+        return True
 
     async def _advance(self, facts: Facts, joining: Audience | None = None) -> set[str]:
         """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held.

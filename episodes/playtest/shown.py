@@ -1,27 +1,34 @@
-"""Shown: the steps of a play as HTML, in the order of the record, and what they amount to. Blocking: run on `threads`.
+"""Shown: the steps of a play as HTML, in the order of the record, and what they amount to.
+
+A short step that was just recorded is shown as it comes (`with_step`, about a millisecond, on the event loop). All else
+is read from the record, which blocks and so runs on `threads`.
 
 In blind mode nothing that tells of a reward is handed to a template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.template.loader import render_to_string
 
+from environments.runtime.records import StepTaken
 from episodes.cards import Card, cards_of
 from episodes.models import Episode
 from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
+from episodes.rows import step_of
 from episodes.running import Running
-from episodes.transcript import Line, View, lines_after, lines_at
+from episodes.transcript import Line, View, line_after, lines_after, lines_at
 
 MOST_STEPS = 200
 """The newest, on a page."""
 SHOWN_CHARACTERS = 4_000
 """Of one text; all of it is one click away."""
+SHORT_CHARACTERS = 2_000
+"""Of a step's input and output together: of more the colours alone may take longer than the loop can spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +52,29 @@ class Shown:
 
     def grown(self, facts: Facts, is_seen: bool) -> tuple[Shown, list[ToldStep]]:
         """With the steps that were recorded since, and these."""
-        running = self.running.copy() if self.last >= 0 else Running(facts.definition)
+        running = self._running(facts)
         lines = lines_after(facts.episode, self.last, running, view_of(facts))
+        return self._with(facts, lines, running, is_seen)
+
+    def is_next(self, row: StepTaken) -> bool:
+        """Whether `with_step` may be asked: nothing came between, and it does not take long to show."""
+        return (
+            row.index == self.last + 1 and len(row.input_json) + len(row.output_json or row.error) <= SHORT_CHARACTERS
+        )
+
+    def with_step(self, facts: Facts, row: StepTaken) -> tuple[Shown, ToldStep]:
+        """With a step that was just recorded, and this. Asks no database."""
+        running = self._running(facts)
+        shown, told = self._with(facts, [line_after(step_of(row), running, view_of(facts))], running, True)
+        return shown, told[0]
+
+    def _running(self, facts: Facts) -> Running:
+        """The return so far, to be added to."""
+        return self.running.copy() if self.last >= 0 else Running(facts.definition)
+
+    def _with(
+        self, facts: Facts, lines: Sequence[Line], running: Running, is_seen: bool
+    ) -> tuple[Shown, list[ToldStep]]:
         if not lines:
             return self, []
         told = [_told(facts, line, is_seen) for line in lines]

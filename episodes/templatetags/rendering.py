@@ -7,6 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from episodes.blocks import block_html
 from episodes.models import Episode
 from episodes.rendering.visible import visible
 
@@ -29,6 +30,9 @@ def component_bar(value: float, widest: float) -> SafeString:
         round(min(0.0, share * 10), 2),
         round(abs(share) * 10, 2),
     )
+
+
+register.simple_tag(block_html, name="said_block")
 
 
 @register.simple_tag
