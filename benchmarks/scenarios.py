@@ -1,6 +1,7 @@
 """What is measured and what must come out: one Scenario per load, its targets as ratios or absolute.
 
-Ratios are to the reference in the same run on the same machine; absolute latencies suppose two cores to itself.
+Ratios are to the reference in the same run on the same machine. Latencies suppose two cores to themselves; where the
+reference ran too, they are reckoned for a machine as fast as the one that the targets were set on.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from benchmarks.load import Load, Sample
 from benchmarks.servers import ROOT, Subject, Workshop
 
 Samples = Mapping[Subject, Sample]
+
+TARGETS_CPU_MS = 4.96
+"""Of the reference for an episode, on the machine on which the targets were set (docs/decisions/0008-speed.md)."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,16 @@ def below(field: str, text: str, bound: float, unit: str = "ms") -> Target:
     return Target(f"ours: {text}", lambda samples: float(getattr(samples["ours"], field)), bound, unit)
 
 
+def quick(field: str, text: str, bound_ms: float) -> Target:
+    """A latency that was promised for a machine on which the reference takes TARGETS_CPU_MS an episode."""
+
+    def there(samples: Samples) -> float:
+        slowness = samples["reference"].cpu_ms_per_episode["server"] / TARGETS_CPU_MS
+        return float(getattr(samples["ours"], field)) / slowness
+
+    return Target(f"ours: {text}, on a machine as fast as the targets'", there, bound_ms, "ms")
+
+
 SCENARIOS = [
     Scenario(
         "play",
@@ -74,7 +88,7 @@ SCENARIOS = [
             cheaper("ours", 0.25),
             faster("ours, ors class", 3),
             faster("ours, PostgreSQL", 3),
-            below("p99_ms", "call p99", 15),
+            quick("p99_ms", "call p99", 15),
         ],
     ),
     Scenario("crowd", "512 agents", Load(agents=512, warmup_seconds=2), ["reference", "ours"], [faster("ours", 6)]),
@@ -83,7 +97,7 @@ SCENARIOS = [
         "32 agents, every tenth calls a synchronous tool that sleeps 200 ms; latencies of the others",
         Load(nap_every=10),
         ["reference", "ours"],
-        [below("p99_ms", "the others' call p99", 15)],
+        [quick("p99_ms", "the others' call p99", 15)],
     ),
     Scenario(
         "idle",

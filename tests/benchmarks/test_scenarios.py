@@ -7,7 +7,18 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.load import Load, Sample
-from benchmarks.scenarios import SCENARIOS, Samples, Scenario, Target, cheaper, faster, measure, middle
+from benchmarks.scenarios import (
+    SCENARIOS,
+    TARGETS_CPU_MS,
+    Samples,
+    Scenario,
+    Target,
+    cheaper,
+    faster,
+    measure,
+    middle,
+    quick,
+)
 from benchmarks.servers import Workshop
 
 SAMPLE = Sample(
@@ -38,6 +49,11 @@ FOUR_TIMES: Samples = {
 )
 def test_a_target_compares_with_the_reference(target: Target, is_met: bool) -> None:
     assert target.is_met(FOUR_TIMES) is is_met
+
+
+def test_a_latency_is_reckoned_for_the_machine_of_its_target() -> None:
+    slow = replace(SAMPLE, cpu_ms_per_episode={"server": 3 * TARGETS_CPU_MS})
+    assert quick("p99_ms", "", 15).value({"reference": slow, "ours": replace(SAMPLE, p99_ms=30.0)}) == pytest.approx(10)
 
 
 def test_rounds_become_medians_and_errors_add_up() -> None:
