@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from django.db import connection
 from django.db.models import Count, F, Max, Q, QuerySet
@@ -19,8 +19,11 @@ POSITIONS = 100
 """In a stretch."""
 COUNTED_TOGETHER = 500
 """Stretches that one query counts, some 50 ms."""
+# CROSS JOIN: SQLite takes the tables in this order. A UNION of queries took PostgreSQL 30 ms to plan, for 50 runs.
 _POSITIONS = """
-    SELECT position FROM environments_splitentry WHERE split_id = %s AND position BETWEEN %s AND %s
+    WITH run(first, last) AS (VALUES {runs})
+    SELECT position FROM run CROSS JOIN environments_splitentry
+        WHERE split_id = %s AND position BETWEEN run.first AND run.last
         AND since <= %s AND (until IS NULL OR until > %s) AND NOT is_hidden
 """
 SMALL = 20_000
@@ -52,11 +55,11 @@ def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
     last = {stretch_of(position): position for position in sorted(positions)}
     if not last:
         return []
-    # a query for each run of stretches, put together: asked for all with OR, a database may read the whole split
+    # a look into the index for each run of stretches: asked for all with OR, a database may read the whole split
     runs = [(first * POSITIONS, last[end]) for first, end in _runs(sorted(last))]
-    values = [value for run in runs for value in (split.pk, *run, split.version, split.version)]
+    values = [*chain.from_iterable(runs), split.pk, split.version, split.version]
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join([_POSITIONS] * len(runs)), values)
+        cursor.execute(_POSITIONS.format(runs=", ".join(["(%s, %s)"] * len(runs))), values)
         return sorted(position for (position,) in cursor.fetchall())
 
 
