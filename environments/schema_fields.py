@@ -16,6 +16,7 @@ _LIMITS = {
     **{"minLength": "{} characters or more", "maxLength": "{} characters at most", "pattern": "like {}"},
     **{"minItems": "{} or more", "maxItems": "{} at most"},
 }
+_NOT_EMPTY = _LIMITS["minLength"].format(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +85,24 @@ def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list) and depth:
         kinds = [kind_of(one, root, depth - 1) for one in choices if isinstance(one, dict)]
-        return " or ".join(dict.fromkeys(kinds))
+        return _either(kinds)
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " or ".join(_NAMES.get(str(one), str(one)) for one in kind)
+        return _either([_NAMES.get(str(one), str(one)) for one in kind])
     if kind == "array" and isinstance(schema.get("items"), dict) and depth:
         return f"list of {kind_of(schema['items'], root, depth - 1)}"
     return _NAMES.get(str(kind), str(kind)) if kind else "anything"
 
 
+def _either(kinds: list[str]) -> str:
+    """Each kind once; where every number will do, whole ones are not named beside."""
+    named = [kind for kind in dict.fromkeys(kinds) if kind != "whole number" or "number" not in kinds]
+    return " or ".join(named)
+
+
 def limits_of(schema: dict[str, Any]) -> str:
     said = [words.format(_json(schema[key])) for key, words in _LIMITS.items() if key in schema]
+    said = ["not empty" if words == _NOT_EMPTY else words for words in said]
     if "default" in schema:
         said.append(f"default {_json(schema['default'])}")
     return ", ".join(said)

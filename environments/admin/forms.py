@@ -21,7 +21,7 @@ class ReasonForm(forms.Form):
         required=False,
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Optional. Stands in the history of each task.",
+        help_text="Stands in the history of each task.",
     )
 
 

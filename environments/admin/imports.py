@@ -133,6 +133,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     back = reverse("admin:environments_task_import")
     shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back}
     if job.state != "done":
+        shown |= {"back_words": "Choose another file", "is_look": True}
         return TemplateResponse(request, "environments/job.html", {**context, **shown})
     field, hidden = summary_field(environment.task_schema), hidden_fields(environment.name)
     sample = [summary(spec, field, hidden) for spec in job.result.sample]

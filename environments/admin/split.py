@@ -41,7 +41,7 @@ ACTIONS: dict[str, tuple[str, type[FreezeSplit | UnfreezeSplit | DeleteSplit]]] 
 @admin.register(Split)
 class SplitAdmin(ReadOnlyAdmin):
     page_template = "environments/split.html"
-    list_display = ("name", "environment", "type", "tasks", "marks")
+    list_display = ("name", "environment", "type", "tasks", "maker")
     list_filter = (EnvironmentFilter,)
     ordering = ("environment__position", "position", "name")
     empty = "Splits appear here when a class declares them, when you save a selection of tasks as one, or by an import."
@@ -88,10 +88,11 @@ class SplitAdmin(ReadOnlyAdmin):
         size = "generated" if split.environment.is_procedural and not split.is_curated else f"{split.size:,}"
         return format_html('<span class="number">{}</span>', size)
 
-    @admin.display(description="")
-    def marks(self, split: Split) -> str:
-        marks = {"curated": split.is_curated, "frozen ❄": split.frozen, "not served": not split.is_served}
-        return ", ".join(mark for mark, holds in marks.items() if holds)
+    @admin.display(description="made by")
+    def maker(self, split: Split) -> str:
+        """And what else there is to know of it."""
+        marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
+        return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
 def visible(split: Split) -> QuerySet[SplitEntry]:

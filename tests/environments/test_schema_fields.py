@@ -37,6 +37,17 @@ def test_it_lists_a_models_fields_and_those_within() -> None:
     ]
 
 
+@pytest.mark.parametrize("key", ["anyOf", "oneOf"])
+def test_a_number_that_may_be_whole_is_a_number(key: str) -> None:
+    schema = {"properties": {"answer": {key: [{"type": "integer"}, {"type": "number"}, {"type": "null"}]}}}
+    assert rows(schema) == [("answer", "number or null", False)]
+
+
+def test_a_text_of_a_character_or_more_is_not_empty() -> None:
+    schema = {"properties": {"one": {"type": "string", "minLength": 1}, "two": {"type": "string", "minLength": 2}}}
+    assert [field.limits for field in fields_of(schema)] == ["not empty", "2 characters or more"]
+
+
 def test_it_tells_limits_defaults_and_descriptions() -> None:
     first, second, *_ = fields_of(Task.model_json_schema())
     assert (first.description, first.limits) == ("What to ask.", "100 characters at most")

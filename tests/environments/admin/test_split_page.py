@@ -33,7 +33,7 @@ def curated(name: str = "hard") -> Split:
 def test_it_lists_splits_with_their_sizes_and_marks(client: Client) -> None:
     curated("hard")
     page = client.get("/admin/environments/split/").content.decode()
-    assert "hard" in page and '<span class="number">2</span>' in page and "curated" in page
+    assert "hard" in page and '<span class="number">2</span>' in page and "people" in page
 
 
 def test_it_says_what_the_split_is(client: Client) -> None:
@@ -47,6 +47,13 @@ def test_it_freezes_and_shows_the_hash(client: Client) -> None:
     act(client, split, "freeze")
     split.refresh_from_db()
     assert split.frozen_hash and f"data-copy>{split.frozen_hash}<" in page_of(client, split)
+
+
+def test_a_frozen_split_is_unfrozen_before_it_is_deleted(client: Client) -> None:
+    split = curated()
+    act(client, split, "freeze")
+    page = page_of(client, split)
+    assert "Delete…" not in page and "Unfreeze it first to delete it." in page
 
 
 def test_it_unfreezes(client: Client) -> None:

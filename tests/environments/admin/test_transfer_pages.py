@@ -124,7 +124,8 @@ def test_it_says_what_is_wrong_with_a_file(client: Client, text: str, name: str,
 
 def test_it_says_what_is_wrong_inside_a_file(client: Client) -> None:
     _, page = report(client, "PAR1 and no more", "tasks.parquet")
-    assert "tasks.parquet" in page and "Back to" in page and 'data-state="failed"' in page
+    assert "tasks.parquet" in page and "Nothing was imported." in page and 'data-state="failed"' in page
+    assert f'<a href="{IMPORT}">Choose another file</a>' in page
 
 
 def test_it_says_what_is_wrong_with_a_split(client: Client) -> None:
