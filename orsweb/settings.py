@@ -175,7 +175,7 @@ MIDDLEWARE = [
     "orsweb.ahead.Security",
     "orsweb.ahead.ContentPolicy",
     "orsweb.ahead.Common",
-    "servestatic.middleware.ServeStaticMiddleware",
+    "orsweb.assets.Assets",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",

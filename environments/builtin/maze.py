@@ -124,7 +124,7 @@ class Maze(Environment):
             f"You (@) are in a maze of {self.grid.width} x {self.grid.height} cells. Reach the exit E within "
             f"{self.task.max_steps} steps, by as short a way as you can. {PROMPTS[self.task.level]}\n"
             "Each cell walked takes a step, and so does every other action and a bump into a wall.\n"
-            "# wall, . floor, S start, E exit, a b c keys, A B C their locked doors, ? not in sight."
+            "Legend: # wall, . floor, S start, E exit, a b c keys, A B C their locked doors, ? not in sight."
         )
         return [TextBlock(text=text), *self._shown("You are at the start.")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -33,6 +34,8 @@ from episodes.dashboard.connect import method_of
 from episodes.dashboard.faults import refused
 from episodes.words import BadFilter
 
+NAMED = 5
+"""Environments that are named to who asks for one that is not there."""
 TASKS_SHOWN = 12
 HEIGHT, WIDTH = 100, 400
 LEAST_HEIGHT = 1.5
@@ -134,11 +137,18 @@ def _find(name: str) -> Environment:
     splits = Split.objects.select_related("environment").order_by("position", "name")
     found = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).filter(name=name).first()
     if found is None:
-        names = list(Environment.objects.values_list("name", flat=True)[:200])
-        near = get_close_matches(name, names, 3) or names[:5]
-        known = f"There are {', '.join(near)}." if near else "None was hosted yet: manage.py serve module:Class"
-        raise Http404(f"There is no environment {name[:100]!r}. {known}")
+        names = list(Environment.objects.order_by("position", "name").values_list("name", flat=True))
+        raise Http404(f"There is no environment {name[:100]!r}. {_instead(name, names)}")
     return found
+
+
+def _instead(name: str, names: Sequence[str]) -> str:
+    if not names:
+        return "None was hosted yet: manage.py serve module:Class"
+    if near := get_close_matches(name, names, 3):
+        return f"Did you mean {' or '.join(near)}?"
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"There {'are' if len(names) > 1 else 'is'} {', '.join(names[:NAMED])}{more}."
 
 
 def _tasks(found: Environment) -> list[dict[str, Any]]:

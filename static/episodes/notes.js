@@ -67,6 +67,7 @@ function current() {
 function write(step) {
   offer(step);
   choice.value = String(step);
+  form.closest("details").open = true;
   form.querySelector("textarea").focus();
   form.scrollIntoView({ block: "nearest" });
 }

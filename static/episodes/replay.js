@@ -243,7 +243,7 @@ steps.addEventListener("gone", gone, { once: true });
 
 // where it stands above the transcript, it shows what it holds and no more
 if (matchMedia("(max-width: 1150px)").matches) {
-  for (const section of page.querySelectorAll(".replay-side > details")) section.open = false;
+  for (const section of page.querySelectorAll(".replay-side > details, .note-fold")) section.open = section.contains(page.querySelector(":target"));
 }
 page.classList.add("has-windows");
 restoreFolds();

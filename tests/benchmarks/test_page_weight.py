@@ -11,14 +11,24 @@ from tests.episodes.ended import end_episode
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("url", ["/", "/episodes/", "/runs/", "/runs/curves/?environment=math", "/environments/math/"])
+PAGES = ["/", "/episodes/", "/runs/", "/runs/curves/?environment=math", "/environments/math/", "/compare/"]
+
+
+@pytest.mark.parametrize("url", PAGES)
 def test_pages_are_light_and_take_nothing_from_other_hosts(url: str) -> None:
     end_episode()
     found = weight(Client(), url)
-    assert found.files > 5 and 10 < found.compressed_kb < MOST_KB
+    assert found.files > 5 and 10 < found.sent_kb < MOST_KB
 
 
 def test_what_scripts_import_counts_too() -> None:
     end_episode()
     chart = weight(Client(), "/runs/curves/?environment=math")
     assert chart.plain_kb > 200  # Chart.js, which only a module names
+
+
+def test_it_counts_what_is_sent() -> None:
+    end_episode()
+    page = len(Client().get("/episodes/").content) / 1024
+    found = weight(Client(), "/episodes/")
+    assert page < found.sent_kb < (found.plain_kb - page) / 2 + page  # the page plain, its files compressed

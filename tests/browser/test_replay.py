@@ -189,3 +189,12 @@ def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live
     page.keyboard.press("v")
     expect(page.locator(".compare-row.current")).to_have_id("row-1")
     expect(page.locator("#divergence")).to_be_in_viewport()
+
+
+def test_on_a_phone_the_form_of_a_note_waits_until_it_is_asked_for(page: Page, played: str) -> None:
+    page.set_viewport_size({"width": 400, "height": 860})
+    page.goto(played)
+    expect(page.locator("#note-text")).to_be_hidden()
+    page.keyboard.press("m")
+    expect(page.locator("#note-text")).to_be_focused()
+    expect(page.locator("#note-step option:checked")).to_have_text("step 0")

@@ -83,7 +83,19 @@ def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
 def test_an_unknown_one_is_told_the_nearest(client: Client) -> None:
     make_environment("chess")
     answer = client.get("/environments/ches/")
-    assert answer.status_code == 404 and "There are chess." in answer.content.decode()
+    assert answer.status_code == 404 and "Did you mean chess?" in answer.content.decode()
+
+
+def test_without_a_near_one_it_says_how_many_there_are(client: Client) -> None:
+    for n in range(7):
+        make_environment(f"game{n}")
+    answer = client.get("/environments/zzz/").content.decode()
+    assert "There are game0, game1, game2, game3, game4 and 2 more." in answer
+
+
+def test_one_alone_is_named_as_one(client: Client) -> None:
+    make_environment("chess")
+    assert "There is chess." in client.get("/environments/zzz/").content.decode()
 
 
 def test_a_tool_becomes_a_method_with_what_it_requires() -> None:
