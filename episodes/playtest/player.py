@@ -22,7 +22,7 @@ from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
 from episodes.playtest.seat import Seat, seated
 from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
-from episodes.playtest.toolbox import offered
+from episodes.playtest.toolbox import first_forms, offered
 from episodes.transcript import lines_at
 
 
@@ -36,7 +36,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     if again is not None and again.state != "done":
         return redirect("play_again", pk)
     tools = episode.tools.text if episode.tools else ""
-    is_over = episode.status != "running"
+    found, is_over = offered(tools), episode.status != "running"
     context = {
         "seat": seat,
         "play": facts.play,
@@ -46,7 +46,8 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_transcript(facts),
         **_task(facts),
         **_prompt(facts),
-        "tools": [tool.told() for tool in offered(tools)],
+        "tools": [tool.told() for tool in found],
+        "forms": [] if is_over else first_forms(found),
         "tool_parts": parts.tools(tools),
         "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),
