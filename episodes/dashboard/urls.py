@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.urls import path
 
 from episodes.dashboard import raw, replay
@@ -17,7 +19,7 @@ from episodes.dashboard.overview import overview
 from episodes.dashboard.runs import run, runs
 from episodes.dashboard.task import group, task
 
-OF_EPISODE = [
+OF_EPISODE: list[tuple[str, Any, str]] = [
     ("", replay.replay, "episode"),
     ("headline/", replay.headline, "episode_headline"),
     ("facts/", replay.about, "episode_facts"),
