@@ -81,7 +81,10 @@ class InviteForm(forms.Form):
 @never_cache
 @for_people
 def invites(request: HttpRequest) -> HttpResponse:
-    """Making one answers with the page itself, for the link is shown once and kept nowhere. Raises: PermissionDenied."""
+    """Making one answers with the page itself, for the link is shown once and kept nowhere.
+
+    Raises: PermissionDenied.
+    """
     _check(request)
     if request.method != "POST":
         return _page(request, InviteForm(initial={"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}))

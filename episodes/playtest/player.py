@@ -20,7 +20,7 @@ from episodes.playtest.facts import Facts
 from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
-from episodes.playtest.seat import Seat, seated
+from episodes.playtest.seat import OVER, Seat, seated
 from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
 from episodes.playtest.toolbox import first_forms, offered
 from episodes.transcript import lines_at
@@ -42,6 +42,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         "play": facts.play,
         "again": again,
         "is_over": is_over,
+        "over": OVER,
         **step_context(facts),
         **_transcript(facts),
         **_task(facts),
