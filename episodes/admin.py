@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from environments import parts
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.templatetags import figures
+from episodes.blinding import is_blind_to, sentence
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
 from episodes.transcript import step_json, transcript_of
@@ -109,7 +110,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
         if not object_id.isdecimal() or len(object_id) > 18:
             return None
-        return Episode.objects.select_related(*related).filter(pk=int(object_id)).first()
+        found = Episode.objects.select_related(*related).filter(pk=int(object_id)).first()
+        is_kept_back = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        return None if is_kept_back else found
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
         step = request.GET.get("step", "")
@@ -131,6 +134,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def step_view(self, request: HttpRequest, pk: int, index: int) -> HttpResponse:
         """One step, whole."""
+        if is_blind_to(request.user, pk):
+            raise Http404(sentence(pk))
         steps = Step.objects.select_related("input_blob", "output_blob")
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 

@@ -102,7 +102,7 @@ def value_of(episode: Episode, definition: str) -> float | None:
 
 def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """With what a row needs. `head` is the beginning of the task's spec, which may be megabytes."""
-    related = episodes.select_related("environment", "split", "task", "run").annotate(
+    related = episodes.select_related("environment", "split", "task", "run", "play").annotate(
         head=Left("task__spec", READ_CHARACTERS)
     )
     return related.defer("task__spec", "environment__description", "environment__card", "labels")

@@ -18,6 +18,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
 from environments.curation.places import places
+from episodes.continuations import IS_CONTINUATION
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named
@@ -71,19 +72,22 @@ class Condition:
     only_ended: bool = False
     checks: Sequence[Lookup[Any] | Q] = ()
     """In place of the tests, beside another condition."""
+    further: Q = ALL
+    """What no index holds; it is checked in either form."""
     branches: Sequence[Q] = ()
     """The same as several conditions, none of which shares an episode: each is one stretch of the index."""
 
     @property
     def where(self) -> Q:
-        found = self.of_index & (ENDED if self.only_ended else ALL)
+        found = self.of_index & (ENDED if self.only_ended else ALL) & self.further
         for test in self.tests:
             found &= test.where
         return found
 
     @property
     def beside(self) -> Sequence[Lookup[Any] | Q]:
-        return [*(self.checks or (test.beside for test in self.tests)), *([ENDED] if self.only_ended else [])]
+        checks = [*(self.checks or (test.beside for test in self.tests)), *([ENDED] if self.only_ended else [])]
+        return [*checks, self.further] if self.further else checks
 
 
 def conditions_of(asked: EpisodeFilter, named: Named) -> dict[str, Condition]:
@@ -151,15 +155,18 @@ def _endings(asked: EpisodeFilter) -> list[Condition]:
         return []
     if ending == "running":
         return [Condition("running", [], of_index=Q(status="running"), checks=[Q(status="running")])]
-    probes = ending == "probe"
     counted = [cause for cause, _ in Episode.CAUSES if cause not in FAILURES]
+    if ending == "continued":  # they are few among the few that people played
+        tests = [Test("player", "exact", "human"), Test("cause", "in", counted), Test("is_probe", "in", [False])]
+        return [Condition("ending", tests, ~Q(player="agent"), only_ended=True, further=IS_CONTINUATION)]
+    probes, further = ending == "probe", ~IS_CONTINUATION if ending == "attempt" else ALL
     causes = {"probe": counted, "attempt": counted}.get(ending, [ending])
     in_causes = Test("cause", "in", causes) if len(causes) > 1 else Test("cause", "exact", causes[0])
     is_probe = Test(
         "is_probe", "in", [probes]
     )  # Django writes an equation as NOT is_probe, which SQLite looks up nowhere
-    branches = [ENDED & Q(cause=cause) & is_probe.where for cause in causes]
-    return [Condition("ending", [in_causes, is_probe], only_ended=True, branches=branches)]
+    branches = [ENDED & Q(cause=cause) & is_probe.where & further for cause in causes]
+    return [Condition("ending", [in_causes, is_probe], only_ended=True, further=further, branches=branches)]
 
 
 def _ranges(asked: EpisodeFilter, named: Named) -> list[Condition]:

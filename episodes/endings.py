@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Case, CharField, F, FloatField, Func, Max, QuerySet, Value, When
+from django.db.models import Case, CharField, F, FloatField, Func, Max, Q, QuerySet, Value, When
 from django.db.models.sql.compiler import SQLCompiler
 
+from episodes.continuations import IS_CONTINUATION
 from episodes.models import Episode, Progress
 from episodes.statistics import FAILURES
 
 LARGEST_RETURN = 1e290
 """Of either sign; returns beyond count as this, so that no sum of them overflows."""
 
-NO_ATTEMPTS = frozenset({*FAILURES, "probe"})
+NO_ATTEMPTS = frozenset({*FAILURES, "probe", "continued"})
 """Kinds of endings that say nothing of the task."""
 
 
@@ -35,7 +36,7 @@ class Ending(NamedTuple):
     run: int | None
     run_step: int | None
     kind: str
-    """Its cause, or "probe"."""
+    """Its cause, or "probe"; "continued" of what plays on from another, unless the machinery failed."""
     steps: int
     """That ran."""
     failed: int
@@ -67,7 +68,12 @@ class Epoch(Func):
         return self.as_sql(compiler, connection, template=template)
 
 
-KIND = Case(When(is_probe=True, then=Value("probe")), default=F("cause"), output_field=CharField())
+KIND = Case(
+    When(is_probe=True, then=Value("probe")),
+    When(IS_CONTINUATION & ~Q(cause__in=FAILURES), then=Value("continued")),
+    default=F("cause"),
+    output_field=CharField(),
+)
 _COLUMNS: tuple[Any, ...] = (
     *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),

@@ -21,9 +21,11 @@ Definition = Literal["sum", "last", "max", "mean"]
 """Of an episode's return."""
 DEFINITIONS: tuple[Definition, ...] = get_args(Definition)
 ENDINGS = (
-    *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe", "attempt"),
+    *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
+    *("continued", "attempt"),
 )
-"""`abandoned` and `expired` are without probes; an attempt is what statistics count."""
+"""`abandoned` and `expired` are without probes; `continued` are those that play on from a step of another episode; an
+attempt is what statistics count."""
 PLAYERS = ("agent", "human", "script")
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {

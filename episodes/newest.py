@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import Max, QuerySet, Sum
@@ -19,22 +20,26 @@ class Playing:
     episode: Episode
     steps: int
     return_so_far: float | None
-    """Sum of its rewards; None where there are too many to add up."""
+    """Sum of its rewards; None where there are too many to add up, and where it is hidden."""
 
     @property
     def is_running(self) -> bool:
         return self.episode.status == "running"
 
 
-def running(limit: int) -> list[Playing]:
-    """The newest that run. Three queries."""
+def running(limit: int, hidden: Collection[int] = ()) -> list[Playing]:
+    """The newest that run; `hidden`: ids of those whose return is not told. Three queries."""
     episodes = list(_listed(Episode.objects.filter(status="running")).order_by("-pk")[:limit])
     steps = Step.objects.filter(episode__in=[episode.pk for episode in episodes]).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
-    few = [pk for pk, index in last.items() if index < MOST_ADDED]
+    few = [pk for pk, index in last.items() if index < MOST_ADDED and pk not in hidden]
     sums = dict(steps.filter(episode__in=few).values_list("episode").annotate(Sum("reward")))
     return [
-        Playing(episode, last.get(episode.pk, -1) + 1, _so_far(last.get(episode.pk), sums.get(episode.pk)))
+        Playing(
+            episode,
+            last.get(episode.pk, -1) + 1,
+            None if episode.pk in hidden else _so_far(last.get(episode.pk), sums.get(episode.pk)),
+        )
         for episode in episodes
     ]
 

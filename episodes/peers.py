@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
+from episodes.continuations import IS_CONTINUATION
 from episodes.models import Episode
 from episodes.statistics import FAILURES
 
@@ -26,7 +27,8 @@ class Peers:
 
 def attempts(task: int) -> QuerySet[Episode]:
     """Ended episodes of a task that say something of it."""
-    return Episode.objects.filter(task=task, status="ended", is_probe=False).exclude(cause__in=FAILURES)
+    ended = Episode.objects.filter(~IS_CONTINUATION, task=task, status="ended", is_probe=False)
+    return ended.exclude(cause__in=FAILURES)
 
 
 def peers_of(episode: Episode, definition: str) -> Peers:

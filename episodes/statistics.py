@@ -1,9 +1,9 @@
 """What attempts add to TaskStatistics. The recorder counts an attempt in the transaction that ends its episode.
 
-An attempt is an ended episode that is no probe and no failure of the machinery. It counts once over all, once for its
-run and once for its model, where it has them. The statement itself reads the environment's definition of return and
-success, so it is the one in force at that moment. Returns beyond 1e290 count as 1e290: no sum of them overflows, which
-PostgreSQL would refuse.
+An attempt is an ended episode that is no probe, no failure of the machinery and no continuation of another one. It
+counts once over all, once for its run and once for its model, where it has them. The statement itself reads the
+environment's definition of return and success, so it is the one in force at that moment. Returns beyond 1e290 count as
+1e290: no sum of them overflows, which PostgreSQL would refuse.
 
 `recount.py` counts from the beginning, by the same rule, when the definition has changed.
 """
@@ -16,6 +16,7 @@ from functools import cache
 from environments import conf
 from environments.buckets import Thresholds, bucket_sql
 from environments.runtime.records import EpisodeEnded
+from episodes.continuations import OWN_SQL
 from episodes.sql import BulkWriter, Values
 
 FAILURES = ("setup_failed", "env_error", "interrupted")
@@ -27,7 +28,8 @@ COLUMNS = (
 )
 
 # each attempt up to three times: over all, for its run, for its model
-_ATTEMPTS = """
+_ATTEMPTS = (
+    """
     SELECT a.task_id, a.environment_id,
         k."by", CASE k."by" WHEN 'all' THEN '' WHEN 'run' THEN a.run ELSE a.model END AS "key",
         CASE WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
@@ -39,11 +41,14 @@ _ATTEMPTS = """
         FROM {source}
         JOIN environments_environment AS d ON d.id = e.environment_id
         LEFT JOIN episodes_run AS r ON r.id = e.run_id
-        WHERE {condition}
+        WHERE {condition} AND """
+    + OWN_SQL
+    + """
     ) AS a
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """
+)
 _EACH = """
     SELECT task_id, environment_id, "by", "key",
         1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success, {bucket}
@@ -94,6 +99,7 @@ _POSTGRESQL_ROWS = (
 
 
 def is_attempt(row: EpisodeEnded, *, is_probe: bool) -> bool:
+    """As far as its end tells; `count` leaves out what continues another."""
     return not is_probe and row.cause not in FAILURES
 
 

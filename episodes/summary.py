@@ -35,7 +35,7 @@ class Summary:
     episodes: int
     attempts: int
     causes: dict[str, int]
-    """Endings by cause, probes as "probe"."""
+    """Endings by kind, as `endings.py` says."""
     steps: int
     """Of the attempts."""
     run_step_low: int | None

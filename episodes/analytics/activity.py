@@ -48,7 +48,8 @@ class ActivityPoint:
     mean: float | None
     """Of the returns; None without any."""
     causes: dict[str, int]
-    """Endings by cause, in the order of Episode.CAUSES, and probes as "probe" at the end; those that occurred."""
+    """Endings by cause, in the order of Episode.CAUSES, and at the end probes as "probe" and what plays on from another
+    as "continued"; those that occurred."""
 
     @property
     def failures(self) -> int:
@@ -83,9 +84,8 @@ def activity(span: Span, environment: Environment | None = None, now: float | No
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """One of all of them, one or more."""
-    causes = {
-        cause: count for cause in (*CAUSES, "probe") if (count := sum(one.causes.get(cause, 0) for one in points))
-    }
+    kinds = (*CAUSES, "probe", "continued")
+    causes = {kind: count for kind in kinds if (count := sum(one.causes.get(kind, 0) for one in points))}
     scored = sum(one.scored for one in points)
     total = sum(one.mean * one.scored for one in points if one.mean is not None)
     return ActivityPoint(
@@ -105,11 +105,14 @@ def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
 
 def _point(start: int, seconds: int, row: Mapping[str, Any]) -> ActivityPoint:
     kinds = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
+    causes = {kind: int(row[name]) for kind, name in kinds.items() if row.get(name)}
+    if continued := int(row.get("episodes", 0)) - sum(causes.values()):
+        causes["continued"] = continued
     counts = {name: int(row.get(name, 0)) for name in _POINT}
     return ActivityPoint(
         start=start,
         seconds=seconds,
         **counts,
         mean=row["return_total"] / row["scored"] if row.get("scored") else None,
-        causes={kind: int(row[name]) for kind, name in kinds.items() if row.get(name)},
+        causes=causes,
     )

@@ -43,7 +43,7 @@ class CurvePoint(Figures):
     time or step, at times a few of the neighbours."""
     last_end: int
     causes: dict[str, int]
-    """Endings by cause, probes as "probe"."""
+    """Endings by kind, as `endings.py` says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Histogram:
     total: Figures | None
     """None without an ending."""
     causes: dict[str, int]
-    """Endings of the scope by cause, probes as "probe"."""
+    """Endings of the scope by kind, as `endings.py` says."""
     is_bounded: bool
     """Whether older episodes are missing."""
     note: str

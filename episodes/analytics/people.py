@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class Person:
     running: int
     """Of them."""
     seconds: float
-    """From ready to the last answer, of all that have ended."""
+    """From ready to the last answer, of all that have ended; of what runs, since it began."""
     played: Sequence[Played]
     """Most attempts first."""
     last: datetime
@@ -67,12 +68,13 @@ def people_of() -> People:
     for name, environment, *row in rows:
         if environment in environments and row[1] != "probe":
             found[name].append((environments[environment], *row))
-    persons = [_person(name, own) for name, own in found.items()]
+    now = time.time()
+    persons = [_person(name, own, now) for name, own in found.items()]
     persons.sort(key=lambda one: one.last, reverse=True)
     return People(persons[:MOST_PEOPLE], len(rows) == MOST_LOOKED_AT or len(persons) > MOST_PEOPLE)
 
 
-def _person(name: str, rows: Sequence[tuple[Any, ...]]) -> Person:
+def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     returns: dict[Environment, list[float | None]] = defaultdict(list)
     for environment, status, kind, _, _, *values in rows:
         if status == "ended" and kind not in NO_ATTEMPTS:
@@ -83,7 +85,7 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]]) -> Person:
         name=name,
         episodes=len(rows),
         running=sum(row[1] == "running" for row in rows),
-        seconds=sum(row[3] or 0.0 for row in rows),
+        seconds=sum(max(0.0, now - row[4]) if row[1] == "running" else row[3] or 0.0 for row in rows),
         played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )

@@ -23,7 +23,7 @@ class Tally:
     episodes: int
     attempts: int
     causes: dict[str, int]
-    """Endings by cause, probes as "probe"."""
+    """Endings by kind, as `endings.py` says."""
     returns: Sketch
     """Of the attempts, as are the lengths."""
     lengths: Sketch

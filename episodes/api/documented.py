@@ -21,7 +21,7 @@ _TEXTS = {
     "run": "Name of a run",
     "step": "Training step",
     "model": "Name of a model",
-    "ending": "`running`, a cause, `probe`, or `attempt`: what statistics count",
+    "ending": "`running`, a cause, `probe`, `continued` (from another), or `attempt`: what statistics count",
     "player": "What kind of player played",
     "who": "The person who played, such as `@alice`",
     "return": "Definition of the return that `return_from`, `return_to` and sorting go by; "

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import Http404
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,6 +16,7 @@ from episodes.api.documented import FILTERS, documented
 from episodes.api.paging import limit_of, page
 from episodes.api.readers import Reader
 from episodes.api.shapes import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
+from episodes.blinding import is_blind_to, sentence
 from episodes.browse import page_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
@@ -60,10 +62,12 @@ def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
-    """Raises: Http404, also for one that the reader may not see."""
+    """Raises: Http404, also for one that the reader may not see; PermissionDenied while they play it blind."""
     rows = Episode.objects.select_related(*related) if related else Episode.objects.only("pk", "key_label", "status")
     episode = rows.filter(pk=pk).first() if pk < 2**63 else None
     if episode is None or not reader.sees(episode.key_label):
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")
+    if episode.status == "running" and is_blind_to(reader.person, pk):
+        raise PermissionDenied(sentence(pk))
     return episode

@@ -14,6 +14,7 @@ from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
+from episodes.blinding import blind_to
 from episodes.named import Named
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -55,6 +56,7 @@ class ExportView(ApiView):
         asked = asked_of(request, self.reader, *OWN)
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
         episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=successes)
+        episodes = episodes.exclude(pk__in=list(blind_to(self.reader.person)))
         margin, is_person = real(request, "margin") or 0.0, self.reader.key_label is None
         pieces = exported(episodes, format, definition=asked.definition, margin=margin, has_additions=is_person)
         is_any = episodes.exists()

@@ -19,7 +19,7 @@ class DefinitionSerializer(s.Serializer[Any]):
 
 class FiguresSerializer(s.Serializer[Any]):
     episodes = s.IntegerField(help_text="Endings of every kind")
-    n = s.IntegerField(help_text="Attempts: without probes and failures of the machinery")
+    n = s.IntegerField(help_text="Attempts: without probes, continuations and failures of the machinery")
     scored = s.IntegerField(help_text="Attempts that have a return")
     mean = s.FloatField(allow_null=True, help_text="Of the returns")
     error = s.FloatField(allow_null=True, help_text="Standard error of the mean")
@@ -39,7 +39,10 @@ class PointSerializer(FiguresSerializer):
     x_to = s.FloatField(help_text="Where it ends")
     first_end = s.IntegerField(help_text="`ends_from` of the filter that finds its episodes")
     last_end = s.IntegerField(help_text="`ends_to` of it")
-    causes = s.DictField(child=s.IntegerField(), help_text="Endings by cause, probes as `probe`")
+    causes = s.DictField(
+        child=s.IntegerField(),
+        help_text="Endings by cause, `probe` or `continued`",
+    )
 
 
 class CurveSerializer(s.Serializer[Any]):

@@ -21,7 +21,9 @@ from environments import conf
 @dataclass(frozen=True, slots=True)
 class Reader:
     key_label: str | None
-    """None: a person, who reads everything."""
+    """None: a person, who reads everything, but what they play blind."""
+    person: Any = None
+    """Their account."""
 
     def sees(self, key_label: str) -> bool:
         """Whether an episode played under that label is among theirs."""
@@ -54,7 +56,7 @@ class ReaderAuthentication(BaseAuthentication):
         user = getattr(request._request, "user", None)
         if user is None or not user.is_authenticated:
             return None
-        return user, Reader(None)
+        return user, Reader(None, user)
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"

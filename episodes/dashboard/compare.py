@@ -8,8 +8,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from episodes.blinding import blind_to
 from episodes.comparison import comparison_of
 from episodes.dashboard.asking import takes
+from episodes.dashboard.blind import kept_back
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.faults import refused
@@ -49,6 +51,8 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
         return _refused(request, sentence)
     related = Episode.objects.select_related("environment", "split", "task", "run")
     episodes = related.defer("task__spec").in_bulk(ids)
+    if blind := blind_to(request.user).filter(pk__in=ids).first():
+        return kept_back(request, blind)
     missing = [pk for pk in ids if pk not in episodes]
     if missing:
         return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another one.")

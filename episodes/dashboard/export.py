@@ -15,6 +15,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments.transfer.streaming import streamed
+from episodes.blinding import blind_to
 from episodes.dashboard.faults import refused
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode
@@ -45,7 +46,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     try:
         asked = EpisodeFilter.parse(request.GET, also=ALSO)
         format, ids = _format(query), _ids(query)
-        episodes = _episodes(asked, ids, query)
+        episodes = _episodes(asked, ids, query).exclude(pk__in=list(blind_to(request.user)))
         margin = real("margin", query["margin"]) if query.get("margin") else 0.0
     except BadFilter as error:
         raise BadRequest(str(error)) from error

@@ -23,6 +23,7 @@ from environments.models import Environment, Split
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.overview import environment_figures
+from episodes.blinding import blind_to
 from episodes.dashboard.asking import takes
 from episodes.models import Episode
 from episodes.newest import ended, running, running_count
@@ -52,18 +53,18 @@ def overview(request: HttpRequest) -> HttpResponse:
     definition = cast(Return | None, request.GET.get("return") or None)
     part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_now.html", _now(span, definition))
+        return render(request, "episodes/overview_now.html", _now(request.user, span, definition))
     if part == "environments":
         return render(request, "episodes/overview_environments.html", _environments(definition))
-    context = _now(span, definition) | _environments(definition) | _connecting(request)
+    context = _now(request.user, span, definition) | _environments(definition) | _connecting(request)
     return render(request, "episodes/overview.html", context | {"definition": definition})
 
 
-def _now(asked: Span | None, definition: Return | None) -> dict[str, Any]:
+def _now(user: Any, asked: Span | None, definition: Return | None) -> dict[str, Any]:
     now = time.time()
     lately: dict[Span, Sequence[ActivityPoint]] = {span: activity(span, now=now) for span in SPANS}
     span = asked or _fitting(lately)
-    live = running(SHOWN_RUNNING)
+    live = running(SHOWN_RUNNING, hidden=list(blind_to(user)))
     chosen = {"return": definition} if definition else {}
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {

@@ -110,7 +110,7 @@ def _find(pk: int) -> Task:
 
 def _attempts(found: Task, before: int | None) -> Any:
     rows = Episode.objects.filter(task=found) if before is None else Episode.objects.filter(task=found, pk__lt=before)
-    return rows.select_related("environment", "split", "run").order_by("-pk")
+    return rows.select_related("environment", "split", "run", "play").order_by("-pk")
 
 
 def _prompt(episodes: list[Episode]) -> list[parts.Part]:

@@ -31,6 +31,7 @@ COUNTS = (
     *("episodes", "attempts", "scored", "successes", "return_total", "steps", "refused", "failed"),
     *(*CAUSES, "probes"),
 )
+# what continues another has no column: it is what is left of the episodes
 _PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
 
 Counts = list[Any]
@@ -95,7 +96,8 @@ def _counted(endings: Sequence[Ending]) -> dict[Key, Counts]:
         row[5] += ending.steps
         row[6] += ending.refused
         row[7] += ending.failed
-        row[_PLACES[ending.kind]] += 1
+        if ending.kind in _PLACES:
+            row[_PLACES[ending.kind]] += 1
         if ending.is_attempt:
             row[1] += 1
             name, threshold = definitions.get(ending.environment, ("return_sum", 0.9))

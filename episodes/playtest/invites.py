@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Prefetch, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -24,6 +25,7 @@ from episodes.playtest.seat import for_people
 
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
 LONGEST_DAYS = 365
+PERMISSION = "episodes.add_invite"
 MOST_SHOWN = 200
 """Invites, the newest."""
 
@@ -79,7 +81,11 @@ class InviteForm(forms.Form):
 @never_cache
 @for_people
 def invites(request: HttpRequest) -> HttpResponse:
-    """Making one answers with the page itself, for the link is shown once and kept nowhere."""
+    """Making one answers with the page itself, for the link is shown once and kept nowhere.
+
+    Raises: PermissionDenied.
+    """
+    _check(request)
     if request.method != "POST":
         return _page(request, InviteForm(initial={"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}))
     form = InviteForm(request.POST)
@@ -93,9 +99,20 @@ def invites(request: HttpRequest) -> HttpResponse:
 @require_POST
 @for_people
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
+    """Raises: PermissionDenied; Http404."""
+    _check(request)
     if revoke(pk) is None:
         raise Http404(f"There is no invite {pk}. The list holds those that were made.")
     return redirect("invites")
+
+
+def _check(request: HttpRequest) -> None:
+    """Whoever makes an invite lets strangers in, which is a permission of its own, as curating is."""
+    if not request.user.has_perm(PERMISSION):
+        raise PermissionDenied(
+            f"Invites are for accounts with the permission “Can add invite”, which {request.user.get_username()} does "
+            "not have. A superuser can give it, in the admin under Users."
+        )
 
 
 def _page(

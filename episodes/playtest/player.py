@@ -20,9 +20,9 @@ from episodes.playtest.facts import Facts
 from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
-from episodes.playtest.seat import Seat, seated
+from episodes.playtest.seat import OVER, Seat, seated
 from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
-from episodes.playtest.toolbox import offered
+from episodes.playtest.toolbox import first_forms, offered
 from episodes.transcript import lines_at
 
 
@@ -36,17 +36,19 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     if again is not None and again.state != "done":
         return redirect("play_again", pk)
     tools = episode.tools.text if episode.tools else ""
-    is_over = episode.status != "running"
+    found, is_over = offered(tools), episode.status != "running"
     context = {
         "seat": seat,
         "play": facts.play,
         "again": again,
         "is_over": is_over,
+        "over": OVER,
         **step_context(facts),
         **_transcript(facts),
         **_task(facts),
         **_prompt(facts),
-        "tools": [tool.told() for tool in offered(tools)],
+        "tools": [tool.told() for tool in found],
+        "forms": [] if is_over else first_forms(found),
         "tool_parts": parts.tools(tools),
         "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),

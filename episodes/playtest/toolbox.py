@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from environments.parts import read_json
+from episodes.playtest.forms.answer import answer_form
+
+MOST_FORMS = 12
+MOST_CHARACTERS = 200_000
+"""Of their forms together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,21 @@ def offered(tools_json: str) -> list[Offered]:
     found = [Offered(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools]
     final = listing.get("terminal_tool")
     return [*found, _final(final)] if isinstance(final, dict) else found
+
+
+def first_forms(tools: Sequence[Offered]) -> list[str]:
+    """HTML of the first tools' forms as they are at first, so that they stand on the page before anything is typed.
+
+    The page asks for the others, and for one that is empty here, when its tool is chosen.
+    """
+    found: list[str] = []
+    for tool in tools[:MOST_FORMS]:
+        answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name})
+        html = str(answer.get("html", ""))
+        if sum(map(len, found)) + len(html) > MOST_CHARACTERS:
+            break
+        found.append(html)
+    return found
 
 
 def _final(tool: dict[str, Any]) -> Offered:

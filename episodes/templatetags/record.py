@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, until
-from episodes.models import Episode
+from episodes.models import Episode, Play
 from episodes.people import person_of
 from episodes.rendering.visible import visible
 
@@ -29,9 +30,10 @@ ENDINGS = {
     "env_error": "▲",
     "interrupted": "■",
     "probe": "○",
+    "continued": "↪",
 }
 """Mark of each ending; the mark, not only its colour, tells them apart."""
-_CAUSES = {"running": "running", "probe": "probe", **dict(Episode.CAUSES)}
+_CAUSES = {"running": "running", "probe": "probe", "continued": "continued", **dict(Episode.CAUSES)}
 PLAYERS = {"agent": "◆", "human": "☺", "script": "⚙"}
 
 
@@ -71,6 +73,19 @@ def player(episode: Episode) -> SafeString:
         PLAYERS.get(episode.player, "?"),
         visible(person_of(episode)) or episode.model or episode.user_agent or episode.player,
     )
+
+
+@register.filter
+def continues(episode: Episode) -> SafeString:
+    """What it plays on from, where that is another episode. `episode` has its play, if a person plays it."""
+    play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
+    if play is None or play.parent_step is None:
+        return SafeString()
+    title = "It plays on from another episode, so it is no attempt of its own and stays out of every figure"
+    if play.parent_id is None:
+        return format_html('<span class="hint" title="{}">continues one that was deleted</span>', title)
+    where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"
+    return format_html('<a class="hint" href="{}" title="{}">continues {}</a>', where, title, play.parent_id)
 
 
 @register.filter

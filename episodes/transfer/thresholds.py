@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db.models import Case, Expression, F, FloatField, Q, QuerySet, When
 from django.db.models.expressions import Combinable
 
+from episodes.continuations import IS_CONTINUATION
 from episodes.models import Episode
 from episodes.statistics import FAILURES
 
@@ -21,8 +22,8 @@ def return_by(definition: str | None) -> Combinable:
 
 
 def attempts(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    """Those that ended and are no probe and no failure of the machinery."""
-    return episodes.filter(status="ended", is_probe=False).exclude(cause__in=FAILURES)
+    """Those that ended and are no probe, no failure of the machinery and no continuation."""
+    return episodes.filter(~IS_CONTINUATION, status="ended", is_probe=False).exclude(cause__in=FAILURES)
 
 
 def at_least(episodes: QuerySet[Episode], value: float, definition: str | None) -> QuerySet[Episode]:

@@ -69,8 +69,13 @@ export class Composer extends EventTarget {
     if (this.#forms.has(number)) return;
     const element = document.createElement("div");
     place.append(element);
-    this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask) });
+    this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask, this.#first(number)) });
     this.#pasts.set(number, new Past(this.#environment, tool.name));
+  }
+
+  // As the page brought it, so that what is typed at once is typed into it.
+  #first(number) {
+    return this.#element.querySelector(`template[data-first-form="${number}"]`)?.innerHTML;
   }
 
   get #form() {

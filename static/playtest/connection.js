@@ -2,9 +2,10 @@
 const FIRST_RETRY_MS = 300;
 const LONGEST_RETRY_MS = 8000;
 const TOO_LONG = 1009;
-const NOT_WELCOME = 4404; // such as a guest whose invite is over; why was said before
+const NOT_WELCOME = 4404; // such as a guest whose invite is over
 
-// Tells "message" (detail: what the server said), "open", "lost" and "refused" (detail: a sentence).
+// Tells "message" (detail: what the server said), "open", "lost", "refused" (detail: a sentence), and "unwelcome" (detail:
+// "login", "invite" or "stranger"): then it has given up, for the server would never let it in again.
 export class Connection extends EventTarget {
   #address;
   #after;
@@ -31,8 +32,10 @@ export class Connection extends EventTarget {
     if (this.#socket || this.#isOver) return;
     const socket = new WebSocket(`${this.#address}?after=${this.#after()}`);
     this.#socket = socket;
+    let wasOpen = false;
+    socket.addEventListener("open", () => (wasOpen = true));
     socket.addEventListener("message", (event) => this.#heard(JSON.parse(event.data)));
-    socket.addEventListener("close", (event) => this.#lost(event.code));
+    socket.addEventListener("close", (event) => this.#lost(event.code, wasOpen));
   }
 
   // Whether it went out.
@@ -55,13 +58,30 @@ export class Connection extends EventTarget {
     this.dispatchEvent(new CustomEvent("message", { detail: message }));
   }
 
-  #lost(code) {
+  async #lost(code, wasOpen) {
     this.#socket = null;
-    if (code === NOT_WELCOME) this.#isOver = true;
     if (this.#isOver) return;
+    const refusal = wasOpen && code !== NOT_WELCOME ? "" : await refusalOf(location.href);
+    if (this.#isOver || this.#socket) return;
+    if (refusal) {
+      this.end();
+      this.dispatchEvent(new CustomEvent("unwelcome", { detail: refusal }));
+      return;
+    }
     if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server takes (ORSWEB_MAX_BODY_BYTES)." }));
     this.dispatchEvent(new Event("lost"));
     this.#retry = setTimeout(() => this.open(), this.#retryMs * (0.75 + Math.random() / 2));
     this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS);
+  }
+}
+
+// Why the server lets nobody in here; empty: it would, or cannot be asked. A browser does not tell why a socket never opened.
+async function refusalOf(address) {
+  try {
+    const answer = await fetch(address, { method: "HEAD", cache: "no-store" });
+    if (answer.redirected && new URL(answer.url).searchParams.has("next")) return "login";
+    return { 401: "login", 403: "stranger", 404: "stranger", 410: "invite" }[answer.status] ?? "";
+  } catch {
+    return "";
   }
 }

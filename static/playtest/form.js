@@ -1,7 +1,8 @@
 // A tool's form. The server makes it of the tool's JSON Schema, and anew whenever its shape changes: an item added, another way
 // chosen, the JSON view. This module collects what the controls hold, swaps the HTML and keeps the focus where work goes on.
 //
-//   const form = mountForm(element, tool, ask)   tool: {name}; ask(message): Promise of the answer, see forms/answer.py
+//   const form = mountForm(element, tool, ask, html)   tool: {name}; ask(message): Promise of the answer, see forms/answer.py;
+//                                                      html: the form as it is at first; without it the server is asked
 //   await form.value()        the input; where a control holds none, it is marked, and an Error says so
 //   await form.draft()        the same, but undefined, and nothing is marked
 //   await form.set(value)     await form.reset()     form.showErrors([{path, message}])     form.focus()
@@ -10,8 +11,8 @@ import { parseExact } from "./exact.js";
 
 const ENTERED = "[data-entered]:not([hidden])";
 
-export function mountForm(element, tool, ask) {
-  return new Form(element, tool, ask);
+export function mountForm(element, tool, ask, html = "") {
+  return new Form(element, tool, ask, html);
 }
 
 class Form {
@@ -20,7 +21,7 @@ class Form {
   #ask;
   #work = Promise.resolve(); // operations go one after the other, each on what the one before left
 
-  constructor(element, tool, ask) {
+  constructor(element, tool, ask, html) {
     this.#element = element;
     this.#tool = tool;
     this.#ask = ask;
@@ -29,7 +30,8 @@ class Form {
     element.addEventListener("change", (event) => this.#changed(event));
     element.addEventListener("input", (event) => this.#entered(event.target));
     element.addEventListener("keydown", (event) => this.#pressed(event));
-    this.reset();
+    if (html) this.#show(html, null);
+    else this.reset();
   }
 
   get isSingleShort() {

@@ -200,8 +200,8 @@ function tokens(place) {
 
 // --- notices ---------------------------------------------------------------------------------------------------------
 
-// One of each name; without words it goes.
-function notice(name, words = "", kind = "warn", button = null) {
+// One of each name; without words it goes. `way`: a button or a link after them.
+function notice(name, words = "", kind = "warn", way = null) {
   notices.querySelector(`[data-notice="${name}"]`)?.remove();
   if (!words) return;
   const element = document.createElement("p");
@@ -209,7 +209,7 @@ function notice(name, words = "", kind = "warn", button = null) {
   element.dataset.notice = name;
   element.dataset.kind = kind;
   element.setAttribute("role", "alert");
-  element.append(words, ...(button ? [" ", button] : []));
+  element.append(words, ...(way ? [" ", way] : []));
   notices.append(element);
 }
 
@@ -234,6 +234,30 @@ function connected(isConnected) {
   notice("lost", isConnected ? "" : "The connection is lost; trying again. The episode waits for you for a while.");
 }
 
+// The server would not let this page in again, so it does not try.
+function shutOut(why) {
+  const [words, address, label] = {
+    login: [`Your ${"isGuest" in page.dataset ? "invite has ended here; open its link again, or ask for another" : "login has expired"}. What you did is on record.`, page.dataset.login, "Log in again"],
+    invite: [page.dataset.over, "", ""],
+    stranger: ["This play is not yours any more; somebody else is logged in here.", page.dataset.choose, "Choose what to play"],
+  }[why];
+  if (sign) sign.hidden = true;
+  clock.stop();
+  composer.hide();
+  keepRoom();
+  settled(pending?.message.task_id, false);
+  unanswered(words);
+  for (const one of ["lost", "soon", "error"]) notice(one);
+  notice("shut-out", words, "bad", address && !(why === "login" && "isGuest" in page.dataset) ? link(address, label) : null);
+}
+
+function link(address, label) {
+  const element = document.createElement("a");
+  element.href = address;
+  element.textContent = label;
+  return element;
+}
+
 // --- start -----------------------------------------------------------------------------------------------------------
 
 const KEYS = { j: () => move(1), k: () => move(-1), n: () => page.querySelector("[data-next]")?.click() };
@@ -255,6 +279,7 @@ function start() {
   connection.addEventListener("message", ({ detail }) => HEARD[detail.type]?.(detail));
   connection.addEventListener("open", () => connected(true));
   connection.addEventListener("lost", () => connected(false));
+  connection.addEventListener("unwelcome", ({ detail }) => shutOut(detail));
   connection.addEventListener("refused", ({ detail }) => {
     settled(pending?.message.task_id, false);
     unanswered(detail);

@@ -161,6 +161,22 @@ def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
         expect(field).to_have_value(shown)
 
 
+def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: Page) -> None:
+    """However long the server takes to make a form: here it never does."""
+
+    def carry(tab: WebSocketRoute) -> None:
+        server = tab.connect_to_server()
+        tab.on_message(lambda text: None if json.loads(str(text)).get("do") == "show" else server.send(text))
+
+    page.route_web_socket(re.compile("/ws/play/"), carry)
+    sit_down(page, "web")
+    tools = page.locator(".tool-tab code").all_inner_texts()
+    for tool, text in (("click", "Help"), ("open", "/help/workshop"), ("click", "1")):
+        page.keyboard.press(f"Alt+{tools.index(tool) + 1}")
+        send(page, text)
+        expect(page.locator(".step [data-side=input]").last).to_contain_text(text)
+
+
 def test_what_does_not_fit_is_told_at_its_field(page: Page) -> None:
     sit_down(page, "chart")
     choose(page, "submit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
@@ -72,13 +73,16 @@ async def test_what_is_hidden_from_agents_is_not_sent_to_players() -> None:
 
 
 async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> None:
-    async with table("tests.envs:Echo") as browser:
-        pk = await begin(browser, "echo")
+    async with table("environments.builtin.guess:Guess") as browser:
+        pk = await begin(browser, "guess")
+        task = (await play_of(pk)).episode.task_id
+        spec = json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))
         await in_database(lambda: Environment.objects.update(name="gone"))
-        page = await page_of(browser, f"/play/{pk}/")
-        assert "what is hidden from agents is not known" in page and "train-0" not in _task_part(page)
+        beside = _beside(await page_of(browser, f"/play/{pk}/"))
+        assert "what is hidden from agents is not known" in beside and "What the agent sees" in beside
+        assert "target" not in beside and re.search(rf"\b{spec['target']}\b", beside) is None
 
 
-def _task_part(page: str) -> str:
-    """What stands beside the play of its task; the prompt, which may tell of it, stands elsewhere."""
-    return page.split("<aside")[1].split("</details>")[0]
+def _beside(page: str) -> str:
+    """Text of all that stands beside the transcript, its task and what the agent sees of it among others."""
+    return re.sub(r"<[^>]*>", " ", page.split("<aside")[1].split("</aside>")[0])

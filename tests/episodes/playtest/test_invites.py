@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
@@ -169,3 +169,23 @@ def test_the_log_holds_no_link(stranger: Client, caplog: pytest.LogCaptureFixtur
     [record] = [one for one in caplog.records if "/play/invite/" in one.getMessage()]
     WithoutInvites().filter(record)
     assert record.getMessage().endswith(": /play/invite/…/")
+
+
+def test_an_account_without_the_permission_neither_makes_nor_sees_nor_ends_one(stranger: Client) -> None:
+    make_link()
+    stranger.force_login(User.objects.create_user("bob", is_staff=True))
+    revoke = f"/play/invites/{Invite.objects.get().pk}/revoke/"
+    posts = [stranger.post("/play/invites/", form()), stranger.post(revoke)]
+    for answer in (stranger.get("/play/invites/"), *posts):
+        assert answer.status_code == 403 and "which bob does not have" in answer.content.decode()
+    assert list(Invite.objects.values_list("name", "revoked")) == [("pilot", None)]
+    assert "/play/invites/" not in stranger.get("/play/").content.decode()
+    assert "/play/invites/" not in stranger.get("/play/people/").content.decode()
+
+
+def test_the_permission_is_given_in_the_admin(stranger: Client) -> None:
+    ada = User.objects.create_user("ada")
+    ada.user_permissions.add(Permission.objects.get(codename="add_invite"))
+    stranger.force_login(ada)
+    assert stranger.post("/play/invites/", form()).status_code == 201
+    assert "/play/invites/" in stranger.get("/play/people/").content.decode()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.analytics.people import people_of
@@ -37,6 +39,17 @@ def test_agents_and_what_was_only_opened_are_left_out() -> None:
     make_episode(player="human", key_label="@ada", status="running", cause="")
     [ada] = people_of().persons
     assert (ada.name, ada.episodes, ada.running, list(ada.played)) == ("@ada", 2, 1, [])
+
+
+def test_what_still_runs_counts_with_its_time_so_far(client: Client) -> None:
+    play()
+    began = timezone.now() - timedelta(minutes=10)
+    make_episode(player="human", key_label="@zoe", status="running", cause="", created=began, ended=None)
+    make_episode(player="human", key_label="@ada", status="running", cause="", created=began, ended=None)
+    times = {one.name: one.seconds for one in people_of().persons}
+    assert 600 <= times["@zoe"] < 700 and 630 <= times["@ada"] < 730
+    page = client.get("/play/people/").content.decode()
+    assert "0.0 ms" not in page and "so far" in page
 
 
 def test_the_page_leads_to_what_each_played(client: Client) -> None:

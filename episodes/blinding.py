@@ -1,0 +1,32 @@
+"""Blinding: whose page must not show the record of an episode yet. For every face that shows single episodes.
+
+Whoever plays an episode blind is told its rewards and its answer when it has ended. Until then the rest of the server
+tells them nothing of it either; everybody else with a login may watch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from episodes.plays import Play
+
+
+def blind_to(user: Any) -> QuerySet[Play, int]:
+    """Ids of the running episodes that `user` plays blind; of nobody, where it is no account."""
+    pk = getattr(user, "pk", None)
+    running = Play.objects.filter(user=pk, guest=None, is_blind=True, episode__status="running")
+    return (running if pk is not None else Play.objects.none()).values_list("pk", flat=True)
+
+
+def is_blind_to(user: Any, episode: int) -> bool:
+    """One query."""
+    return blind_to(user).filter(pk=episode).exists() if episode < 2**63 else False
+
+
+def sentence(episode: int) -> str:
+    return (
+        f"You play episode {episode} blind, and it still runs: what is recorded of it is shown to you once it has "
+        "ended. Others may watch."
+    )

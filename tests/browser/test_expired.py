@@ -1,0 +1,103 @@
+"""A player whom the server lets in no more, in a browser: the page says why, leads on, and stops asking."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.server import ROOT, LiveServer
+
+NAME, PASSWORD = "ada", "correct horse"
+SOCKETS = """
+    window.sockets = [];
+    window.WebSocket = class extends WebSocket { constructor(...given) { super(...given); sockets.push(this); } };
+"""
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    """One that strangers can reach, with one account."""
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
+        command = [sys.executable, str(ROOT / "manage.py"), "createsuperuser", "--noinput", "--email", "a@b.example"]
+        account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
+        subprocess.run(command, env=running.env | account, check=True, capture_output=True, timeout=60)
+        yield running
+
+
+@pytest.fixture
+def player(page: Page) -> Page:
+    """Logged in and playing `echo`."""
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+    page.add_init_script(SOCKETS)
+    page.goto("/play/?environment=echo&split=train")
+    page.get_by_label("Username").fill(NAME)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Log in").click()
+    begin(page)
+    return page
+
+
+def begin(page: Page) -> None:
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+
+
+def break_off(page: Page) -> None:
+    page.evaluate("sockets.at(-1).close()")
+
+
+def test_a_login_that_expired_is_told_and_leads_to_another(player: Page) -> None:
+    address = player.url
+    player.context.clear_cookies()
+    break_off(player)
+    notice = player.locator("[data-notice=shut-out]")
+    expect(notice).to_contain_text("Your login has expired.")
+    expect(player.locator("[data-live-state]")).to_be_hidden()
+    assert player.evaluate("sockets.length") == 2
+    notice.get_by_role("link", name="Log in again").click()
+    player.get_by_label("Username").fill(NAME)
+    player.get_by_label("Password").fill(PASSWORD)
+    player.get_by_role("button", name="Log in").click()
+    player.wait_for_url(address)
+    expect(player.locator("[data-live-state=live]")).to_be_visible()
+
+
+def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
+    break_off(player)
+    expect(player.locator("[data-live-state=live]")).to_be_visible()
+    player.wait_for_function("sockets.length === 2 && sockets[1].readyState === WebSocket.OPEN")
+    expect(player.locator("[data-notice]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_invite_that_is_over_is_told(player: Page, live: LiveServer, is_open: bool) -> None:
+    """To a guest who goes on playing, and to one whose connection breaks."""
+    player.goto("/play/invites/")
+    player.get_by_label("whom or what it is for").fill(f"pilot {is_open}")
+    player.keyboard.press("Enter")
+    link = player.locator(".made pre").inner_text()
+    guest = player.context.browser.new_context(base_url=live.url).new_page()  # type: ignore[union-attr]
+    guest.add_init_script(SOCKETS)
+    guest.goto(link)
+    guest.keyboard.type("Zoë")
+    guest.keyboard.press("Enter")
+    guest.wait_for_url("**/play/?environment=echo")
+    begin(guest)
+    row = player.get_by_role("row").filter(has_text=f"pilot {is_open}")
+    row.get_by_role("button", name="Revoke").click()
+    expect(row.locator("[data-state=revoked]")).to_be_visible()
+    if is_open:
+        guest.keyboard.type("hello")
+        guest.keyboard.press("Enter")
+    else:
+        break_off(guest)
+    expect(guest.locator("[data-notice=shut-out]")).to_contain_text("Your invite is over.")
+    expect(guest.locator("[data-notice]")).to_have_count(1)
+    expect(guest.locator("[data-live-state]")).to_be_hidden()
+    guest.context.close()

@@ -1,0 +1,94 @@
+"""While a blind play runs, nobody who plays it is told its rewards or its answer by another page; others watch it."""
+
+from __future__ import annotations
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.test import AsyncClient, Client
+
+from episodes.models import Episode, Play
+from tests.stored import make_episode, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+
+EVERY = (
+    *("/episodes/{}/", "/episodes/{}/headline/", "/episodes/{}/facts/", "/episodes/{}/steps/", "/episodes/{}/steps/0/"),
+    *("/episodes/{}/steps/0.json", "/episodes/{}/task.json", "/episodes/{}/rail.json", "/episodes/{}/preview/"),
+    *("/episodes/{}/find.json?text=42", "/episodes/{}/prompt/", "/episodes/{}/peers/", "/compare/?episodes={},1"),
+    *("/api/episodes/{}", "/api/episodes/{}/steps", "/api/episodes/{}/steps/0", "/api/episodes/{}/events"),
+)
+TOLD = "shown to you once it has ended"
+
+
+@pytest.fixture
+def player(client: Client) -> User:
+    """Logged in on `client`."""
+    found = User.objects.create_superuser("ada")
+    client.force_login(found)
+    return found
+
+
+@pytest.fixture
+def played(player: User) -> Episode:
+    """A running play of theirs that is blind, with a step that was rewarded."""
+    make_episode(pk=1)
+    task = make_task({"question": "?", "answer": "secret-4711"})
+    episode = make_episode(pk=2, task=task, player="human", key_label="@ada", status="running", cause="")
+    make_step(episode, reward=0.625)
+    Play.objects.create(episode=episode, user=player, is_blind=True)
+    return episode
+
+
+def exported(client: Client, address: str) -> str:
+    browser = AsyncClient()
+    browser.cookies = client.cookies
+
+    async def read() -> bytes:
+        answer = await browser.get(address)
+        return b"".join([piece async for piece in answer.streaming_content])  # type: ignore[attr-defined]
+
+    return async_to_sync(read)().decode()
+
+
+@pytest.mark.parametrize("address", EVERY)
+def test_its_record_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+    answer = client.get(address.format(played.pk))
+    said = answer.content.decode()
+    assert answer.status_code == 403 and TOLD in said
+    assert "0.625" not in said and "4711" not in said
+
+
+@pytest.mark.parametrize("address", ["/admin/episodes/episode/{}/change/", "/admin/episodes/episode/{}/task.json"])
+def test_so_it_is_in_the_admin(client: Client, played: Episode, address: str) -> None:
+    answer = client.get(address.format(played.pk), follow=True)
+    assert "4711" not in answer.content.decode() and "625" not in answer.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"])
+def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) -> None:
+    lines = exported(client, address)
+    assert '"session_id"' in lines and "4711" not in lines
+    Play.objects.update(is_blind=False)
+    assert "4711" in exported(client, address)
+
+
+def test_the_overview_does_not_tell_its_return_so_far(client: Client, played: Episode) -> None:
+    assert "0.62" not in client.get("/").content.decode()
+    Play.objects.update(is_blind=False)
+    assert "+0.62" in client.get("/").content.decode()
+
+
+@pytest.mark.parametrize("address", ["/episodes/{}/", "/episodes/{}/steps/0.json", "/api/episodes/{}/steps"])
+def test_others_may_watch(client: Client, played: Episode, address: str) -> None:
+    client.force_login(User.objects.create_user("bob"))
+    assert client.get(address.format(played.pk)).status_code == 200
+
+
+def test_the_end_and_a_play_that_is_not_blind_are_shown(client: Client, played: Episode) -> None:
+    Episode.objects.filter(pk=played.pk).update(status="ended", cause="finished")
+    assert client.get(f"/episodes/{played.pk}/").status_code == 200
+    Episode.objects.filter(pk=played.pk).update(status="running", cause="")
+    Play.objects.update(is_blind=False)
+    assert client.get(f"/api/episodes/{played.pk}").status_code == 200
