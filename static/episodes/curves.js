@@ -90,7 +90,7 @@ function listEpisodes({ detail: { series, point } }) {
   const list = document.createElement("div");
   behind.replaceChildren(title, list);
   behind.hidden = false;
-  htmx.ajax("GET", address, { target: list, swap: "innerHTML" });
+  htmx.ajax("GET", address, { target: list, swap: "innerHTML" }).then(() => behind.scrollIntoView({ block: "nearest" }));
 }
 
 function openRow(event) {

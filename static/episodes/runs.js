@@ -1,4 +1,7 @@
-// Runs: select some to compare them, or to draw their curves over each other.
+// Runs: select some to compare them, or to draw their curves over each other. j and k move the focus from name to name, so
+// that Enter opens one.
+import { isTyping } from "../orsweb/frame.js";
+
 const form = document.querySelector("[data-runs]");
 const MOST_SERIES = 8;
 
@@ -17,13 +20,27 @@ function link(element, address, isAble) {
   element.setAttribute("aria-disabled", String(!isAble));
 }
 
-function pressed(event) {
-  if (event.key !== "x" || event.ctrlKey || event.metaKey || event.target.matches("input:not([type=checkbox]), select")) return;
-  const box = event.target.closest("tr")?.querySelector("[data-pick]");
+function move(by) {
+  const names = [...form.querySelectorAll("td.name a")];
+  const place = names.findIndex((name) => name.closest("tr").contains(document.activeElement));
+  const next = place < 0 ? names.at(by > 0 ? 0 : -1) : names[place + by];
+  next?.focus();
+}
+
+function pick() {
+  const box = document.activeElement.closest("tr")?.querySelector("[data-pick]");
   if (!box) return;
-  event.preventDefault();
   box.checked = !box.checked;
   shown();
+}
+
+const KEYS = { j: () => move(1), k: () => move(-1), x: pick };
+
+function pressed(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (isTyping(event) || document.querySelector("dialog[open]") || !(event.key in KEYS)) return;
+  event.preventDefault();
+  KEYS[event.key]();
 }
 
 if (form) {

@@ -104,3 +104,14 @@ def test_episodes_appear_as_they_happen(table: Page, live: LiveServer) -> None:
         expect(table.locator("tr[data-episode]").first).to_contain_text("running")
         agent.post("/delete").raise_for_status()
     expect(table.locator("tr[data-episode]").first).to_contain_text("probe")
+
+
+@pytest.mark.parametrize("width", [400, 760, 1150, 1280, 1440])
+def test_all_filters_are_on_the_screen(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 860})
+    page.goto("/episodes/?environment=echo&ending=finished")  # with a field for the split, which makes two rows of them
+    page.evaluate("for (const button of document.querySelectorAll('[data-show-filters]')) button.click()")
+    page.locator(".more-filters > summary").click()
+    expect(page.get_by_label("steps from")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_label("steps to")).to_be_in_viewport(ratio=1)
+    page.get_by_label("steps from").click(trial=True)  # and nothing lies over it

@@ -52,10 +52,12 @@ def across(page: Page, share: float) -> tuple[float, float]:
 
 
 def test_a_click_on_a_point_lists_the_episodes_behind_it(curve: Page, runs: dict[str, list[int]]) -> None:
+    curve.set_viewport_size({"width": 1280, "height": 600})
     curve.mouse.click(*across(curve, 0.98))
     behind = curve.locator("#behind")
     expect(behind.get_by_role("heading")).to_have_text(f"1 episode behind this point of {FIRST}")
     expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
+    expect(behind.locator("tr[data-episode]")).to_be_in_viewport()
     behind.get_by_role("heading").get_by_role("link").click()
     expect(curve.locator("tr[data-episode]")).to_have_count(1)
 
@@ -105,3 +107,15 @@ def test_the_legend_hides_a_run(curve: Page) -> None:
     assert chart(curve, "line.hidden") is True
     curve.keyboard.press("Enter")
     assert chart(curve, "line.hidden") is False
+
+
+def test_keys_choose_runs_to_compare(page: Page, runs: dict[str, list[int]]) -> None:
+    page.goto("/runs/")
+    for key in ("j", "x", "j", "x"):
+        page.keyboard.press(key)
+    picked = page.locator("[data-pick]")
+    assert [picked.nth(place).is_checked() for place in (0, 1)] == [True, True]
+    expect(page.locator("[data-count]")).to_have_text("2 runs")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/runs/\d+/$"))
