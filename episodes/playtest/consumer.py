@@ -25,6 +25,7 @@ from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts, facts_of
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
+from episodes.playtest.forms.values import kind_named
 from episodes.playtest.invitation import is_open_to
 from episodes.playtest.liveplay import LivePlay, Message
 from episodes.playtest.seat import OVER, seat_of_scope
@@ -179,7 +180,7 @@ def _read(text: str | None) -> Message:
     except (ValueError, TypeError, RecursionError) as error:
         raise Refused(f"The message is not JSON that can be taken: {shorten(str(error), 200)}.") from error
     if not isinstance(message, dict):
-        raise Refused(f"The message is {type(message).__name__}; send a JSON object with a type.")
+        raise Refused(f"The message is {kind_named(message)}; send a JSON object with a type.")
     if message.get("type") not in KINDS:
         told = shorten(repr(message.get("type")), 60)
         raise Refused(f"type={told} is unknown; use one of {', '.join(KINDS)}.")

@@ -48,24 +48,26 @@ def open_play(seat: Seat, request: NewSession, *, is_blind: bool, continues: Con
     """
     assert request.owner == seat.owner and request.player == "human"
     try:
-        wiring.ask(lambda service: _begin(service, request), OPEN_SECONDS + ANSWER_SECONDS)
+        is_ready = wiring.ask(lambda service: _begin(service, request), OPEN_SECONDS + ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotOpened("The server did not answer in time; look at its log, then try again.") from error
     except EnvironmentFault as error:
         play = _note(seat, request, is_blind, continues)
-        raise NotOpened(
-            f"The environment could not be set up: {_sentence(error)}", play.pk if play else None
-        ) from error
+        with_what = "" if request.spec is None else " with this task"
+        told = f"The environment could not be set up{with_what}: {_sentence(error)}"
+        raise NotOpened(told, play.pk if play else None) from error
     except OrsError as error:
         raise NotOpened(_sentence(error)) from error
+    if is_ready:
+        _await_record(request.sid, prompt__isnull=False)  # else the page would find the session still starting
     play = _note(seat, request, is_blind, continues)
     if play is None:
         raise NotOpened("The beginning of the session was not recorded in time; try again in a while.")
     return play
 
 
-async def _begin(service: SessionService, request: NewSession) -> None:
-    """Raises: OrsError."""
+async def _begin(service: SessionService, request: NewSession) -> bool:
+    """Whether it has begun; else it is still starting. Raises: OrsError."""
     play = tables_of(service).open(request)
     try:
         await asyncio.wait([play.beginning], timeout=OPEN_SECONDS)
@@ -73,11 +75,12 @@ async def _begin(service: SessionService, request: NewSession) -> None:
         play.expect()
     if play.fault is not None:
         raise play.fault
+    return play.beginning.done()
 
 
 def _note(seat: Seat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
     """The row that says who plays; None: the episode did not come to be recorded."""
-    episode = _recorded(request.sid)
+    episode = _await_record(request.sid)
     if episode is None:
         return None
     parent, step = (continues.parent, continues.step) if continues else (None, None)
@@ -86,10 +89,10 @@ def _note(seat: Seat, request: NewSession, is_blind: bool, continues: Continuati
     )
 
 
-def _recorded(sid: str) -> Episode | None:
-    """None: it has not come to that in time."""
+def _await_record(sid: str, **conditions: object) -> Episode | None:
+    """The episode of that session, once `conditions` hold of it. None: it has not come to that in time."""
     until = time.monotonic() + RECORD_SECONDS
-    while (episode := Episode.objects.filter(session_id=sid).only("pk").first()) is None:
+    while (episode := Episode.objects.filter(session_id=sid, **conditions).only("pk").first()) is None:
         if time.monotonic() > until:
             return None
         time.sleep(LOOK_SECONDS)

@@ -15,6 +15,7 @@ from environments.models import Environment, Split, Task
 from environments.runtime.episode import NewSession
 from environments.wire import parsed_json
 from episodes.playtest.facts import BIGGEST_ID
+from episodes.playtest.forms.values import kind_named, shown
 from episodes.playtest.seat import Seat
 from episodes.playtest.unplayed import next_unplayed
 
@@ -81,7 +82,9 @@ def session_of(wish: Wish, seat: Seat, user_agent: str) -> NewSession:
             raise BadWish(
                 "pick", "Your invite is for the tasks of its split; choose one at random, the next or by number."
             )
-        return NewSession(**facts, spec=_pasted(wish.spec) if wish.pick == "spec" else _spec_of(wish, environment))
+        return NewSession(
+            **facts, spec=_pasted(wish.spec, environment) if wish.pick == "spec" else _spec_of(wish, environment)
+        )
     split = _split(wish, environment)
     if not seat.may_play(environment.name, split.name):
         raise BadWish("split", f"Your invite is not for {environment.name} / {split.name}.")
@@ -138,7 +141,7 @@ def _count(split: Split) -> int:
         raise BadWish("split", f"{str(error).rstrip('.')}.") from error
 
 
-def _pasted(text: str) -> Any:
+def _pasted(text: str, environment: Environment) -> Any:
     if not text:
         raise BadWish("spec", "The task is missing; paste its content as JSON, such as {}.")
     try:
@@ -151,7 +154,16 @@ def _pasted(text: str) -> Any:
         raise BadWish("spec", f"This JSON cannot be taken: {error}.") from error
     if value is None:
         raise BadWish("spec", "null is no task; paste its content as JSON, such as {}.")
+    if not isinstance(value, dict) and _takes_objects(environment):
+        given = f"{kind_named(value)}, {shown(value)}"
+        raise BadWish("spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}.")
     return value
+
+
+def _takes_objects(environment: Environment) -> bool:
+    """So the protocol has it, unless the class declares its tasks to be something else."""
+    schema = json.loads(environment.task_schema or "{}")
+    return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
 def _spec_of(wish: Wish, environment: Environment) -> Any:

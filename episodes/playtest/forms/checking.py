@@ -36,15 +36,17 @@ _LIMITS = {
     "exclusiveMaximum": "{value} is too large; it has to be below {limit}",
     "multipleOf": "{value} is no multiple of {limit}",
     "pattern": "{value} does not match {limit}",
-    "minLength": "{count} characters are too few; at least {limit} are needed",
-    "maxLength": "{count} characters are too many; at most {limit} are allowed",
-    "minItems": "{count} items are too few; at least {limit} are needed",
-    "maxItems": "{count} items are too many; at most {limit} are allowed",
-    "minProperties": "{count} members are too few; at least {limit} are needed",
-    "maxProperties": "{count} members are too many; at most {limit} are allowed",
+    "minLength": "{count} too few; at least {limit} needed",
+    "maxLength": "{count} too many; at most {limit} allowed",
+    "minItems": "{count} too few; at least {limit} needed",
+    "maxItems": "{count} too many; at most {limit} allowed",
+    "minProperties": "{count} too few; at least {limit} needed",
+    "maxProperties": "{count} too many; at most {limit} allowed",
     "uniqueItems": "two of the items are the same; each may stand here once",
     "const": "{value} was given; it has to be {limit}",
 }
+_COUNTED = {"Length": "character", "Items": "item", "Properties": "member"}
+"""What a limit counts, by the end of its keyword."""
 
 
 class _TooMuch(Exception):
@@ -129,8 +131,10 @@ def _sentence(error: jsonschema.ValidationError, root: Any) -> str:
     word, value, asked = str(error.validator), error.instance, cast(Any, error.validator_value)
     kind = kind_of(error.schema, root) if isinstance(error.schema, dict) and isinstance(root, dict) else "anything"
     if word in _LIMITS:
-        count = f"{len(value):,}" if isinstance(value, str | list | dict) else ""
-        text = _LIMITS[word].format(value=shown(value), limit=shown(asked), count=count)
+        few = f"{len(value):,} {_COUNTED.get(word[3:], '')}" if isinstance(value, str | list | dict) else ""
+        count = f"{few} is" if few.startswith("1 ") else f"{few}s are"
+        limit = f"{shown(asked)} {'is' if asked == 1 else 'are'}" if word[3:] in _COUNTED else shown(asked)
+        text = _LIMITS[word].format(value=shown(value), limit=limit, count=count)
     elif word == "enum":
         text = f"{shown(value)} is none of {', '.join(shown(one) for one in asked[:12])}"
     elif word == "oneOf" and not error.context:

@@ -101,3 +101,11 @@ def shown(value: Any, limit: int = 60) -> str:
     except (TypeError, ValueError, RecursionError):
         text = repr(type(value))
     return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def kind_named(value: Any) -> str:
+    """What a JSON value is, in words: "a list", "a number"."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    return names.get(type(value), type(value).__name__)

@@ -55,6 +55,8 @@ async def test_an_address_that_leads_nowhere_says_so(query: str, told: str) -> N
         ({"pick": "spec", "spec": ""}, "The task is missing"),
         ({"pick": "spec", "spec": "[" * 100_000}, "cannot be taken"),
         ({"pick": "spec", "spec": "null"}, "null is no task"),
+        ({"pick": "spec", "spec": "[1]"}, "A task of echo is a JSON object, such as {}; this is a list, [1]."),
+        ({"pick": "spec", "spec": "7"}, "this is a number, 7."),
         ({"pick": "task", "task": "999999"}, "has no task"),
     ],
 )
@@ -81,6 +83,13 @@ async def test_an_environment_that_cannot_be_set_up_is_told_and_on_record(name: 
         assert f"could not be set up: RuntimeError: {told}." in answer.text
         [play] = await in_database(lambda: list(Play.objects.select_related("episode")))
         assert play.episode.status == "ended" and f"episode {play.pk}" in answer.text
+
+
+async def test_a_pasted_task_that_the_class_cannot_use_is_told_as_such() -> None:
+    async with table("environments.builtin.math:Math") as browser:
+        answer = await send_form(browser, environment="math", split="train", pick="spec", spec='{"id": 1}')
+        assert answer.status_code == 422
+        assert "The environment could not be set up with this task: " in answer.text
 
 
 async def test_too_many_sessions_are_refused_in_words() -> None:

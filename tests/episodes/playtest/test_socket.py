@@ -205,7 +205,7 @@ async def test_a_play_that_is_over_is_told_how_it_ended() -> None:
 MESSAGES = [
     ("{", "is not JSON"),
     ("[" * 50_000, "is not JSON"),
-    ("[1]", "The message is list"),
+    ("[1]", "The message is a list; send a JSON object"),
     ('{"type": "dance"}', "type='dance' is unknown; use one of call, form, alive, leave"),
     ('{"type": ["call"]}', "is unknown"),
     ("{}", "type=None is unknown"),
