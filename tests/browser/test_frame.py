@@ -26,9 +26,10 @@ with client.environment("guess").session(split="test", index=0) as session:
 
 
 @contextmanager
-def playing(live: LiveServer) -> Iterator[httpx.Client]:
+def playing(live: LiveServer, client: str = "an agent") -> Iterator[httpx.Client]:
     """A session of `echo` that has its prompt, and ends with the block."""
-    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "seen-in-the-browser"}, timeout=30) as agent:
+    own = {"X-Session-ID": "seen-in-the-browser", "User-Agent": client}
+    with httpx.Client(base_url=live.url, headers=own, timeout=30) as agent:
         agent.post("/create", json={"env_name": "echo", "task_spec": {}}).raise_for_status()
         agent.get("/echo/prompt").raise_for_status()
         yield agent
@@ -53,6 +54,16 @@ def test_an_episode_of_the_clients_library_appears_without_a_reload(page: Page, 
     expect(page.locator("[data-live-state=live]")).to_be_visible()
     subprocess.run([sys.executable, "-c", CLIENT.format(url=live.url)], check=True, timeout=60)
     expect(page.locator("tr[data-id]:not(.running)", has_text="guess").first).to_contain_text("test #0")
+
+
+@pytest.mark.parametrize("width", [720, 1110, 1280, 1440])
+def test_a_long_name_pushes_no_column_out_of_sight(page: Page, live: LiveServer, width: int) -> None:
+    with playing(live, "a-client-with-a-name-that-fills-more-than-a-line-of-a-narrow-table/1.0"):
+        page.set_viewport_size({"width": width, "height": 860})
+        page.goto("/")
+        expect(page.locator("tr.running .player")).to_contain_text("a-client")
+        card = page.locator(".card:has(.latest)")
+        assert card.evaluate("(card) => card.scrollWidth - card.clientWidth") == 0
 
 
 def test_it_follows_nothing_while_it_is_hidden(page: Page) -> None:
