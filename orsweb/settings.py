@@ -215,6 +215,7 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": ["episodes.api.document.without_marks"],  # and none that would give enums names
 }
 LANGUAGE_CODE = "en-us"
+USE_I18N = False  # the pages are in English; asking which language holds a lock that all threads share
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
