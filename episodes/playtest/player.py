@@ -22,7 +22,7 @@ from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
 from episodes.playtest.seat import OVER, Seat, seated
 from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
-from episodes.playtest.toolbox import first_forms, offered
+from episodes.playtest.toolbox import forms_of, offered
 from episodes.transcript import lines_at
 
 
@@ -48,7 +48,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         **_task(facts),
         **_prompt(facts),
         "tools": [tool.told() for tool in found],
-        "forms": [] if is_over else first_forms(found),
+        "forms": [] if is_over else forms_of(tools),
         "tool_parts": parts.tools(tools),
         "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),

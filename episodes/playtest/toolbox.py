@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from environments.parts import read_json
@@ -12,6 +13,8 @@ from episodes.playtest.forms.answer import answer_form
 MOST_FORMS = 12
 MOST_CHARACTERS = 200_000
 """Of their forms together."""
+MOST_LISTINGS = 32
+"""Of which the forms are kept: tasks of one environment mostly offer the same tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ def offered(tools_json: str) -> list[Offered]:
     found = [Offered(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools]
     final = listing.get("terminal_tool")
     return [*found, _final(final)] if isinstance(final, dict) else found
+
+
+@lru_cache(MOST_LISTINGS)
+def forms_of(tools_json: str) -> list[str]:
+    """`first_forms` of a listing. Not to be changed."""
+    return first_forms(offered(tools_json))
 
 
 def first_forms(tools: Sequence[Offered]) -> list[str]:

@@ -56,6 +56,12 @@ def test_a_latency_is_reckoned_for_the_machine_of_its_target() -> None:
     assert quick("p99_ms", "", 15).value({"reference": slow, "ours": replace(SAMPLE, p99_ms=30.0)}) == pytest.approx(10)
 
 
+def test_the_reference_may_have_a_load_of_its_own() -> None:
+    players, play = (next(one for one in SCENARIOS if one.name == name) for name in ("players", "play"))
+    assert (players.load_of("ours").players, players.load_of("reference").players) == (200, 0)
+    assert play.load_of("reference") == play.load_of("ours")
+
+
 def test_rounds_become_medians_and_errors_add_up() -> None:
     rounds = [
         replace(SAMPLE, p99_ms=p99, errors=1, first_error=text, memory_mb={"server": p99})
