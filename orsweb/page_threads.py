@@ -13,7 +13,8 @@ from typing import Any
 from asgiref.sync import ThreadSensitiveContext
 
 THREADS = 8
-STREAMS = "/events/"
+STREAMS = "/events"
+"""End of their paths: the pages' `/events/`, and the API's of an episode."""
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -26,7 +27,7 @@ class PageThreads:
         self._free = [ThreadPoolExecutor(1, f"page-{number}") for number in range(threads)]
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if not self._free or scope["path"].startswith(STREAMS):
+        if not self._free or scope["path"].rstrip("/").endswith(STREAMS):
             await self._app(scope, receive, send)
             return
         thread = self._free.pop()

@@ -61,9 +61,10 @@ async def test_pages_beyond_the_threads_have_threads_of_their_own(pages: Pages) 
     assert len(set(pages.threads)) == THREADS + 2
 
 
-async def test_streams_take_none_of_the_threads(pages: Pages) -> None:
+@pytest.mark.parametrize("path", ["/events/", "/api/episodes/1/events"])
+async def test_streams_take_none_of_the_threads(pages: Pages, path: str) -> None:
     pages.gate.clear()
-    streams = [asyncio.create_task(pages.ask("/events/")) for _ in range(THREADS)]
+    streams = [asyncio.create_task(pages.ask(path)) for _ in range(THREADS)]
     await pages.until_busy(THREADS)
     asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS)]
     await pages.until_busy(THREADS)
