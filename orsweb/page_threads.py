@@ -1,11 +1,15 @@
 """PageThreads: a few threads on which pages are made, each with a database connection that it keeps. Wraps Django.
 
 Django starts two threads for every request and opens the database on the first, which together takes as long as a short
-page. Requests beyond the threads there are, and streams, which may last for hours, go that way still.
+page. Many threads at once also keep the event loop from the interpreter, so that agents and players wait. So requests
+wait for one of these threads, as long as pages get done; behind pages that do not, they get threads of their own. So do
+streams, which may last for hours.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +17,8 @@ from typing import Any
 from asgiref.sync import ThreadSensitiveContext
 
 THREADS = 8
+PATIENCE_SECONDS = 1.0
+"""If no page was done for that long, the threads count as stuck: one may wait for its environment to be set up."""
 STREAMS = "/events"
 """End of their paths: the pages' `/events/`, and the API's of an episode."""
 
@@ -22,19 +28,54 @@ App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 class PageThreads:
     """Each request has a thread of its own while it lasts; the one that was used last is taken first."""
 
-    def __init__(self, app: App, threads: int = THREADS) -> None:
-        self._app = app
+    def __init__(self, app: App, threads: int = THREADS, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._app, self._threads, self._patience = app, threads, patience_seconds
         self._free = [ThreadPoolExecutor(1, f"page-{number}") for number in range(threads)]
+        self._waiting: deque[asyncio.Future[ThreadPoolExecutor]] = deque()
+        self._done = 0
+        """Pages that were made on these threads."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if not self._free or scope["path"].rstrip("/").endswith(STREAMS):
+        is_stream = scope["path"].rstrip("/").endswith(STREAMS)
+        thread = None if is_stream else await self._next_free()
+        if thread is None:
             await self._app(scope, receive, send)
             return
-        thread = self._free.pop()
         try:
             async with ThreadSensitiveContext(executor=thread):
                 await self._app(scope, receive, send)
         finally:
-            thread.submit(
-                self._free.append, thread
-            )  # free once it has done what it was given: the client may have left
+            self._give_back(thread)
+
+    async def _next_free(self) -> ThreadPoolExecutor | None:
+        """A thread, when this request's turn comes; None: they are stuck."""
+        if self._free:
+            return self._free.pop()
+        turn: asyncio.Future[ThreadPoolExecutor] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            while not turn.done():
+                done = self._done
+                await asyncio.wait([turn], timeout=self._patience)
+                if not turn.done() and done == self._done and self._waiting.index(turn) < self._threads:
+                    self._waiting.remove(turn)
+                    return None
+        except asyncio.CancelledError:
+            if turn.done():
+                self._give_back(turn.result())
+            else:
+                self._waiting.remove(turn)
+            raise
+        return turn.result()
+
+    def _give_back(self, thread: ThreadPoolExecutor) -> None:
+        """Free once it has done what it was given: the client may have left before."""
+        loop = asyncio.get_running_loop()
+        thread.submit(lambda: loop.call_soon_threadsafe(self._take_back, thread))
+
+    def _take_back(self, thread: ThreadPoolExecutor) -> None:
+        self._done += 1
+        if self._waiting:
+            self._waiting.popleft().set_result(thread)
+        else:
+            self._free.append(thread)

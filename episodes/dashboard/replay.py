@@ -23,6 +23,7 @@ from episodes.notes import notes_of
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
 from episodes.running import RETURNS
+from episodes.step_cards import step_html
 from episodes.transcript import View, line_of, return_so_far, transcript_of
 from episodes.words import BadFilter, count_in
 
@@ -113,14 +114,14 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     line = line_of(episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
         raise Http404(f"Episode {pk} has no step {index}. The replay shows those that it has.")
-    is_swapped = "HX-Request" in request.headers
-    context = {"episode": episode, "definition": definition, "card": card_of(line)}
+    card = card_of(line)
+    context: dict[str, Any] = {"episode": episode, "definition": definition, "card": card}
     if "part" in request.GET:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
-    template = "episodes/step_card.html" if is_swapped else "episodes/replay_step.html"
-    ways = _ways(episode) if is_swapped else {}
-    return render(request, template, context | ways | {"is_open": is_swapped, "is_alone": not is_swapped})
+    if "HX-Request" in request.headers:
+        return HttpResponse(step_html(card, {**context, **_ways(episode), "is_open": True}))
+    return render(request, "episodes/replay_step.html", context | {"is_alone": True})
 
 
 @require_safe

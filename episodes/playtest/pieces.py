@@ -20,6 +20,7 @@ from episodes.pictures import NoPicture, picture_at
 from episodes.playtest.facts import BIGGEST_ID, Facts, facts_of
 from episodes.playtest.seat import Seat, seated
 from episodes.playtest.shown import cards, step_context
+from episodes.step_cards import step_html
 from episodes.transcript import View, line_of
 from episodes.transcript import step_json as json_of_step
 
@@ -47,14 +48,11 @@ def step(request: HttpRequest, seat: Seat, pk: int, index: int) -> HttpResponse:
         raise Http404(f"Episode {pk} has no step {index}.")
     if "part" in request.GET:
         return _part(request, {"input": line.input, "output": line.output})
-    is_swapped = "HX-Request" in request.headers
-    context = {
-        **step_context(facts),
-        "card": cards(facts, [line])[0],
-        "is_open": is_swapped,
-        "is_alone": not is_swapped,
-    }
-    return render(request, "episodes/step_card.html" if is_swapped else "playtest/step.html", {**context, "seat": seat})
+    card = cards(facts, [line])[0]
+    if "HX-Request" in request.headers:
+        return HttpResponse(step_html(card, {**step_context(facts), "is_open": True}))
+    context = {**step_context(facts), "card": card, "seat": seat, "is_alone": True}
+    return render(request, "playtest/step.html", context)
 
 
 @require_safe

@@ -1,6 +1,6 @@
 """Shown: the steps of a play as HTML, in the order of the record, and what they amount to.
 
-A short step that was just recorded is shown as it comes (`with_step`, about a millisecond, on the event loop). All else
+A short step that was just recorded is shown as it comes (`with_step`, under a millisecond, on the event loop). All else
 is read from the record, which blocks and so runs on `threads`.
 
 In blind mode nothing that tells of a reward is handed to a template.
@@ -21,6 +21,7 @@ from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
 from episodes.rows import step_of
 from episodes.running import Running
+from episodes.step_cards import step_html
 from episodes.transcript import Line, View, line_after, lines_after, lines_at
 
 MOST_STEPS = 200
@@ -102,11 +103,11 @@ def cards(facts: Facts, lines: Iterable[Line]) -> list[Card]:
 
 
 def card_html(facts: Facts, card: Card) -> str:
-    return render_to_string("episodes/step_card.html", {"card": card, **step_context(facts)})
+    return step_html(card, step_context(facts))
 
 
 def step_context(facts: Facts) -> dict[str, Any]:
-    """What the partials of a step need beside the step."""
+    """How the page shows steps; see `step_cards.Ways`."""
     return {
         "episode": facts.episode,
         "definition": facts.definition,

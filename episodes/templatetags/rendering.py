@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from django import template
-from django.urls import reverse
+from django.template import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from episodes.blocks import block_html
-from episodes.models import Episode
+from episodes.cards import Card
 from episodes.rendering.visible import visible
+from episodes.step_cards import step_html
 
 register = template.Library()
 
@@ -32,16 +32,8 @@ def component_bar(value: float, widest: float) -> SafeString:
     )
 
 
-register.simple_tag(block_html, name="said_block")
-
-
-@register.simple_tag
-def step_address(episode: Episode, index: int, base: str = "") -> str:
-    """Of a step, without the slash at its end; `base` is its episode's page, by default the replay."""
-    return f"{base or reverse('episode', args=[episode.pk])}steps/{index}"
-
-
-@register.filter
-def page_of_step(address: str) -> str:
-    """The page of the episode whose step has that `address`."""
-    return address.rpartition("steps/")[0]
+@register.simple_tag(takes_context=True)
+def step_card(context: Context, card: Card, **ways: object) -> SafeString:
+    """One step, as the context and `ways` say; see `step_cards.Ways`."""
+    with context.push(**ways):
+        return step_html(card, context)

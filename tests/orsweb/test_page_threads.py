@@ -1,4 +1,4 @@
-"""Pages share a few threads, and wait for no other page."""
+"""Pages share a few threads, and wait for no page that is stuck."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from orsweb.page_threads import PageThreads
 
 THREADS = 2
+PATIENCE_SECONDS = 0.05
 
 
 class Pages:
@@ -21,7 +22,7 @@ class Pages:
         self.threads: list[int] = []
         self.gate, self.busy = threading.Event(), threading.Semaphore(0)
         self.gate.set()
-        self._served = PageThreads(self._app, THREADS)
+        self._served = PageThreads(self._app, THREADS, PATIENCE_SECONDS)
 
     async def _app(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         async with ThreadSensitiveContext():  # as Django does
@@ -52,7 +53,24 @@ async def test_a_page_has_the_thread_of_the_one_before(pages: Pages) -> None:
     assert len(set(pages.threads)) <= THREADS
 
 
-async def test_pages_beyond_the_threads_have_threads_of_their_own(pages: Pages) -> None:
+async def test_many_pages_at_once_share_the_threads(pages: Pages) -> None:
+    await asyncio.gather(*[pages.ask() for _ in range(50)])
+    assert len(pages.threads) == 50
+    assert len(set(pages.threads)) <= THREADS
+
+
+async def test_a_visitor_who_left_while_waiting_keeps_no_thread(pages: Pages) -> None:
+    pages.gate.clear()
+    asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS + 1)]
+    await pages.until_busy(THREADS)
+    asked[-1].cancel()
+    pages.gate.set()
+    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.gather(*[pages.ask() for _ in range(4 * THREADS)])
+    assert len(set(pages.threads)) == THREADS
+
+
+async def test_pages_behind_stuck_ones_have_threads_of_their_own(pages: Pages) -> None:
     pages.gate.clear()
     asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS + 2)]
     await pages.until_busy(len(asked))
