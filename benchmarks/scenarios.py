@@ -106,10 +106,11 @@ SCENARIOS = [
     ),
     Scenario(
         "idle",
-        "5,000 idle sessions, pinged every 10 s, while 32 agents play",
+        "5,000 idle sessions, pinged every 10 s, while 32 agents play. The reference: 32 agents",
         Load(idle_sessions=5000),
-        ["ours"],
-        [below("idle_session_kb", "memory of an idle session", 5, "KB"), below("ping_p99_ms", "ping p99", 10)],
+        ["reference", "ours"],
+        [below("idle_session_kb", "memory of an idle session", 5, "KB"), quick("ping_p99_ms", "ping p99", 10)],
+        reference_load=Load(),
     ),
     Scenario(
         "players",

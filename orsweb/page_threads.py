@@ -16,7 +16,7 @@ from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
 
-THREADS = 8
+THREADS = 4
 PATIENCE_SECONDS = 1.0
 """If no page was done for that long, the threads count as stuck: one may wait for its environment to be set up."""
 STREAMS = "/events"
