@@ -85,7 +85,8 @@ function seen() {
 
 // --- what is fetched again -------------------------------------------------------------------------------------------
 
-const due = new Map(); // address -> timer
+const due = new Set(); // addresses that are to be fetched
+const fetching = new Set(); // addresses that are being fetched: what happens now may not be in the answer
 const fetched = new Map(); // address -> when
 const held = new Set(); // elements that stayed because they were in use
 
@@ -94,20 +95,31 @@ const elementOf = (address) => document.querySelector(`[data-refetch="${CSS.esca
 function refetch(element) {
   const address = element.dataset.refetch;
   if (due.has(address)) return;
+  due.add(address);
+  if (!fetching.has(address)) fetchLater(element);
+}
+
+function fetchLater(element) {
+  const address = element.dataset.refetch;
   const pauseMs = 1000 * (element.dataset.refetchPause ?? PAUSE_SECONDS);
   const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + pauseMs - performance.now());
-  due.set(address, setTimeout(() => fetchNow(address), wait));
+  setTimeout(() => fetchNow(address), wait);
 }
 
 async function fetchNow(address) {
+  due.delete(address);
+  fetching.add(address);
   const element = elementOf(address);
   try {
     if (element && !isHeld(element)) await replace(element, address);
   } finally {
     fetched.set(address, performance.now());
-    due.delete(address);
+    fetching.delete(address);
+    if (held.delete(element)) due.add(address);
+    const anew = elementOf(address);
+    if (anew && due.has(address)) fetchLater(anew);
+    else due.delete(address);
   }
-  if (held.delete(element)) refetch(element);
 }
 
 // Rows that were not there before get the class `fresh`; what had the focus has it again.

@@ -31,8 +31,10 @@ def playing(live: LiveServer, goal: str = "talk", run: str | None = None) -> Ite
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
         named = {"X-Run": run} if run else {}
         http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}, headers=named).raise_for_status()
-        yield Agent(http)
-        http.post("/delete").raise_for_status()
+        try:
+            yield Agent(http)
+        finally:
+            http.post("/delete").raise_for_status()
 
 
 def latest(live: LiveServer) -> str:

@@ -74,6 +74,21 @@ def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
         page.wait_for_url(re.compile(r"/runs/\d+/"))
 
 
+def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: LiveServer) -> None:
+    told, held = re.compile(r"/headline/"), list[Route]()
+    with playing(live) as agent:
+        page.goto(latest(live))
+        page.route(told, lambda route: held.append(route), times=1)
+        with page.expect_request(told):
+            agent.call("echo", "one")
+        expect(page.locator("#step-0")).to_contain_text("one")
+        answer = held[0].fetch()
+        agent.call("echo", "two")
+        expect(page.locator("#step-1")).to_contain_text("two")
+        held[0].fulfill(response=answer)
+        expect(page.locator("[data-returned]")).to_contain_text("+0.20 so far")
+
+
 def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
     with playing(live) as agent:
         page.goto(latest(live))
