@@ -58,16 +58,18 @@ def test_an_episode_of_the_clients_library_appears_without_a_reload(page: Page, 
     expect(page.locator("tr[data-id]:not(.running)", has_text="guess").first).to_contain_text("test #0")
 
 
+WIDTHS = "(place) => { const at = document.querySelector(place); return [at.clientWidth, at.scrollWidth]; }"
+"""Found and measured at once, for the page may replace it any time."""
+
+
 @pytest.mark.parametrize("width", [720, 780, 900, 1110, 1260, 1440])
 def test_a_long_name_pushes_no_column_out_of_sight(page: Page, live: LiveServer, width: int) -> None:
     with playing(live, "a-client-with-a-name-that-fills-more-than-a-line-of-a-narrow-table/1.0"):
         page.set_viewport_size({"width": width, "height": 860})
         page.goto("/")
-        hide(page, "hidden")  # or what is measured may be replaced meanwhile
-        expect(page.locator("[data-live-state=paused]")).to_be_visible()
         expect(page.locator("tr.running")).to_contain_text("echo")
-        width_of = page.locator(".card:has(.latest)").evaluate("(card) => [card.clientWidth, card.scrollWidth]")
-        assert 0 < width_of[0] == width_of[1]
+        inner, needed = page.evaluate(WIDTHS, ".card:has(.latest)")
+        assert 0 < inner == needed
 
 
 def test_it_follows_nothing_while_it_is_hidden(page: Page) -> None:
