@@ -424,6 +424,7 @@ def test_an_episode_that_continues_another_says_so_and_is_found_from_there(clien
     Play.objects.create(episode=child, parent=parent, parent_step=0, differs_at=0)
     page = seen(client, child)
     assert f'continues <a href="/episodes/{parent.pk}/#step-0">episode {parent.pk} from step 0</a>' in page
+    assert "continues" not in client.get(f"/episodes/{parent.pk}/headline/").content.decode()
     assert f"/compare/?episodes={parent.pk},{child.pk}" in page
     assert f'Played on from here in <a href="/episodes/{child.pk}/">episode {child.pk}</a>' in seen(client, parent)
 
