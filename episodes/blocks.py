@@ -6,21 +6,15 @@ what differs is put in. A template takes longer for a block's conditions than al
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from episodes.cards import Said
+from episodes.frames import MOST_SHAPES, Frame, filled, framed, place
 from episodes.rendering.kinds import Kind
-
-MOST_SHAPES = 1024
-
-_HTML, _SOURCE, _WHOLE = (f"here-{secrets.token_hex(16)}" for _ in range(3))
-"""Where these go; nobody can have said them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +45,20 @@ def block_html(
         return render_to_string(
             "episodes/said.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
         )
-    frame = _frame(
-        _Shape(
-            *(one.place, one.label, one.kind, one.kinds, one.omitted, one.is_short, one.is_long, not one.html),
-            *(bool(source), bool(whole), swap, is_open, is_alone),
-        )
+    shape = _Shape(
+        *(one.place, one.label, one.kind, one.kinds, one.omitted, one.is_short, one.is_long, not one.html),
+        *(bool(source), bool(whole), swap, is_open, is_alone),
     )
-    return SafeString(frame.replace(_SOURCE, escape(source)).replace(_WHOLE, escape(whole)).replace(_HTML, one.html))
+    return filled(_frame(shape), {"html": one.html, "source": source, "whole": whole})
 
 
 @lru_cache(maxsize=MOST_SHAPES)
-def _frame(shape: _Shape) -> str:
+def _frame(shape: _Shape) -> Frame:
     one = Said(
         place=shape.place,
         label=shape.label,
         kind=shape.kind,
-        html=SafeString("" if shape.is_empty else _HTML),
+        html=SafeString() if shape.is_empty else place("html"),
         kinds=shape.kinds,
         omitted=shape.omitted,
         is_short=shape.is_short,
@@ -74,5 +66,5 @@ def _frame(shape: _Shape) -> str:
         number=0,
     )
     ways = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
-    addresses = {"source": _SOURCE if shape.has_source else "", "whole": _WHOLE if shape.has_whole else ""}
-    return str(render_to_string("episodes/said.html", {"one": one, **ways, **addresses}))
+    source, whole = place("source") if shape.has_source else "", place("whole") if shape.has_whole else ""
+    return framed("episodes/said.html", {"one": one, "source": source, "whole": whole, **ways})

@@ -6,11 +6,8 @@ answer: its conditions take longer than all else of a short step.
 
 from __future__ import annotations
 
-import re
-import secrets
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from html import escape
 from typing import Any, Protocol
 
 from django.template.defaultfilters import truncatechars
@@ -22,17 +19,14 @@ from django.utils.safestring import SafeString
 from environments.templatetags.figures import NOTHING, moment, reward, signed
 from episodes.blocks import block_html
 from episodes.cards import Card, Said
+from episodes.frames import MOST_SHAPES, Frame, filled, framed, place
 from episodes.models import Episode
 from episodes.rendering.visible import visible
 from episodes.templatetags.record import clock, milliseconds
 
-MOST_SHAPES = 1024
 MOST_ERROR = 8_000
 """Characters."""
 _NONE = SafeString('<p class="none">none</p>')
-_MARK = secrets.token_hex(16)
-"""In the places of the texts; nobody can have said it."""
-_PLACE = re.compile(rf"{_MARK}-(\w+)-")
 
 Texts = dict[str, str]
 """Name -> HTML, or text that has to be escaped; empty: not there."""
@@ -81,8 +75,7 @@ def step_html(card: Card, ways: Ways) -> SafeString:
         may_note=bool(ways.get("may_note")),
         there=tuple(name for name, text in texts.items() if text),
     )
-    texts = {name: text if isinstance(text, SafeString) else escape(text) for name, text in texts.items()}
-    return SafeString("".join([texts[name] if name else piece for piece, name in _frame(shape)]))
+    return filled(_frame(shape), texts)
 
 
 def _texts(card: Card, ways: Ways) -> Texts:
@@ -146,8 +139,5 @@ def _block(one: Said, side: str, at: str, ways: Ways) -> SafeString:
 
 
 @lru_cache(MOST_SHAPES)
-def _frame(shape: _Shape) -> list[tuple[str, str]]:
-    """HTML, and the name of the text in that place, in turn; one of both is empty."""
-    places = {name: SafeString(f"{_MARK}-{name}-") for name in shape.there}
-    pieces = _PLACE.split(render_to_string("episodes/step_card.html", {**asdict(shape), **places}))
-    return [("", piece) if number % 2 else (piece, "") for number, piece in enumerate(pieces)]
+def _frame(shape: _Shape) -> Frame:
+    return framed("episodes/step_card.html", {**asdict(shape), **{name: place(name) for name in shape.there}})
