@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server import ROOT, LiveServer
+from tests.browser.accounts import PASSWORD, with_account
+from tests.server import LiveServer
 
-NAME, PASSWORD = "ada", "correct horse"
+NAME = "ada"
 SOCKETS = """
     window.sockets = [];
     window.WebSocket = class extends WebSocket { constructor(...given) { super(...given); sockets.push(this); } };
@@ -22,10 +21,7 @@ SOCKETS = """
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
     """One that strangers can reach, with one account."""
-    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
-        command = [sys.executable, str(ROOT / "manage.py"), "createsuperuser", "--noinput", "--email", "a@b.example"]
-        account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
-        subprocess.run(command, env=running.env | account, check=True, capture_output=True, timeout=60)
+    with with_account("tests.envs:Echo", NAME) as running:
         yield running
 
 

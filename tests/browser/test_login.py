@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,19 +10,17 @@ import axe_playwright_python
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server import ROOT, LiveServer
+from tests.browser.accounts import PASSWORD, with_account
+from tests.server import LiveServer
 
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
-NAME, PASSWORD = "somebody-with-a-rather-long-name", "correct horse"
+NAME = "somebody-with-a-rather-long-name"
 
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
     """In place of the server of the other files: one that strangers can reach, with one account."""
-    with LiveServer("environments.builtin.guess:Guess", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
-        command = [sys.executable, str(ROOT / "manage.py"), "createsuperuser", "--noinput", "--email", "a@b.example"]
-        account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
-        subprocess.run(command, env=running.env | account, check=True, capture_output=True, timeout=60)
+    with with_account("environments.builtin.guess:Guess", NAME) as running:
         yield running
 
 
