@@ -24,7 +24,7 @@ from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, Result, cut_short, failed, faulted, told
 from environments.runtime.records import Record, Row, StepTaken, TaskSource
-from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path
+from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path, is_closing
 from environments.runtime.trial import Trial, try_out
 
 log = structlog.get_logger(__name__)
@@ -71,7 +71,11 @@ class SessionService:
         await self._sessions.create(request)
 
     def ping(self, sid: str, owner: str) -> None:
-        self._sessions.find(sid, owner).touched = time.monotonic()
+        """Raises: SessionNotFound, for a session that is ending too."""
+        episode = self._sessions.find(sid, owner)
+        if is_closing(episode):
+            raise SessionNotFound
+        episode.touched = time.monotonic()
 
     async def delete(self, sid: str, owner: str) -> None:
         """End the session as abandoned unless it has ended otherwise. Unknown ids are none of our business."""

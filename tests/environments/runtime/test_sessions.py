@@ -92,6 +92,18 @@ async def test_delete_during_a_call_tears_down_after_its_thread_has_ended() -> N
     assert (play.record.steps[0].reason, play.record.end.cause) == ("deleted", "abandoned")
 
 
+async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:
+    """Its end is on record before its id is free: a client must not hear meanwhile that it lives."""
+    async with Play(Staged) as play:
+        await creating(play, "s", "teardown")
+        play.service.ping("s", "")
+        deleting = await closing(play, "s")
+        with pytest.raises(SessionNotFound):
+            play.service.ping("s", "")
+        Staged.doors["teardown"].set()
+        await within(deleting)
+
+
 async def test_two_deletes_tear_down_once_and_both_wait_for_it() -> None:
     async with Play(Staged) as play:
         await creating(play, "s", "teardown")
