@@ -1,8 +1,9 @@
 """Server time of pages, asked through Django's test client in this process, middleware and templates included.
 
 Beside the time that passed stands the CPU time that it took, of this process and of the database's backend where that
-runs on this machine: other programs make the first longer, and hardly the second. Used by `dashboard.py`
-and `task_list.py`.
+runs on this machine: other programs make the first longer, and hardly the second. A judgement may divide by the
+machine's slowness (`scenarios.py`); the figures that are printed are those of this machine. Used by `dashboard.py` and
+`task_list.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks.pages import Subject
+from benchmarks.scenarios import slowness_now
 
 _HEADINGS = f"{'':<36}{'p50 ms':>8}{'p95 ms':>8}{'CPU p50':>9}{'CPU p95':>9}{'KB':>6}{'queries':>9}"
 
@@ -39,7 +41,16 @@ class Times:
         return quantiles(values, n=20, method="inclusive")[18]
 
 
-def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool) -> tuple[bool, bool]:
+def slowness(*, is_asked: bool) -> float:
+    """How many times slower this machine is than the targets', where that is asked for."""
+    if not is_asked:
+        return 1.0
+    found = slowness_now()
+    print(f"{found:.1f} times slower than the machine of the targets: judged as there", flush=True)
+    return found
+
+
+def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bool]:
     """Print a line for each page; whether every answer was right, and whether every target was met."""
     from django.test import Client
 
@@ -53,18 +64,18 @@ def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool) -> tuple[
     print(f"\n{_HEADINGS}")
     verdicts = []
     for subject in subjects:
-        verdicts.append(_print_subject(client, subject, repeat, by_cpu=by_cpu))
+        verdicts.append(_print_subject(client, subject, repeat, by_cpu=by_cpu, slowness=slowness))
         sys.stdout.flush()
     return all(right for right, _ in verdicts), all(met for _, met in verdicts)
 
 
-def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool) -> tuple[bool, bool]:
+def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool, slowness: float) -> tuple[bool, bool]:
     first = client.get(subject.url(0))
     if first.status_code != 200:
         print(f"{subject.name:<36}  {first.status_code} for {subject.url(0)}")
         return False, False
     times = _times(client, subject, repeat)
-    p95 = Times.p95(times.cpu if by_cpu else times.wall)
+    p95 = Times.p95(times.cpu if by_cpu else times.wall) / slowness
     is_met = p95 <= subject.target_ms
     verdict = "PASS" if is_met else f"FAIL  (target {subject.target_ms:g} ms)"
     figures = [Times.p50(times.wall), Times.p95(times.wall), Times.p50(times.cpu), Times.p95(times.cpu)]

@@ -72,12 +72,16 @@ def below(field: str, text: str, bound: float, unit: str = "ms") -> Target:
     return Target(f"ours: {text}", lambda samples: float(getattr(samples["ours"], field)), bound, unit)
 
 
+def slowness(reference: Sample) -> float:
+    """How many times slower this machine is than the targets', by what the reference takes an episode."""
+    return reference.cpu_ms_per_episode["server"] / TARGETS_CPU_MS
+
+
 def quick(field: str, text: str, bound_ms: float) -> Target:
     """A latency that was promised for a machine on which the reference takes TARGETS_CPU_MS an episode."""
 
     def there(samples: Samples) -> float:
-        slowness = samples["reference"].cpu_ms_per_episode["server"] / TARGETS_CPU_MS
-        return float(getattr(samples["ours"], field)) / slowness
+        return float(getattr(samples["ours"], field)) / slowness(samples["reference"])
 
     return Target(f"ours: {text}, on a machine as fast as the targets'", there, bound_ms, "ms")
 
@@ -137,6 +141,13 @@ def measure(scenario: Scenario, workshop: Workshop, seconds: float, rounds: int)
             with workshop.started(subject) as (port, processes):
                 load = replace(scenario.load_of(subject), seconds=seconds, port=port, processes=processes)
                 yield subject, drive(load)
+
+
+def slowness_now(seconds: float = 5.0) -> float:
+    """`slowness`, once the reference has played here."""
+    with Workshop() as workshop:
+        [(_, sample)] = measure(replace(SCENARIOS[0], subjects=["reference"]), workshop, seconds, rounds=1)
+    return slowness(sample)
 
 
 def drive(load: Load) -> Sample:

@@ -1,6 +1,6 @@
 """Server time of the admin's list of tasks at 1,000,000: every filter alone, and every two that people combine.
 
-    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu] [--strict]
+    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu] [--reckoned] [--strict]
 
 Each list is opened at its beginning, and then further and further towards its end. On SQLite in a directory that is
 kept for the next time, or on DATABASE_URL (empty, or filled by this before); what is in the database: `curated.py`. A
@@ -106,6 +106,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=15, help="tries of each page (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="WORD", help="pages with this in their name")
     parser.add_argument("--by-cpu", action="store_true", help="judge by CPU time, on a machine that is not quiet")
+    parser.add_argument("--reckoned", action="store_true", help="judge as on a machine as fast as the targets'")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
     return parser.parse_args(arguments)
 
@@ -124,7 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.by_cpu:
         _limit_by_cpu()
     asked = [subject for subject in subjects(options.tasks, options.repeat) if options.only in subject.name]
-    all_right, all_met = page_times.measure(asked, options.repeat, by_cpu=options.by_cpu)
+    slowness = page_times.slowness(is_asked=options.reckoned)
+    all_right, all_met = page_times.measure(asked, options.repeat, by_cpu=options.by_cpu, slowness=slowness)
     return int(not all_right or (options.strict and not all_met))
 
 

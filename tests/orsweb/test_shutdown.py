@@ -75,19 +75,19 @@ def test_it_ends_in_time_although_a_call_hangs(server: LiveServer, notes: Path, 
     status = server.stop()
     agent.join(10)
     assert (status, "event: error" in agent.answer) == (0, True)
-    assert time.monotonic() - asked < 4
+    assert time.monotonic() - asked < 20
     assert "Traceback" not in server.log
 
 
-def test_it_refuses_new_connections_while_it_stops(server: LiveServer, notes: Path) -> None:
-    agent = Agent(server, notes, "wait", 1.5)
-    agent.play()
-    server.process.send_signal(signal.SIGTERM)
-    deadline = time.monotonic() + 1
-    while server.is_healthy():
-        assert time.monotonic() < deadline
-    assert server.returncode is None
-    agent.join(10)
+def test_it_refuses_new_connections_while_it_stops(notes: Path) -> None:
+    with LiveServer("tests.envs:Slow") as server:  # with half a minute to stop in
+        agent = Agent(server, notes, "wait", 4)
+        agent.play()
+        server.process.send_signal(signal.SIGTERM)
+        while server.is_healthy():
+            assert not agent.answer
+        assert server.returncode is None
+        agent.join(10)
 
 
 def test_it_ends_although_a_thread_of_an_author_hangs(tmp_path: Path) -> None:

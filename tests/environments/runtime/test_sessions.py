@@ -268,19 +268,21 @@ async def test_an_idle_session_expires(tmp_path: Any) -> None:
 
 
 async def test_pings_keep_a_session() -> None:
-    async with Play(Echo, session_timeout_seconds=0.2) as play:
-        await play.open("s")
-        for _ in range(20):
-            play.service.ping("s", "")
-            await asyncio.sleep(0.02)
+    async with Play(Echo, session_timeout_seconds=1.0) as play:
+        await play.open("pinged")
+        await play.open("idle")
+        while "idle" in play.service._sessions.live:
+            play.service.ping("pinged", "")
+            await asyncio.sleep(0)
         assert play.service.live_sessions == 1
 
 
 async def test_a_running_call_keeps_its_session() -> None:
-    async with Play(Staged, session_timeout_seconds=0.05) as play:
+    async with Play(Staged, session_timeout_seconds=1.0) as play:
         await creating(play, "s", "work")
         call = await play.start("s", "work")
-        await asyncio.sleep(0.3)
+        await play.open("idle")
+        await until(lambda: play.service.live_sessions == 1)
         Staged.doors["work"].set()
         assert (await ended(call)).text == "worked"
 

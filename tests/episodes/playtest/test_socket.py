@@ -178,7 +178,7 @@ async def test_a_tab_that_stays_keeps_it_when_another_leaves() -> None:
 
 
 async def test_an_idle_session_expires_though_its_page_is_open() -> None:
-    async with table("tests.envs:Echo", ORSWEB_SESSION_TIMEOUT=0.2) as browser:
+    async with table("tests.envs:Echo", ORSWEB_SESSION_TIMEOUT=1.5) as browser:
         pk = await begin(browser, "echo")
         async with seated(browser, pk) as tab:
             assert "expired" in (await tab.told("ended"))["html"]
