@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, model_validator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -20,6 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json, to_jsonable_pytho
 MOST_DEPTH = 200
 """Levels of nesting that a body may have, by pydantic's reader too; writers recurse and could not write it again."""
 
+M = TypeVar("M", bound=BaseModel)
 JSONObject = Mapping[str, Any]
 JSONValue = JSONObject | Sequence[Any] | str | int | float | bool | None
 SplitType = Literal["train", "validation", "test"]
@@ -230,6 +231,23 @@ def model_json(model: BaseModel) -> str:
         return model.__pydantic_serializer__.to_json(model, ensure_ascii=True).decode("ascii")
     except PydanticSerializationError:
         return value_json(model.model_dump(mode="python"))
+
+
+def checked_json(model: M) -> tuple[M, str]:
+    """`model_json` of what the model's own types allow, and that; values may have been assigned since it was made.
+
+    Raises: pydantic.ValidationError; TypeError as `value_json`.
+    """
+    try:
+        return model, model.__pydantic_serializer__.to_json(model, ensure_ascii=True, warnings="error").decode("ascii")
+    except PydanticSerializationError:  # also for text with lone surrogates, and values without a form in JSON
+        checked = made_anew(model)
+        return checked, model_json(checked)
+
+
+def made_anew(model: M) -> M:
+    """As its constructor would make it of what it holds now. Raises: pydantic.ValidationError."""
+    return type(model).model_validate(model.model_dump(warnings=False))
 
 
 def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:

@@ -1,7 +1,8 @@
 """Known: ids of the rows that episodes refer to. Kept by the recorder's thread, inside its transactions.
 
-Each is found or made once and then remembered. `forget` after a failed transaction: rows it made are gone, and rows
-that were remembered may have been deleted.
+Each is found or made once and then remembered; which split holds a task, and which row has a split's name, until some
+split changes. `forget` after a failed transaction: rows it made are gone, and rows that were remembered may have been
+deleted.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from django.db import connection
 from django.db.models import F, Q
 
 from environments.models import Environment, Split, SplitEntry, Task
@@ -24,6 +26,9 @@ from episodes.values import storable
 MOST_REMEMBERED = 50_000
 """Of each kind; beyond it the kind is forgotten."""
 LOOKUP_SIZE = 500
+
+_SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
+"""Has another answer whenever a split was made, changed, served or not."""
 
 TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
 
@@ -56,6 +61,7 @@ class Known:
         self._splits: dict[tuple[int, str], int] = {}
         self._tasks: dict[TaskKey, _KnownTask] = {}
         self._runs: dict[str, _KnownRun] = {}
+        self._splits_state: tuple[object, ...] = ()
         self._last_end: int | None = None
 
     def next_end(self) -> int:
@@ -75,6 +81,7 @@ class Known:
         for kind in (self.blobs, self._splits, self._tasks, self._runs):
             if len(kind) > MOST_REMEMBERED:
                 kind.clear()
+        self._notice_changed_splits()
         keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]
         missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
         if missing:
@@ -83,6 +90,15 @@ class Known:
             Ids(key[0], self._split(row.split, key), self._tasks[key].id, self._run(row))
             for key, row in zip(keys, episodes, strict=True)
         ]
+
+    def _notice_changed_splits(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(_SPLITS)
+            state = cursor.fetchone()
+        if state != self._splits_state:
+            self._splits_state = state
+            self._splits.clear()
+            self._tasks.clear()
 
     def _environment(self, name: str) -> int:
         if (known := self._environments.get(name)) is None:

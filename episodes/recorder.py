@@ -23,9 +23,9 @@ from episodes.follower.thread import Follower
 from episodes.interrupted import close_interrupted
 from episodes.live import Live
 from episodes.models import Episode, Step
-from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
+from episodes.rows import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.upkeep import Upkeep
-from episodes.values import storable_id
+from episodes.values import storable, storable_id
 from episodes.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, Writer, is_away
 
 READERS = 2
@@ -84,12 +84,12 @@ class Recorder:
         """The rows of one call are committed together. `committed` is called also when they had to be rejected."""
         self._queue.put((rows, committed))
 
-    async def recall(self, session_id: str, task_id: str) -> RecalledCall | None:
-        """The call of the session's newest episode that has the id. Waits while the database is away."""
+    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+        """The call of the session's newest episode of the owner's that has the id. Waits while the database is away."""
         wait = FIRST_WAIT_SECONDS
         while True:  # ends with the caller, whose client hears comments meanwhile
             try:
-                return await self._readers.run(_recall, session_id, task_id)
+                return await self._readers.run(_recall, session_id, owner, task_id)
             except (DatabaseError, InterfaceError) as error:
                 if not is_away(error):
                     raise
@@ -129,12 +129,14 @@ def _last_episode() -> int:
     return last or 0
 
 
-def _recall(session_id: str, task_id: str) -> RecalledCall | None:
+def _recall(session_id: str, owner: str, task_id: str) -> RecalledCall | None:
     steps = Step.objects.filter(
-        episode__session_id=storable_id(session_id, SESSION_ID_LENGTH), task_id=storable_id(task_id, TASK_ID_LENGTH)
+        episode__session_id=storable_id(session_id, SESSION_ID_LENGTH),
+        episode__key_label=storable(owner, KEY_LABEL_LENGTH),
+        task_id=storable_id(task_id, TASK_ID_LENGTH),
     )
-    step = steps.select_related("episode", "output_blob").order_by("-episode_id").first()
+    step = steps.select_related("output_blob").order_by("-episode_id").first()
     if step is None:
         return None
     status = cast(StepStatus, step.status)
-    return RecalledCall(step.episode.key_label, status, step.output_json or None, step.error, step.reason)
+    return RecalledCall(status, step.output_json or None, step.error, step.reason)

@@ -23,6 +23,7 @@ COMPRESSED_BYTES = 512
 """Blobs beyond this are compressed, if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
 
 SESSION_ID_LENGTH = 512
+KEY_LABEL_LENGTH = 200
 TASK_ID_LENGTH = 300
 
 BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
@@ -119,7 +120,7 @@ class Batch:
         return (
             *(row.episode, ids.environment, ids.split, bigint(row.index), ids.task),
             *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
-            *(storable(row.key_label, 200), row.player),
+            *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
             *(ids.run, bigint(row.run.step), storable(row.run.model, 200), row.run.labels_json),
             *(self._blob(row.tools_json), self._time(row.created)),
             *RUNNING,

@@ -41,11 +41,12 @@ class ListRecord:
         for committed in waiting:
             committed()
 
-    async def recall(self, session_id: str, task_id: str) -> RecalledCall | None:
-        labels = {row.episode: row.key_label for row in self.of(EpisodeStarted) if row.session_id == session_id}
+    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+        starts = self.of(EpisodeStarted)
+        episodes = {row.episode for row in starts if (row.session_id, row.key_label) == (session_id, owner)}
         for row in reversed(self.steps):
-            if row.episode in labels and row.task_id == task_id:
-                return RecalledCall(labels[row.episode], row.status, row.output_json, row.error, row.reason)
+            if row.episode in episodes and row.task_id == task_id:
+                return RecalledCall(row.status, row.output_json, row.error, row.reason)
         return None
 
     def of(self, kind: type[R]) -> list[R]:

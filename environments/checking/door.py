@@ -132,7 +132,7 @@ class TimeLimit:
         self.current = ""
 
     async def within(self, what: str, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` returns. Raises: Slow, GaveUp, and what `work` raises."""
+        """What `work` returns. Raises: Slow, GaveUp, Broken, and what `work` raises."""
         if self.hits >= MOST_TIMEOUTS:
             work.close()
             raise GaveUp(f"Not tried, because {self.hits} steps before took over {self.seconds:g} s each.")
@@ -140,6 +140,8 @@ class TimeLimit:
         task = asyncio.ensure_future(work)
         done, _ = await asyncio.wait([task], timeout=self.seconds)
         if done:
+            if task.cancelled():  # nobody else does
+                raise Broken(f"{what} cancelled its own task, which a server has to take for a fault.")
             return task.result()
         self.hits += 1
         task.add_done_callback(_forget)

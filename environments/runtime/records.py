@@ -114,9 +114,8 @@ Row = EpisodeStarted | EpisodeNoted | StepTaken | EpisodeEnded
 
 @dataclass(frozen=True, slots=True)
 class RecalledCall:
-    """A recorded call as it can be told again; `key_label` says whose it is."""
+    """A recorded call as it can be told again."""
 
-    key_label: str
     status: StepStatus
     output_json: str | None
     error: str
@@ -132,8 +131,8 @@ class Record(Protocol):
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
         """Queue rows in order; `committed` is called on the event loop once all of them are durable."""
 
-    async def recall(self, session_id: str, task_id: str) -> RecalledCall | None:
-        """The latest recorded call of that id, or None."""
+    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+        """The owner's latest recorded call of that id, or None; another key may have used the same ids since."""
 
 
 class TaskSource(Protocol):

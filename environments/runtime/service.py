@@ -185,8 +185,8 @@ class SessionService:
             episode.calls.leave(call)
 
     async def _recall(self, sid: str, owner: str, task_id: str) -> Call | None:
-        recalled = await self._record.recall(sid, task_id)
-        if recalled is None or recalled.key_label != owner:
+        recalled = await self._record.recall(sid, owner, task_id)
+        if recalled is None:
             return None
         outcome = Outcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
         call = Call(task_id, "", {})

@@ -3,8 +3,9 @@
 Driven by LocalHost; knows nothing of episodes, records or HTTP.
 
 Divergences from the references: a finishing call latches the end only after its output could be serialised; an empty
-list of blocks becomes one empty text block; rewards that are no finite number become null; a tool that lets a
-CancelledError escape has failed; teardown comes after the last thread that runs the session's code has ended.
+list of blocks becomes one empty text block; what was assigned to an output after it was made is checked again; rewards
+that are no finite number become null; a tool that lets a CancelledError escape has failed; teardown comes after the
+last thread that runs the session's code has ended.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from environments.runtime.usercode import UserCode, fault_of
 from environments.tools import Tool, ToolTable, find_tools
 
 MOST_PROBLEMS = 100
+MOST_TOLD = 3
+"""Of what is wrong with an output."""
 
 
 class Session:
@@ -217,8 +220,14 @@ class Session:
         try:
             if not answer.blocks:
                 answer = answer.model_copy(update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]})
-            text = wire.model_json(answer)
+            if not isinstance(answer.blocks, list) or not isinstance(answer.finished, bool):
+                answer = wire.made_anew(answer)  # a serialiser would let null, and text for a sequence, pass
+            answer, text = wire.checked_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
+        except ValidationError as error:
+            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:MOST_TOLD])
+            text = f"{name!r} returned a ToolOutput that was changed into none ({told})"
+            return failed(text, "TypeError", waited_ms=waited_ms)
         except Exception as error:  # whatever the author put into metadata
             return faulted(fault_of(error), waited_ms=waited_ms)
         if len(text) > self._limits.max_result_bytes:

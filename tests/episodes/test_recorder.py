@@ -8,6 +8,8 @@ from functools import partial
 
 import pytest
 
+from environments.curation.membership import MoveToSplit
+from environments.curation.selection import Selection
 from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo
 from environments.sync import content_hash
@@ -16,6 +18,7 @@ from episodes.recorder import Recorder
 from episodes.writer import Call, Writer
 from tests.episodes.recording import DEADLINE_SECONDS, commit, query, record, run
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
+from tests.stored import make_split
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -185,6 +188,24 @@ def test_it_uses_the_task_that_sync_made() -> None:
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id":1}')
     record((episode_started(),))
     assert Episode.objects.get().task == task
+
+
+def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins() -> None:
+    echo = Environment.objects.create(name="echo")
+    task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
+    train = make_split(task, name="train", environment=echo)
+    test = make_split(name="test", environment=echo)
+
+    def move() -> None:
+        MoveToSplit(Selection(ids=(task.pk,)), train.pk, test.pk).apply("ada")
+
+    async def play(recorder: Recorder) -> None:
+        await commit(recorder, episode_started(1))
+        await query(move)
+        await commit(recorder, episode_started(2))
+
+    run(play)
+    assert list(Episode.objects.order_by("pk").values_list("split", flat=True)) == [train.pk, test.pk]
 
 
 def test_it_finds_a_thousand_new_tasks_in_one_batch() -> None:

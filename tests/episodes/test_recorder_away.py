@@ -114,10 +114,10 @@ if connection.vendor == "postgresql":
 
         async def play(recorder: Recorder) -> bool:
             await commit(recorder, episode_started(), step_taken())
-            await recorder.recall("session-1", "call-0")
+            await recorder.recall("session-1", "", "call-0")
             await query(lambda: execute(kill + "current_database()"))
             await commit(recorder, step_taken(index=1))
-            return await recorder.recall("session-1", "call-1") is not None
+            return await recorder.recall("session-1", "", "call-1") is not None
 
         connection.close()  # the test's own would die too
         assert run(play)
@@ -129,7 +129,7 @@ else:
             with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as other:
                 other.execute("BEGIN IMMEDIATE")
                 written = asyncio.create_task(commit(recorder, episode_started()))
-                await recorder.recall("session-1", "call-0")
+                await recorder.recall("session-1", "", "call-0")
                 was_written = written.done()
                 other.execute("COMMIT")
             await written

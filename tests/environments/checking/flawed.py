@@ -300,6 +300,17 @@ class Blocking(Sound):
         return told("Done.", 1.0, finished=True)
 
 
+class SelfCancelling(Sound):
+    @tool
+    async def step(self, params: Step) -> ToolOutput:
+        """Give oneself up."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1)
+        return told("Done.")
+
+
 # --- that hang, for processes of their own ---------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ FLAWS = [
     ("WrongImage", "prompts", "prompts", "failed", "says image/png"),
     ("NeedsSecret", "prompts", "sessions open", "failed", "KeyError: 'API_KEY'"),
     ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
+    ("SelfCancelling", "play", "tools run", "failed", "Tool 'step' in train[0] cancelled its own task"),
     ("Unfinished", "rewards", "range", "warning", "declares no reward_range"),
     ("Overpaid", "rewards", "range", "failed", "returned 7"),
     ("NoNumber", "play", "nothing lost in JSON", "failed", "the reward nan"),

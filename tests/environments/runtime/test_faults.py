@@ -6,10 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from ors import ToolOutput as OrsToolOutput
+from ors import tool as ors_tool
 from pydantic import BaseModel
 
 from environments import Blocks, TextBlock, ToolError, ToolOutput, tool
 from environments.errors import EnvironmentFault, SessionNotFound
+from tests import envs_ors
 from tests.environments.runtime.play import Play, ended, within
 from tests.envs import Echo, FailingConstructor, FailingPrompt, FailingSetup, Raises
 from tests.envs_base import Small, Text, said
@@ -78,6 +81,74 @@ async def test_it_tells_odd_characters_in_ascii(tool: str) -> None:
         await play.open("s")
         answer = await play.answer("s", tool)
         assert answer.event == "end" and answer.data.isascii()
+
+
+class Assigned(BaseModel):
+    field: str
+    value: Any
+
+
+class Assigning(Small):
+    """Returns an output that was made well and changed afterwards."""
+
+    @tool
+    async def assign(self, args: Assigned) -> ToolOutput:
+        """Change one field."""
+        output = said("as it was", 0.5)
+        setattr(output, args.field, args.value)
+        return output
+
+    @tool
+    async def append(self) -> ToolOutput:
+        """Add what is no block."""
+        output = said("as it was", 0.5)
+        output.blocks.append("just text")  # type: ignore[attr-defined]
+        return output
+
+
+class OrsAssigning(envs_ors.Small):
+    """The same, for the reference's base class."""
+
+    @ors_tool
+    async def assign(self, args: Assigned) -> OrsToolOutput:
+        """Change one field."""
+        output = envs_ors.said("as it was", 0.5)
+        setattr(output, args.field, args.value)
+        return output
+
+    @ors_tool
+    async def append(self) -> OrsToolOutput:
+        """Add what is no block."""
+        output = envs_ors.said("as it was", 0.5)
+        output.blocks.append("just text")
+        return output
+
+
+@pytest.mark.parametrize("environment", [Assigning, OrsAssigning])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("blocks", "just text"), ("metadata", "words"), ("reward", "many"), ("finished", "perhaps"), ("finished", None)],
+)
+async def test_an_output_that_was_changed_into_none_is_a_fault_and_ends_nothing(
+    environment: type, field: str, value: Any
+) -> None:
+    async with Play(environment) as play:
+        await play.open("s")
+        answer = await play.answer("s", "assign", field=field, value=value)
+        assert answer.event == "error" and f"'assign' returned a ToolOutput that was changed into none ({field}" in (
+            answer.data
+        )
+        assert (await play.answer("s", "append")).event == "error"
+        assert (await play.answer("s", "assign", field="reward", value=1)).body["output"]["reward"] == 1.0
+    assert [step.status for step in play.record.steps] == ["failed", "failed", "ok"]
+
+
+@pytest.mark.parametrize(("field", "value", "kept"), [("reward", "0.5", 0.5), ("finished", "no", False)])
+async def test_what_was_assigned_is_read_as_the_constructor_would(field: str, value: str, kept: Any) -> None:
+    async with Play(Assigning) as play:
+        await play.open("s")
+        for _ in range(2):
+            assert (await play.answer("s", "assign", field=field, value=value)).body["output"][field] == kept
 
 
 async def test_an_output_that_has_no_json_form_ends_nothing() -> None:
