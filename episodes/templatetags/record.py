@@ -157,6 +157,21 @@ def steps(episode: Episode) -> SafeString:
 
 
 @register.filter
+def calls(episode: Episode) -> SafeString:
+    """The same in words: those that failed are among the steps, those that were refused beside them."""
+    if episode.status == "running":
+        return SafeString()
+    ran, failed, refused = episode.steps_count, episode.failed_count, episode.refused_count
+    return format_html(
+        '<span class="nowrap">{} step{}{}{}</span>',
+        f"{ran:,}",
+        "" if ran == 1 else "s",
+        format_html('<span class="hint">, {} failed</span>', f"{failed:,}") if failed else "",
+        format_html(' <span class="hint">+ {} refused</span>', f"{refused:,}") if refused else "",
+    )
+
+
+@register.filter
 def task_name(episode: Episode) -> str:
     """`split #index` where the client named one, else the beginning of the task's hash."""
     if episode.split is not None and episode.task_index is not None:
