@@ -99,7 +99,7 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
     rows = rows.select_related("environment", "split", "run").order_by("-pk")
     found = list(rows[: MOST_ATTEMPTS + 1])
     shown = found[:MOST_ATTEMPTS]
-    values = [getattr(episode, definition.column) for episode in shown if _is_counted(episode)]
+    values = [episode.returns[definition.return_] for episode in shown if _is_counted(episode)]
     spread = spread_of(value for value in values if value is not None)
     attempts = [_attempt(episode, definition, spread) for episode in shown]
     return Group(sorted(attempts, key=_rank), spread, len(found) > MOST_ATTEMPTS)
@@ -138,7 +138,7 @@ def _is_counted(episode: Episode) -> bool:
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:
-    value: float | None = getattr(episode, definition.column)
+    value = episode.returns[definition.return_]
     has_advantage = value is not None and _is_counted(episode)
     return Attempt(episode, value, spread.advantage(value) if value is not None and has_advantage else None)
 

@@ -150,7 +150,9 @@ def acted(episode: Episode) -> str:
 
 @register.filter
 def steps(episode: Episode) -> SafeString:
-    """Steps that ran, and in brackets those that were refused."""
+    """Steps that ran, and in brackets those that were refused; they are counted when it ends."""
+    if episode.status == "running":
+        return NONE
     refused = episode.refused_count
     beside = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
     return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
@@ -183,4 +185,4 @@ def task_name(episode: Episode) -> str:
 def own_return(episode: Episode) -> SafeString:
     """By its environment's definition, on the scale of rewards. `episode` has its environment."""
     environment = episode.environment
-    return reward(getattr(episode, f"return_{environment.default_return}"), environment)
+    return reward(episode.returns[environment.default_return], environment)
