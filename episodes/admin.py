@@ -170,7 +170,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="return (sum)")
     def total(self, episode: Episode) -> SafeString:
-        return figures.reward(episode.return_sum, episode.environment)
+        return figures.reward(episode.returns["sum"], episode.environment)
 
     @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:

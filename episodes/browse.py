@@ -32,7 +32,7 @@ class EpisodeRow:
     summary: str
     """The task in one line."""
     value: float | None
-    """Its return by the page's definition."""
+    """Its return by the page's definition; None while it runs, and where no reward was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,7 @@ def rows_of(ids: Sequence[int], definition: Definition) -> list[EpisodeRow]:
     found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
     episodes = [found[pk] for pk in ids if pk in found]
     lines = _summaries(episodes)
-    return [EpisodeRow(episode, lines[episode.pk], value_of(episode, definition)) for episode in episodes]
-
-
-def value_of(episode: Episode, definition: str) -> float | None:
-    """Its return; None while it runs, and where no reward was given."""
-    value: float | None = getattr(episode, f"return_{definition}")
-    return value if episode.status == "ended" else None
+    return [EpisodeRow(episode, lines[episode.pk], episode.returns[definition]) for episode in episodes]
 
 
 def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:

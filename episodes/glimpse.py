@@ -37,6 +37,11 @@ class Glimpse:
     """Steps between the first and the last."""
     last: Sequence[Said]
 
+    @property
+    def steps(self) -> int:
+        """All of them, refused ones too."""
+        return len(self.first) + self.left_out + len(self.last)
+
 
 def glimpse_of(episode: Episode) -> Glimpse:
     """Three queries, and one for each blob of the six steps."""

@@ -182,6 +182,12 @@ class Episode(models.Model):
     def labels_object(self) -> dict[str, Any]:
         return dict(json.loads(self.labels)) if self.labels else {}
 
+    @property
+    def returns(self) -> dict[str, float | None]:
+        """By definition. All None while it runs: its row is told them when it ends."""
+        told = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}
+        return told if self.status == "ended" else dict.fromkeys(told)
+
 
 class Step(models.Model):
     """One tool call of an episode. Refused ones are kept, but not counted."""

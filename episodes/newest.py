@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import F, Max, QuerySet, Sum
 
 from episodes.models import Episode, Step
+from episodes.values import finite
 
 MOST_ADDED = 2_000
 """Steps of one running episode whose rewards a page adds up."""
+_SHARES = 2048.0
+"""More than MOST_ADDED, and a power of two: shares of rewards are not rounded, and add up to no more than the largest
+number, beyond which PostgreSQL refuses to add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def running(limit: int, hidden: Collection[int] = ()) -> list[Playing]:
     steps = Step.objects.filter(episode__in=[episode.pk for episode in episodes]).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
     few = [pk for pk, index in last.items() if index < MOST_ADDED and pk not in hidden]
-    sums = dict(steps.filter(episode__in=few).values_list("episode").annotate(Sum("reward")))
+    sums = dict(steps.filter(episode__in=few).values_list("episode").annotate(shares=Sum(F("reward") / _SHARES)))
     return [
         Playing(
             episode,
@@ -61,4 +65,4 @@ def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
 
 
 def _so_far(last: int | None, total: float | None) -> float | None:
-    return None if last is not None and last >= MOST_ADDED else total or 0.0
+    return None if last is not None and last >= MOST_ADDED else finite((total or 0.0) * _SHARES)

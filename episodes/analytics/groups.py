@@ -7,7 +7,6 @@ to learn from such a group.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from django.db.models.lookups import Exact
 
 from environments.models import Task
 from episodes.analytics.definition import Definition
+from episodes.analytics.deviation import mean_and_deviation
 from episodes.conditions import Unindexed
 from episodes.models import Episode, Run
 from episodes.statistics import FAILURES
@@ -47,7 +47,8 @@ class Spread:
     def advantage(self, value: float) -> float:
         """Of a return of the group."""
         assert self.mean is not None and self.deviation is not None
-        return (value - self.mean) / (self.deviation + EPSILON)
+        half = value / 2 - self.mean / 2  # the whole may overflow
+        return half / (self.deviation + EPSILON) * 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,7 @@ class GroupLine:
 def spread_of(values: Iterable[float]) -> Spread:
     """Equal values deviate by exactly 0."""
     found = list(values)
-    if not found:
-        return Spread(0, None, None)
-    mean = math.fsum(found) / len(found)
-    if min(found) == max(found):
-        return Spread(len(found), found[0], 0.0)
-    return Spread(len(found), mean, math.sqrt(math.fsum((value - mean) ** 2 for value in found) / len(found)))
+    return Spread(len(found), *mean_and_deviation(found)) if found else Spread(0, None, None)
 
 
 def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> Group:
@@ -103,7 +99,7 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
     rows = rows.select_related("environment", "split", "run").order_by("-pk")
     found = list(rows[: MOST_ATTEMPTS + 1])
     shown = found[:MOST_ATTEMPTS]
-    values = [getattr(episode, definition.column) for episode in shown if _is_counted(episode)]
+    values = [episode.returns[definition.return_] for episode in shown if _is_counted(episode)]
     spread = spread_of(value for value in values if value is not None)
     attempts = [_attempt(episode, definition, spread) for episode in shown]
     return Group(sorted(attempts, key=_rank), spread, len(found) > MOST_ATTEMPTS)
@@ -142,7 +138,7 @@ def _is_counted(episode: Episode) -> bool:
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:
-    value: float | None = getattr(episode, definition.column)
+    value = episode.returns[definition.return_]
     has_advantage = value is not None and _is_counted(episode)
     return Attempt(episode, value, spread.advantage(value) if value is not None and has_advantage else None)
 

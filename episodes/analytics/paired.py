@@ -14,6 +14,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from episodes.analytics.definition import Definition
+from episodes.analytics.deviation import mean_and_deviation
 from episodes.analytics.scope import MOST_ENDINGS
 from episodes.endings import LARGEST_RETURN, last_end
 from episodes.follower.run_tasks import RunTasksPart
@@ -154,14 +155,14 @@ def _followed_to() -> int:
 def _versus(run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]) -> Versus:
     """`means` by task, as `first`, which are those of the first run."""
     differences = [mean - base for mean, base in zip(means, first, strict=True)]
-    count, difference = len(means), sum(differences) / len(means)
-    variance = sum([(one - difference) ** 2 for one in differences]) / (count - 1) if count > 1 else math.nan
+    count = len(means)
+    difference, deviation = mean_and_deviation(differences)
     return Versus(
         run=run,
         mean=sum(means) / count,
         n=sum([n for n, _ in sides]),
         difference=difference,
-        reach=Z * math.sqrt(variance / count) if count > 1 and means is not first else None,
+        reach=Z * deviation / math.sqrt(count - 1) if count > 1 and means is not first else None,
         wins=sum([one > 0 for one in differences]),
         losses=sum([one < 0 for one in differences]),
         ties=differences.count(0),

@@ -137,12 +137,12 @@ class RunSerializer(s.Serializer[Any]):
 
 
 class ReturnsSerializer(s.Serializer[Any]):
-    """All four definitions. Zero and nulls while the episode runs."""
+    """All four definitions. Nulls while the episode runs."""
 
-    sum = s.FloatField(source="return_sum")
-    last = s.FloatField(source="return_last", allow_null=True)
-    max = s.FloatField(source="return_max", allow_null=True)
-    mean = s.FloatField(source="return_mean", allow_null=True)
+    sum = s.FloatField(allow_null=True)
+    last = s.FloatField(allow_null=True)
+    max = s.FloatField(allow_null=True)
+    mean = s.FloatField(allow_null=True)
 
 
 class EpisodeTaskSerializer(s.Serializer[Any]):
@@ -169,7 +169,7 @@ class EpisodeSerializer(s.Serializer[Any]):
         help_text="Why it ended; empty while it runs",
     )
     is_probe = s.BooleanField(help_text="Ended without a tool call; stays out of statistics")
-    returns = ReturnsSerializer(source="*")
+    returns = ReturnsSerializer()
     steps = s.IntegerField(source="steps_count", help_text="That ran; 0 while the episode runs, as the next two")
     failed = s.IntegerField(source="failed_count", help_text="Of those")
     refused = s.IntegerField(source="refused_count", help_text="Calls beside those that ran")

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.models import Environment, Split
-from episodes.browse import EpisodePage, page_of, shown, summary_of, value_of
+from episodes.browse import EpisodePage, page_of, shown, summary_of
 from episodes.choices import models, runs
 from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
@@ -128,7 +128,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "episode": episode,
         "summary": summary_of(episode),
-        "value": value_of(episode, definition),
+        "value": episode.returns[definition],
         "definition": definition,
         "glimpse": glimpse_of(episode),
     }

@@ -68,7 +68,7 @@ def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse
     context = {
         "left": left,
         "right": right,
-        "sides": [(one, getattr(one, f"return_{definition}")) for one in (left, right)],
+        "sides": [(one, one.returns[definition]) for one in (left, right)],
         "turned": f"{right.pk},{left.pk}",
         "definition": definition,
         "own_definition": left.environment.default_return,

@@ -127,10 +127,11 @@ def chart_of(found: Drawn) -> dict[str, Any]:
 
 def _points(points: Sequence[CurvePoint], figure: Figure, smooth: float) -> list[dict[str, Any]]:
     middles, lows, highs = (smoothed([getattr(p, name) for p in points], smooth) for name in _FIELDS[figure])
+    rests_on = "scored" if figure == "return" else "n"
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high},
-            **{"n": point.n, "first": point.first_end, "last": point.last_end},
+            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
+            **{"attempts": point.n, "first": point.first_end, "last": point.last_end},
         }
         for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
     ]

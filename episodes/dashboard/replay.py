@@ -192,8 +192,7 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
 def _returned(episode: Episode, definition: str) -> float | None:
     if episode.status == "running":
         return return_so_far(episode, definition)
-    value: float | None = getattr(episode, f"return_{definition}")
-    return value
+    return episode.returns[definition]
 
 
 def _definition(request: HttpRequest, episode: Episode) -> str:

@@ -50,7 +50,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "prompt": _prompt(shown),
         "players": at_task(found, definition),
         "task_query": f"task={found.pk}",
-        "attempts": [(episode, getattr(episode, definition.column)) for episode in shown],
+        "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,
     }

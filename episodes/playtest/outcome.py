@@ -12,7 +12,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
     """What `playtest/outcome.html` shows. `episode` has its environment, split, task and play."""
     environment = episode.environment
     definition, threshold = environment.default_return, environment.success_threshold
-    returned = getattr(episode, f"return_{definition}")
+    returned = episode.returns[definition]
     return {
         "episode": episode,
         "environment": environment,

@@ -150,10 +150,27 @@ def acted(episode: Episode) -> str:
 
 @register.filter
 def steps(episode: Episode) -> SafeString:
-    """Steps that ran, and in brackets those that were refused."""
+    """Steps that ran, and in brackets those that were refused; they are counted when it ends."""
+    if episode.status == "running":
+        return NONE
     refused = episode.refused_count
     beside = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
     return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
+
+
+@register.filter
+def calls(episode: Episode) -> SafeString:
+    """The same in words: those that failed are among the steps, those that were refused beside them."""
+    if episode.status == "running":
+        return SafeString()
+    ran, failed, refused = episode.steps_count, episode.failed_count, episode.refused_count
+    return format_html(
+        '<span class="nowrap">{} step{}{}{}</span>',
+        f"{ran:,}",
+        "" if ran == 1 else "s",
+        format_html('<span class="hint">, {} failed</span>', f"{failed:,}") if failed else "",
+        format_html(' <span class="hint">+ {} refused</span>', f"{refused:,}") if refused else "",
+    )
 
 
 @register.filter
@@ -168,4 +185,4 @@ def task_name(episode: Episode) -> str:
 def own_return(episode: Episode) -> SafeString:
     """By its environment's definition, on the scale of rewards. `episode` has its environment."""
     environment = episode.environment
-    return reward(getattr(episode, f"return_{environment.default_return}"), environment)
+    return reward(episode.returns[environment.default_return], environment)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
@@ -44,3 +46,10 @@ def test_the_ended_ones_come_newest_first_and_without_those_that_run() -> None:
         (second, 4, 0.0),
         (first, 0, 0.5),
     ]
+
+
+def test_huge_rewards_are_added_up_as_far_as_numbers_go() -> None:
+    episode = make_episode(status="running", cause="", ended=None)
+    for _ in range(2):
+        make_step(episode, reward=1e308)
+    assert running(5)[0].return_so_far == sys.float_info.max

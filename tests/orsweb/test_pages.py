@@ -1,8 +1,10 @@
-"""What holds for every page outside the admin: it loads nothing from elsewhere and runs nothing that stands in it."""
+"""What holds for every page outside the admin: it loads nothing from elsewhere, runs nothing that stands in it, and
+gives no two things one id."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -46,14 +48,16 @@ PAGES = sorted({route for route in routes(urlpatterns) if not route.startswith((
 
 
 class Reader(HTMLParser):
-    """Collects what a strict policy would refuse to run, show or load."""
+    """Collects ids, and what a strict policy would refuse to run, show or load."""
 
     def __init__(self) -> None:
         super().__init__()
         self.refused: list[str] = []
+        self.ids: list[str | None] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        self.ids += [given["id"]] if "id" in given else []
         if tag == "style" or (tag == "script" and "src" not in given and "json" not in (given.get("type") or "")):
             self.refused.append(tag)
         for name, value in given.items():
@@ -80,6 +84,14 @@ def address(route: str, episode: Any) -> str:
     return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: str(known.get(found[1], pk)), route)
 
 
+def reader_of(client: Client, path: str) -> Reader:
+    """Of the page there; it has read nothing where there is no page."""
+    response, reader = client.get(path), Reader()
+    if response["Content-Type"].startswith("text/html"):
+        reader.feed(response.getvalue().decode())
+    return reader
+
+
 @pytest.mark.parametrize("route", PAGES)
 def test_a_page_has_a_strict_policy(client: Client, episode: Any, route: str) -> None:
     response = client.get(address(route, episode))
@@ -89,11 +101,13 @@ def test_a_page_has_a_strict_policy(client: Client, episode: Any, route: str) ->
 
 @pytest.mark.parametrize("route", PAGES)
 def test_a_page_holds_nothing_that_the_policy_refuses(client: Client, episode: Any, route: str) -> None:
-    response = client.get(address(route, episode))
-    reader = Reader()
-    if response["Content-Type"].startswith("text/html"):
-        reader.feed(response.getvalue().decode())
-    assert not reader.refused
+    assert not reader_of(client, address(route, episode)).refused
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_a_page_has_no_id_twice(client: Client, episode: Any, route: str) -> None:
+    ids = Counter(reader_of(client, address(route, episode)).ids)
+    assert not [name for name, count in ids.items() if count > 1]
 
 
 @pytest.mark.parametrize("path", ["/episodes/999999999/", "/?span=none", "/episodes/999999999/steps/x"])

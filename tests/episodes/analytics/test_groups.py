@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from episodes.analytics.definition import Definition
@@ -14,6 +16,13 @@ SUM = Definition()
 def test_equal_returns_deviate_by_nothing_whatever_their_rounding() -> None:
     assert spread_of([0.1] * 7).is_flat
     assert not spread_of([0.1, 0.2]).is_flat and not spread_of([0.1]).is_flat
+
+
+@pytest.mark.parametrize("size", [1.0, 1e155, sys.float_info.max])
+def test_advantages_are_the_same_whatever_the_size_of_returns(size: float) -> None:
+    spread = spread_of([size, size, size, -size])
+    assert (spread.mean, spread.deviation) == (size / 2, pytest.approx(size * 0.75**0.5))
+    assert spread.advantage(-size) == pytest.approx(-(3**0.5), abs=1e-3)
 
 
 @pytest.mark.django_db

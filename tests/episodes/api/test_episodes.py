@@ -26,6 +26,11 @@ def test_an_episode_is_told_by_names() -> None:
     assert told["url"] == f"http://testserver/api/episodes/{episode.pk}"
 
 
+def test_one_that_runs_has_no_return_yet() -> None:
+    told = get(f"episodes/{make_episode(status='running', cause='', ended=None).pk}")
+    assert told["returns"] == {"sum": None, "last": None, "max": None, "mean": None}
+
+
 def test_people_have_names_and_others_none() -> None:
     make_episode(player="human", key_label="@ada")
     make_episode(key_label="lab")

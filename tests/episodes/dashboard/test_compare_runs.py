@@ -33,6 +33,15 @@ def test_every_shared_task_counts_once() -> None:
     assert second.reach == pytest.approx(1.96 * 0.25)
 
 
+def test_huge_returns_have_an_interval(client: Client) -> None:
+    runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
+    for run, rewards in zip(runs, ((1e300, -1e300), (-1e300, 1e300)), strict=True):
+        for task, reward in zip(tasks, rewards, strict=True):
+            end_episode(reward, run=run, task=task)
+    assert paired(runs, Definition(), 9).versus[1].reach == pytest.approx(1.96 * 2e290)
+    assert client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").status_code == 200
+
+
 def test_the_largest_difference_comes_first() -> None:
     assert [task.difference for task in paired(played(), Definition(), 9).tasks] == [0.5, 0.0]
 

@@ -104,7 +104,14 @@ def test_the_episodes_of_a_point_are_those_it_counts(client: Client) -> None:
     for point in series["points"]:
         query = f"{series['query']}&ends_from={point['first']}&ends_to={point['last']}&ending=attempt"
         page = client.get(f"/episodes/?{query}").content.decode()
-        assert len(re.findall(r"<tr data-episode=", page)) == point["n"]
+        assert len(re.findall(r"<tr data-episode=", page)) == point["attempts"]
+
+
+def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> None:
+    for reward in (1.0, None):
+        end_episode(reward)
+    points = chart(client, "return=max")["series"][0]["points"]
+    assert (sum(point["n"] for point in points), sum(point["attempts"] for point in points)) == (1, 2)
 
 
 def test_a_file_has_a_row_for_each_point(client: Client) -> None:

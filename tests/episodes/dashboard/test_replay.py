@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.dashboard.replay import WINDOW_STEPS
@@ -62,6 +63,20 @@ def test_it_says_how_the_episode_went(client: Client) -> None:
     page = seen(client, episode)
     for shown in ("finished", "train #12", "grpo-3", "step 40", "model-x", "+0.75", "7 steps", "2 refused", "4.2 s"):
         assert shown in page
+
+
+@pytest.mark.parametrize(
+    ("ran", "failed", "refused", "told"),
+    [
+        *((24, 1, 2, "24 steps, 1 failed + 2 refused"), (1, 1, 0, "1 step, 1 failed")),
+        *((0, 0, 1, "0 steps + 1 refused"), (1000, 0, 0, "1,000 steps")),
+    ],
+)
+def test_calls_that_failed_are_told_among_the_steps(
+    client: Client, ran: int, failed: int, refused: int, told: str
+) -> None:
+    headline = seen(client, make_episode(steps_count=ran, failed_count=failed, refused_count=refused), "headline/")
+    assert told in strip_tags(headline)
 
 
 def test_it_shows_each_step_with_its_reward_and_the_return_so_far(client: Client) -> None:

@@ -64,6 +64,14 @@ def test_the_page_of_a_run_tells_environments_steps_and_episodes(client: Client)
     assert f"/episodes/{episode.pk}/" in page
 
 
+def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> None:
+    run = make_run()
+    for reward in (1.0, 1.0, 1.0, None, None, None):
+        end_episode(reward, run=run)
+    page = client.get(f"/runs/{run.pk}/?return=max").content.decode()
+    assert "n = 3<" in page and "6 count as attempts" in page
+
+
 def test_the_switches_of_its_curve_keep_to_the_run(client: Client) -> None:
     end_episode(run=make_run("grpo-3"), run_step=7)
     page = client.get(f"/runs/{make_run('grpo-3').pk}/?smooth=0.5").content.decode()

@@ -52,6 +52,12 @@ def test_a_group_without_variance_says_so(client: Client) -> None:
     assert b"Zero variance" in client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content
 
 
+def test_a_group_of_huge_returns_is_shown(client: Client) -> None:
+    task, run = make_group(1e300, -1e300, 1e308)
+    page = client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30").content.decode()
+    assert page.index(">+1.41<") < page.index(">\N{MINUS SIGN}0.71<") and "Zero variance" not in page
+
+
 def test_groups_of_a_step_lead_to_each_other(client: Client) -> None:
     (first, run), (second, _) = make_group(1.0), (make_task(), None)
     make_episode(task=second, run=run, run_step=30)
