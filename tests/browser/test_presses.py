@@ -1,4 +1,4 @@
-"""One press too many, in a browser: while a call is on its way no other begins, however often a key or button is pressed."""
+"""One press too many, in a browser: while a call is on its way no other begins, whatever is pressed."""
 
 from __future__ import annotations
 
