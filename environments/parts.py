@@ -11,13 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from environments.errors import shorten
 from environments.schema_fields import Field, fields_of
 
 SHOWN_CHARACTERS = 20_000
 """Of one text; the whole of it is one link away."""
 
 SHORT_CHARACTERS = 100
-_IMAGE_TYPE = re.compile(r"image/[a-z0-9.+-]{1,40}")
+IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
+"""What is given to browsers as an image. SVG is not among them: it is a document, which runs scripts."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 
 
@@ -98,17 +100,26 @@ def _block(block: Any, limit: int) -> Part:
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "text" and isinstance(block.get("text"), str):
         return _text(block["text"], "", "text", limit)
-    if kind == "image" and (uri := _image(block)):
-        return Part("image", uri, str(block["mimeType"]))
+    if kind == "image":
+        uri = _image(block)
+        return Part("image", uri, block["mimeType"]) if uri else _value(_not_shown(block), block, limit)
     return _value("", block, limit)
 
 
 def _image(block: dict[str, Any]) -> str:
     """The image's data: URI; empty when it is none that a browser may be given."""
     media, data = block.get("mimeType"), block.get("data")
-    if not (isinstance(media, str) and isinstance(data, str) and _IMAGE_TYPE.fullmatch(media)):
+    if not (isinstance(media, str) and isinstance(data, str) and media in IMAGE_TYPES):
         return ""
-    return f"data:{media};base64,{data}" if _BASE64.fullmatch(data) else ""
+    return f"data:{media};base64,{data}" if len(data) % 4 == 0 and _BASE64.fullmatch(data) else ""
+
+
+def _not_shown(block: dict[str, Any]) -> str:
+    """What an image that browsers are not given is told to be."""
+    media, data = block.get("mimeType"), block.get("data")
+    told = shorten(media, SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
+    size = f"{len(data):,} characters" if isinstance(data, str) else "no data"
+    return f"{told}, {size}, not shown as an image"
 
 
 def _tool(item: dict[str, Any]) -> ToolPart:

@@ -45,13 +45,17 @@ def reward(value: float | None, environment: Environment) -> SafeString:
 @register.filter
 def signed(value: float) -> str:
     """Two decimals and a sign; fewer digits only where two decimals would hide the value."""
+    return f"+{unsigned(value)}" if value > 0 else unsigned(value)
+
+
+@register.filter
+def unsigned(value: float) -> str:
+    """The same without a plus: for what is a size, such as a standard error, or an end of a range."""
     size = abs(value)
     if size == 0:
         return "0.00"
-    if math.isnan(value):
-        return "nan"
     text = f"{size:,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
-    return ("+" if value > 0 else "\N{MINUS SIGN}") + text
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
 @register.filter

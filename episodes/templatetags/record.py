@@ -10,14 +10,14 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, until
+from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, unsigned, until
 from episodes.models import Episode, Play
 from episodes.people import person_of
 from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for shared in (reward, signed, moment, until):
+for shared in (reward, signed, unsigned, moment, until):
     register.filter(shared)
 register.simple_tag(success)
 

@@ -227,7 +227,7 @@ function png(state) {
 export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(2);
+  if (size !== 0 && (size < 0.005 || size >= 1e6)) return value.toPrecision(2); // as the table below writes it
   return value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 });
 }
 

@@ -4,6 +4,9 @@ import { isTyping } from "../orsweb/frame.js";
 import { mountForm } from "./form.js";
 import { Past } from "./past.js";
 
+const RUNS = "Wait for the call that is running.";
+const WAITS = "It is sent as soon as the connection is back.";
+
 export class Composer extends EventTarget {
   #element;
   #tools;
@@ -14,7 +17,8 @@ export class Composer extends EventTarget {
   #forms = new Map(); // number of the tool -> its form
   #pasts = new Map();
   #chosen = 0;
-  #isBusy = false;
+  #isBusy = false; // from the press until the call is answered or refused
+  #isWaiting = false; // until the connection is back nothing goes out
   #sent; // what stood in the lone field when it was sent
 
   constructor(element, environment, ask) {
@@ -26,8 +30,10 @@ export class Composer extends EventTarget {
     this.#tabs = [...element.querySelectorAll("[data-tool]")];
     this.#panel = element.querySelector("[data-tool-panel]");
     this.#panel.addEventListener("submit", (event) => (event.preventDefault(), this.#call(false)));
+    this.#panel.addEventListener("keydown", (event) => this.#heldInForm(event), { capture: true });
     this.#panel.addEventListener("keydown", (event) => this.#pressedInForm(event));
     this.#panel.addEventListener("input", () => this.#changed());
+    this.#find("[data-call]").addEventListener("click", (event) => this.#clicked(event));
     this.#find("[data-anyway]").addEventListener("click", () => this.#call(true));
     for (const tab of this.#tabs) tab.addEventListener("click", () => this.choose(Number(tab.dataset.tool)));
     element.querySelector("[data-tool-tabs]").addEventListener("keydown", (event) => this.#pressedInTabs(event));
@@ -57,7 +63,7 @@ export class Composer extends EventTarget {
     this.#find("[data-tool-words]").hidden = !tool.description;
     this.#find("[data-call]").textContent = `Call ${tool.name}`;
     this.#find("[data-anyway]").hidden = true;
-    this.#say("");
+    this.#tell();
     this.#show(number, tool);
     this.focus();
   }
@@ -84,26 +90,43 @@ export class Composer extends EventTarget {
 
   // --- calling -------------------------------------------------------------------------------------------------------
 
+  // Busy before the form is read: that takes a way to the server and back, in which keys and buttons are pressed again.
   async #call(anyway) {
-    if (this.#isBusy) return this.#say("Wait for the call that is running.");
+    if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
+    this.#busy(true);
     const number = this.#chosen;
     let input;
     try {
       input = await this.#forms.get(number).form.value();
     } catch (problem) {
-      return this.#say(problem.message);
+      return this.free(problem.message);
     }
     this.#find("[data-anyway]").hidden = true;
     this.#sent = this.#line(number)?.value;
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
-  // While a call runs no other begins.
-  busy(isBusy, words = "") {
+  // The call was answered or refused; the next may begin.
+  free(words = "") {
+    this.#busy(false);
+    this.#say(words);
+  }
+
+  // Whether a call has to wait for the connection.
+  wait(isWaiting) {
+    this.#isWaiting = isWaiting;
+    if (this.#isBusy) this.#tell();
+  }
+
+  #busy(isBusy) {
     this.#isBusy = isBusy;
     this.#find("[data-call]").setAttribute("aria-disabled", String(isBusy)); // disabled, it would lose the focus
     this.#element.toggleAttribute("data-busy", isBusy);
-    this.#say(words);
+    this.#tell();
+  }
+
+  #tell() {
+    this.#say(this.#isBusy && this.#isWaiting ? WAITS : "");
   }
 
   // The call was made: its input can be recalled, and what is typed next into a lone field takes its place.
@@ -131,7 +154,23 @@ export class Composer extends EventTarget {
     this.dispatchEvent(new Event("typed"));
   }
 
-  // --- keys ----------------------------------------------------------------------------------------------------------
+  // --- presses -------------------------------------------------------------------------------------------------------
+
+  // The answer may come between the two presses of a double click.
+  #clicked(event) {
+    if (event.detail !== 2) return;
+    event.preventDefault();
+    if (!this.#isBusy) this.#say("A double click calls once.");
+  }
+
+  // A held Enter is one press, but where it breaks lines.
+  #heldInForm(event) {
+    const { key, repeat, target, ctrlKey, metaKey, shiftKey } = event;
+    const breaksLine = target.matches("textarea") && !ctrlKey && !metaKey && (shiftKey || !target.matches("[data-line]"));
+    if (key !== "Enter" || !repeat || breaksLine) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
 
   #pressedInForm(event) {
     if (event.defaultPrevented || event.isComposing) return;

@@ -37,7 +37,10 @@ const HEARD = {
     for (const { message: asked } of answers.values()) connection.send(asked);
   },
   ready: () => "isReady" in page.dataset || reloadSoon(),
-  running: (message) => clock.addCall(message),
+  running(message) {
+    clock.addCall(message);
+    if (pending?.message.task_id === message.task_id) pending.isRunning = true;
+  },
   step(message) {
     clock.endCall(message.task_id);
     clock.set(message);
@@ -130,9 +133,8 @@ function move(by) {
 function call({ detail: { tool, input, anyway, number } }) {
   notice("error");
   const message = { type: "call", tool, input, task_id: crypto.randomUUID?.() ?? randomId(), ...(anyway && { anyway }) };
-  pending = { message, number };
-  const wasSent = connection.send(message);
-  composer.busy(true, wasSent ? "" : "It is sent as soon as the connection is back.");
+  pending = { message, number, isRunning: false };
+  connection.send(message); // without a connection: when it is back
 }
 
 // Where pages come without encryption from another machine, browsers have no randomUUID.
@@ -144,7 +146,7 @@ function settled(id, wasCalled = true) {
   if (!pending || pending.message.task_id !== id) return null;
   const call = pending;
   pending = null;
-  composer.busy(false);
+  composer.free();
   if (wasCalled) composer.called(call.number, call.message.input);
   return call;
 }
@@ -231,6 +233,7 @@ function connected(isConnected) {
     sign.dataset.liveState = isConnected ? "live" : "waiting";
     sign.textContent = isConnected ? "live" : "reconnecting";
   }
+  composer.wait(!isConnected && !pending?.isRunning);
   notice("lost", isConnected ? "" : "The connection is lost; trying again. The episode waits for you for a while.");
 }
 

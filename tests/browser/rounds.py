@@ -7,12 +7,12 @@ import httpx
 from tests.server import LiveServer
 
 
-def play_rounds(live: LiveServer, run: str, count: int = 1, *, step: int = 0) -> list[int]:
-    """`count` attempts by `run` at the first task of train, one guess each; their numbers, in order."""
+def play_rounds(live: LiveServer, run: str, count: int = 1, *, step: int = 0, model: str = "") -> list[int]:
+    """`count` attempts by `run` and `model` at the first task of train, one guess each; their numbers, in order."""
     numbers = []
     for _ in range(count):
         headers = {"X-Session-ID": f"{run}-{step}-{len(numbers)}"}
-        secrets = {"orsweb_run": run, "orsweb_step": str(step), "orsweb_model": f"model-of-{run}"}
+        secrets = {"orsweb_run": run, "orsweb_step": str(step), "orsweb_model": model or f"model-of-{run}"}
         opened = {"env_name": "guess", "split": "train", "index": 0, "secrets": secrets}
         with httpx.Client(base_url=live.url, headers=headers, timeout=30) as agent:
             agent.post("/create", json=opened).raise_for_status()

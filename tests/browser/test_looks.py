@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import axe_playwright_python
 import httpx
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.agents import latest, playing
 from tests.browser.rounds import play_rounds
 from tests.server import LiveServer
 
@@ -20,7 +21,12 @@ PAGES = (
     *("/compare/?episodes={first},{second}", "/compare/?runs={run},{other}", "/tasks/{task}/"),
     *("/tasks/{task}/group/?run={run}&step=4", "/api/", "/episodes/{first}/steps/0/"),
     *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
+    *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}"),
 )
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((1280, "light"), (1280, "dark"), (400, "dark"))
+"""A phone's width shows what scrolls; colours are the same there."""
+WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
+"""A table of Markdown that scrolls at any width."""
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +34,26 @@ def places(live: LiveServer) -> dict[str, int]:
     """Numbers that the addresses of PAGES name."""
     first, second = play_rounds(live, "looked-at", 2, step=4)
     play_rounds(live, "looked-at-too", step=4)
+    play_rounds(live, "r", step=4, model="m")  # shorter than the words before them
+    wide, wider = (_say(live, text) for text in (WIDE, f"{WIDE}\n\nAnd words."))
     with httpx.Client(base_url=live.url, timeout=30) as reader:
         episode = reader.get(f"/api/episodes/{first}").json()
         runs = {run["name"]: run["id"] for run in reader.get("/api/runs").json()["results"]}
     run, other = runs["looked-at"], runs["looked-at-too"]
-    return {"first": first, "second": second, "run": run, "other": other, "task": episode["task"]["id"]}
+    numbers = {"first": first, "second": second, "run": run, "other": other, "wide": wide, "wider": wider}
+    return {**numbers, "task": episode["task"]["id"]}
+
+
+def _say(live: LiveServer, text: str) -> int:
+    """Number of an episode of `echo` that says `text`."""
+    with playing(live) as agent:
+        agent.call("echo", text)
+    return int(latest(live).split("/")[2])
 
 
 def serious(page: Page) -> list[Any]:
-    found = page.evaluate("axe.run()")["violations"]
+    drawn = "new Promise((go) => requestAnimationFrame(() => setTimeout(go)))"  # scripts have seen the page's size
+    found = page.evaluate(f"{drawn}.then(() => axe.run())")["violations"]
     return [
         (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
         for one in found
@@ -46,12 +63,36 @@ def serious(page: Page) -> list[Any]:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_axe_finds_nothing_serious(page: Page, places: dict[str, int], path: str) -> None:
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")
     page.goto(path.format(**places))
     page.evaluate(AXE.read_text(encoding="utf-8"))  # as the debugger does, which no policy stops
+    for width, scheme in LOOKS:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.set_viewport_size({"width": width, "height": 860})
+        assert serious(page) == []
+
+
+def use_of_tools(page: Page) -> Locator:
+    """Its card on the page of `guess`; it is counted a little later than the rest."""
+    page.goto("/environments/guess/")
+    card = page.locator("[aria-labelledby=use]")
+    for _ in range(100):
+        if card.get_by_role("table").count():
+            break
+        page.reload()
+    return card
+
+
+def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, places: dict[str, int]) -> None:
+    page.set_viewport_size({"width": 400, "height": 860})
+    card = use_of_tools(page)
+    expect(card).to_have_attribute("tabindex", "0")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
     assert serious(page) == []
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    assert serious(page) == []
+    card.focus()
+    page.keyboard.press("ArrowRight")
+    expect(card).not_to_have_js_property("scrollLeft", 0)
+    page.set_viewport_size({"width": 1280, "height": 860})
+    expect(card).not_to_have_attribute("tabindex", "0")
 
 
 @pytest.mark.parametrize("path", PAGES)

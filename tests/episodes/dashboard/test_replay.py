@@ -354,11 +354,19 @@ def test_an_image_of_the_prompt_is_loaded_by_its_place(client: Client) -> None:
     assert client.get(f"/episodes/{episode.pk}/prompt/images/0")["Content-Type"] == "image/png"
 
 
-@pytest.mark.parametrize(("media", "data"), [("image/svg+xml", "PHN2Zz4="), ("text/html", "PGI+"), ("image/png", "A")])
-def test_what_is_no_image_is_never_given_as_one(client: Client, media: str, data: str) -> None:
+@pytest.mark.parametrize(
+    ("media", "data", "told"),
+    [
+        ("image/svg+xml", "PHN2Zz4=", "image/svg+xml, 8 characters, not shown as an image"),
+        ("text/html", "PGI+", "text/html, 4 characters, not shown as an image"),
+        ("image/png", "A", "image/png, 1 characters, not shown as an image"),
+    ],
+)
+def test_what_is_no_image_is_never_given_as_one(client: Client, media: str, data: str, told: str) -> None:
     episode = make_episode()
     image_step(episode, media, data)
-    seen(client, episode)
+    page = seen(client, episode)
+    assert told in page and "/images/0" not in page and "data:" not in page
     assert client.get(f"/episodes/{episode.pk}/steps/0/images/0").status_code == 404
 
 

@@ -1,0 +1,21 @@
+// What is wider than its place scrolls sideways, and then takes the focus, so that the arrow keys can scroll it.
+const SCROLLS = ".card.flush, .scrolls, .prose table";
+
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
+const arrivals = new MutationObserver((changes) => {
+  for (const { addedNodes } of changes) for (const node of addedNodes) if (node instanceof Element) watch(node);
+});
+
+// Where nothing scrolls, it would be one more stop of the tab key, for nothing.
+function reach(element) {
+  if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+  else element.removeAttribute("tabindex");
+}
+
+function watch(root) {
+  if (root.matches(SCROLLS)) sizes.observe(root);
+  for (const element of root.querySelectorAll(SCROLLS)) sizes.observe(element);
+}
+
+watch(document.body);
+arrivals.observe(document.body, { childList: true, subtree: true });

@@ -1,0 +1,69 @@
+"""Images that cannot be displayed, in a browser: wherever a step is shown, words stand in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.agents import latest
+from tests.browser.test_play import send, sit_down
+from tests.envs_pictures import ANSWERS
+from tests.server import LiveServer
+
+DAMAGED = "This image cannot be displayed"
+DOCUMENT = "image/svg+xml, 136 characters, not shown as an image"
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs_pictures:Pictures") as running:
+        yield running
+
+
+def draw_all(live: LiveServer) -> int:
+    """Number of an episode with a step for each of the images."""
+    with httpx.Client(base_url=live.url, headers={"X-Session-ID": "drawn"}, timeout=30) as http:
+        http.post("/create", json={"env_name": "pictures", "split": "train", "index": 0}).raise_for_status()
+        for name in ANSWERS:
+            http.post("/pictures/call", json={"name": "draw", "input": {"text": name}}).raise_for_status()
+        http.post("/delete").raise_for_status()
+    return int(latest(live).split("/")[2])
+
+
+def are_told(page: Page) -> None:
+    """Both damaged ones, and the one that is a document; the sound one is drawn, and nothing else is."""
+    expect(page.get_by_text(DAMAGED)).to_have_count(2)
+    expect(page.get_by_text(DOCUMENT)).to_have_count(1)
+    expect(page.locator(".zoom img")).to_have_count(1)
+    expect(page.locator(".zoom img")).to_have_js_property("naturalWidth", 1)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_the_replay_says_which_images_cannot_be_displayed(page: Page, live: LiveServer, complaints: list[str]) -> None:
+    page.goto(f"/episodes/{draw_all(live)}/")
+    are_told(page)
+
+
+def test_so_does_the_page_of_one_step(page: Page, live: LiveServer, complaints: list[str]) -> None:
+    episode = draw_all(live)
+    page.goto(f"/episodes/{episode}/steps/2/")
+    expect(page.get_by_text(DAMAGED)).to_be_visible()
+    page.goto(f"/episodes/{episode}/steps/3/")
+    expect(page.get_by_text(DOCUMENT)).to_be_visible()
+
+
+def test_so_does_the_player(page: Page, complaints: list[str]) -> None:
+    sit_down(page, "pictures")
+    for name in ANSWERS:
+        send(page, name)
+    are_told(page)
+
+
+def test_so_does_a_comparison(page: Page, live: LiveServer, complaints: list[str]) -> None:
+    page.goto(f"/compare/?episodes={draw_all(live)},{draw_all(live)}")
+    page.evaluate("document.querySelectorAll('.compare-side').forEach((side) => (side.open = true))")
+    expect(page.get_by_text(DAMAGED)).to_have_count(4)
+    expect(page.get_by_text(DOCUMENT)).to_have_count(2)
