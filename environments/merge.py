@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from environments.changes import BATCH, Place
 from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.turns import give_way
 
 
 @dataclass(slots=True)
@@ -26,8 +27,7 @@ class Merge:
     kept: int = 0
     withheld: int = 0
     edited: int = 0
-    dropped: list[str] = field(default_factory=list)
-    """Hashes of tasks that the class no longer lists in this split."""
+    removed: int = 0
 
 
 def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
@@ -52,13 +52,24 @@ def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
     return merge
 
 
-def mark_dropped(environment: int, hashes: Iterable[str]) -> None:
-    """Mark tasks that no split lists for the class any more."""
-    for batch in _batches(list(dict.fromkeys(hashes))):
-        listed = SplitEntry.objects.filter(split__environment=environment, split__is_served=True, until=None)
-        gone = set(batch) - set(listed.filter(source_hash__in=batch).values_list("source_hash", flat=True))
-        tasks = Task.objects.filter(environment=environment, content_hash__in=gone, dropped=None)
-        tasks.update(dropped=timezone.now())
+def listed_before(split: Split) -> set[str]:
+    """Hashes of what the class listed in the split, people's edits and removals of it notwithstanding."""
+    places = SplitEntry.objects.filter(split=split, until=None).exclude(source_hash="")
+    removals = SplitRemoval.objects.filter(split=split)
+    return {
+        *places.values_list("source_hash", flat=True).iterator(chunk_size=2000),
+        *removals.values_list("source_hash", flat=True),
+    }
+
+
+def mark_dropped(environment: int, hashes: Iterable[str]) -> int:
+    """Mark tasks that the class lists in no split any more, wherever they stand. Returns how many were not marked."""
+    marked = 0
+    for batch in _batches(sorted(hashes)):
+        tasks = Task.objects.filter(environment=environment, content_hash__in=batch, dropped=None)
+        marked += tasks.update(dropped=timezone.now())
+        give_way()
+    return marked
 
 
 def unmark_dropped(environment: int, hashes: Sequence[str]) -> None:
@@ -74,7 +85,7 @@ def _keep_work_of_people(environment: int, merge: Merge, people: list[int], thei
     left = {content: tasks for content, tasks in theirs.items() if tasks}
     own = _ids(environment, set(left))
     edited = [task for content, tasks in left.items() for task in tasks if task != own.get(content)]
-    merge.dropped = [content for content, tasks in left.items() for task in tasks if task == own.get(content)]
+    merge.removed = sum(task == own.get(content) for content, tasks in left.items() for task in tasks)
     there = {place.task for place in merge.order}
     kept = [task for task in dict.fromkeys([*edited, *people]) if task not in there]
     merge.order += [Place(task) for task in kept]

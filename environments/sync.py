@@ -12,19 +12,20 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from environments import task_schema
 from environments.card import card_of
 from environments.changes import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.errors import EnvironmentFault, Unhostable
 from environments.hosting import Hosted
-from environments.merge import mark_dropped, merge_places, unmark_dropped
+from environments.merge import listed_before, mark_dropped, merge_places, unmark_dropped
 from environments.models import Environment, Split
 from environments.registry import Registry
 from environments.source import CallUser, Source
@@ -71,17 +72,22 @@ class SplitSync:
     unchanged: int = 0
     """Entries that were in the split before, wherever they stand now."""
     removed: int = 0
-    """Entries that the class no longer lists; their tasks are marked as dropped unless it lists them elsewhere."""
+    """Entries that left the split, because the class no longer lists them or declares the split."""
     kept: int = 0
     """Entries that people edited or added, and that stay though the class does not list them."""
     withheld: int = 0
     """Tasks that the class lists and people took out of the split."""
     edited: int = 0
     """Of the unchanged ones those where people put another task in the place of the class's."""
+    dropped: int = 0
+    """Tasks that are marked as dropped now: the class listed them here and lists them nowhere any more. They may
+    never have left the split, or not now: people had edited them or taken them out."""
     is_frozen: bool = False
     """The class lists something else than at the last sync, but the split is frozen and stays as it is."""
     is_taken: bool = False
     """People made a split of this name, which stays theirs and is served; what the class declares is not."""
+    is_undeclared: bool = False
+    """The class does not declare the split any more, so it is no longer served. Told once."""
 
     def __str__(self) -> str:
         if self.is_taken:
@@ -90,21 +96,25 @@ class SplitSync:
         edited = f", {self.edited} kept as people edited them" if self.edited else ""
         kept = f", {self.kept} kept that people put there" if self.kept else ""
         withheld = f", {self.withheld} left out that people took out" if self.withheld else ""
+        dropped = f", {self.dropped} marked as dropped" if self.dropped else ""
+        gone = "; the class no longer declares it, so it is not served" if self.is_undeclared else ""
         frozen = "; it is frozen, though the class now lists something else" if self.is_frozen else ""
-        return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{frozen}"
+        return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{dropped}{gone}{frozen}"
 
     @property
     def has_news(self) -> bool:
         """Whether somebody who curates tasks will want to know; the first list of a class is no news."""
         has_more = self.added and self.unchanged
         work_of_people = self.edited or self.kept or self.withheld
-        return bool(has_more or self.removed or work_of_people or self.is_frozen or self.is_taken)
+        work_of_class = has_more or self.removed or self.dropped or self.is_undeclared
+        return bool(work_of_class or work_of_people or self.is_frozen or self.is_taken)
 
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
     splits: tuple[SplitSync, ...]
-    """Splits of classes that list their tasks, in the order of hosting; of others those that are taken."""
+    """Splits of classes that list their tasks, in the order of hosting; of others those that are taken. After them
+    those that the class no longer declares."""
     procedural: tuple[str, ...]
     """Names of environments that are asked for each task."""
     seconds: float
@@ -119,25 +129,35 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
     try:
         await writer.run(_write_environments, registry)
         for hosted in registry:
+            lists = ClassLists({})
             try:
-                synced += [await _sync_split(hosted, split.name, call_user, writer) for split in hosted.splits]
+                lists = await _lists(hosted, call_user)
             except NotImplementedError:
                 procedural.append(hosted.name)
                 synced += await writer.run(_taken, hosted)
-            await writer.run(_mark_procedural, hosted.name, hosted.name in procedural)
+            synced += [await _sync_split(hosted, split, lists, writer) for split in lists.texts]
+            await writer.run(_mark_procedural, hosted, hosted.name in procedural)
+            synced += await writer.run(_drop_splits, hosted, lists)
         await writer.run(renew_missing)
     finally:
         writer.close()
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)
 
 
-async def _sync_split(hosted: Hosted, split: str, call_user: CallUser, writer: Workers) -> SplitSync:
+async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
+    """Raises: NotImplementedError when the class is procedural."""
+    texts: dict[str, list[str]] = {}
+    for split in hosted.splits:
+        try:
+            texts[split.name] = await Source(hosted, call_user).listing(split.name)
+        except EnvironmentFault as fault:
+            raise Unhostable(f"{hosted.name}: list_tasks({split.name!r}) cannot be served: {fault}.") from fault
+    return ClassLists(texts)
+
+
+async def _sync_split(hosted: Hosted, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
     try:
-        texts = await Source(hosted, call_user).listing(split)
-    except EnvironmentFault as fault:
-        raise Unhostable(f"{hosted.name}: list_tasks({split!r}) cannot be served: {fault}.") from fault
-    try:
-        return await writer.run(_write_split, hosted.name, split, texts)
+        return await writer.run(_write_split, hosted.name, split, lists)
     except SplitBusy as busy:
         raise Unhostable(str(busy)) from busy
 
@@ -164,8 +184,6 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
 
 
 def _write_splits(environment: Environment, hosted: Hosted) -> None:
-    declared = [split.name for split in hosted.splits]
-    environment.splits.exclude(name__in=declared).exclude(is_curated=True).update(is_served=False)
     taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
     for position, split in enumerate(hosted.splits):
         fields = {"position": position, "type": split.type, "is_curated": False}  # it may have been people's once
@@ -182,10 +200,30 @@ def _taken(hosted: Hosted) -> list[SplitSync]:
     return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
 
 
-def _mark_procedural(environment: str, is_procedural: bool) -> None:
-    Environment.objects.filter(name=environment).update(is_procedural=is_procedural)
+def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
+    Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
-        Split.objects.filter(environment__name=environment, version=0, is_curated=False).update(is_served=True)
+        _splits_of_class(hosted.name).filter(name__in=_declared(hosted), version=0).update(is_served=True)
+
+
+def _drop_splits(hosted: Hosted, lists: ClassLists) -> list[SplitSync]:
+    """Splits that were served and that the class no longer declares: no longer served, their tasks marked."""
+    gone = _splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=_declared(hosted))
+    return [_drop_split(split, lists) for split in gone.select_related("environment")]
+
+
+def _drop_split(split: Split, lists: ClassLists) -> SplitSync:
+    dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
+    Split.objects.filter(pk=split.pk).update(is_served=False)
+    return SplitSync(split.environment.name, split.name, removed=split.size, dropped=dropped, is_undeclared=True)
+
+
+def _splits_of_class(environment: str) -> QuerySet[Split]:
+    return Split.objects.filter(environment__name=environment, is_curated=False)
+
+
+def _declared(hosted: Hosted) -> list[str]:
+    return [split.name for split in hosted.splits]
 
 
 def _columns(hosted: Hosted) -> dict[str, Any]:
@@ -224,28 +262,54 @@ def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) 
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
-def _write_split(environment: str, name: str, texts: list[str]) -> SplitSync:
+class ClassLists:
+    """What a class lists now: the texts of each split, and their hashes once they are asked for."""
+
+    def __init__(self, texts: Mapping[str, list[str]]) -> None:
+        self.texts = texts
+        self._hashes: dict[str, list[str]] = {}
+
+    def hashes(self, split: str) -> list[str]:
+        if split not in self._hashes:
+            self._hashes[split] = [content_hash(text) for text in self.texts[split]]
+        return self._hashes[split]
+
+    def without(self, hashes: set[str]) -> set[str]:
+        """Those of `hashes` that the class lists in no split."""
+        for split in sorted(self.texts, key=lambda split: split not in self._hashes):  # hashing takes time, so last
+            hashes = hashes.difference(self.hashes(split)) if hashes else hashes
+        return hashes
+
+
+def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
     split = Split.objects.select_related("environment").get(environment__name=environment, name=name)
     if split.is_curated:
         return SplitSync(environment, name, unchanged=split.size, is_taken=True)
-    row = Split.objects.filter(pk=split.pk)
+    texts = lists.texts[name]
     source_hash = _list_hash(texts)
     if split.source_hash == source_hash or split.frozen:
-        row.filter(is_served=False).update(is_served=True)
+        if not split.is_served:
+            unmark_dropped(split.environment_id, lists.hashes(name))
+            Split.objects.filter(pk=split.pk).update(is_served=True)
         is_frozen = split.source_hash != source_hash
         return SplitSync(environment, name, unchanged=split.size if is_frozen else len(texts), is_frozen=is_frozen)
     if len(texts) >= WORTH_TELLING:
         log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
-    hashes = [content_hash(text) for text in texts]
-    _add_tasks(split.environment_id, hashes, texts)
+    return _write_list(split, lists, source_hash)
+
+
+def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
+    hashes = lists.hashes(split.name)
+    _add_tasks(split.environment_id, hashes, lists.texts[split.name])
+    unmark_dropped(split.environment_id, hashes)
+    # before the commit: if it is interrupted, the next sync must still find what was listed before
+    dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
         merge = merge_places(split, hashes)
         change.place(merge.order)
-        commit(change, also=lambda: row.update(source_hash=source_hash))
-    unmark_dropped(split.environment_id, hashes)
-    mark_dropped(split.environment_id, merge.dropped)
-    counts = (merge.added, merge.unchanged, len(merge.dropped), merge.kept, merge.withheld, merge.edited)
-    return SplitSync(environment, name, *counts)
+        commit(change, also=lambda: Split.objects.filter(pk=split.pk).update(source_hash=source_hash))
+    counts = (merge.added, merge.unchanged, merge.removed, merge.kept, merge.withheld, merge.edited, dropped)
+    return SplitSync(split.environment.name, split.name, *counts)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

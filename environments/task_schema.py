@@ -89,7 +89,7 @@ def check(schema: str, spec: Any) -> list[Problem]:
     found: list[Problem] = []
     try:
         for error in _leaves(_validator(schema).iter_errors(spec)):
-            found.append(Problem(tuple(error.absolute_path), shorten(_message(error, schema), _SHOWN)))
+            found.append(Problem(tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _SHOWN)))
             if len(found) == MOST_PROBLEMS:
                 break
     except Unresolvable as error:
@@ -97,6 +97,11 @@ def check(schema: str, spec: Any) -> list[Problem]:
     except RecursionError:
         found.append(Problem((), "it is nested too deeply for the task schema; flatten it"))
     return found
+
+
+def _visible(part: str | int) -> str | int:
+    """A name or index as a page or a terminal can carry it: NUL and the like, which JSON can hold, as escapes."""
+    return part if isinstance(part, int) or part.isprintable() else ascii(part)[1:-1]
 
 
 @lru_cache(maxsize=64)

@@ -52,19 +52,30 @@ class Release:
 class StateWork:
     """Gives tasks a state, and hides or shows their places."""
 
-    def __init__(self, state: str, reason: str, changes: Sequence[SplitChange], revisions: Revisions) -> None:
-        self._state, self._reason, self._changes, self._revisions = state, reason, changes, revisions
+    def __init__(
+        self,
+        state: str,
+        reason: str,
+        changes: Sequence[SplitChange],
+        revisions: Revisions,
+        *,
+        replaces_reasons: bool = False,
+    ) -> None:
+        """`replaces_reasons`: tasks in that state for another reason get this one; else they stay."""
+        self._changes, self._revisions = changes, revisions
+        self._wanted = {"state": state, "reason": reason}
+        self._same = self._wanted if replaces_reasons else {"state": state}
 
     def stage(self, tasks: Sequence[int]) -> None:
         for change in self._changes:
-            (change.hide if self._state == "quarantined" else change.show)(tasks)
+            (change.hide if self._wanted["state"] == "quarantined" else change.show)(tasks)
 
     def settle(self, tasks: Sequence[int]) -> int:
-        others = Task.objects.filter(pk__in=tasks).exclude(state=self._state).order_by("pk")
+        others = Task.objects.filter(pk__in=tasks).exclude(**self._same).order_by("pk")
         before = list(others.select_for_update().values_list("pk", "state", "reason"))
-        after = {"state": self._state, "reason": self._reason}
-        Task.objects.filter(pk__in=[task for task, *_ in before]).update(**after)
-        return self._revisions.write((task, {"state": state, "reason": why}, after) for task, state, why in before)
+        Task.objects.filter(pk__in=[task for task, *_ in before]).update(**self._wanted)
+        rows = ((task, {"state": state, "reason": why}, self._wanted) for task, state, why in before)
+        return self._revisions.write(rows)
 
 
 def _plan(selection: Selection, verb: str, state: str) -> Plan:

@@ -87,6 +87,8 @@ class _State:
 
     def plan(self) -> Plan:
         self._refuse_same()
+        if self.task.state == self.state:
+            return Plan("Put back the earlier reason", 1, 1, sentences=(f"Its reason will be: “{self.reason}”.",))
         splits, frozen = shares_of(Q(pk=self.task.pk))
         title = "Quarantine the task again" if self.state == "quarantined" else "Release the task"
         return Plan(title, 1, 1, splits, frozen, tuple(still_served(frozen)))
@@ -94,12 +96,14 @@ class _State:
     def apply(self, revisions: Revisions) -> int:
         self._refuse_same()
         with claimed([self.task.pk]) as changes:
-            carry_out(StateWork(self.state, self.reason, changes, revisions), [self.task.pk], changes)
+            work = StateWork(self.state, self.reason, changes, revisions, replaces_reasons=True)
+            carry_out(work, [self.task.pk], changes)
         return self.task.pk
 
     def _refuse_same(self) -> None:
-        if self.task.state == self.state:
-            raise Refused(f"The task is {self.state} already; nothing is to be put back.")
+        if (self.task.state, self.task.reason) == (self.state, self.reason):
+            why = f" for that reason ({self.reason})" if self.reason else ""
+            raise Refused(f"The task is {self.state}{why} already; nothing is to be put back.")
 
 
 @dataclass(frozen=True, slots=True)

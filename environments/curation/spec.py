@@ -9,7 +9,7 @@ from environments import task_schema
 from environments.curation.errors import InvalidSpec, Problem
 from environments.errors import shorten
 from environments.models import Environment
-from environments.wire import object_json
+from environments.spec import Unfit, spec_text
 
 MOST_CHARACTERS = 300
 _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
@@ -27,9 +27,11 @@ def _strict(text: str) -> str:
     try:
         value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
         if isinstance(value, dict):
-            return object_json(value)
+            return spec_text(value)
     except json.JSONDecodeError as error:
         raise _invalid(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except Unfit as error:
+        raise _invalid(f"it {error}") from error
     except RecursionError as error:
         raise _invalid("it is nested too deeply; flatten it") from error
     except ValueError as error:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from environments import task_schema
+from environments.spec import Unfit, spec_text
 from environments.transfer.reserved import Labels, separated
 from environments.transfer.rows import BadRow, Refusal, Row
-from environments.transfer.values import spec_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def checked(row: Row | Refusal, schema: str, own: Collection[str]) -> Candidate 
     try:
         spec, labels = separated(row.value, own)
         text = spec_text(spec)
-    except BadRow as error:
+    except (BadRow, Unfit) as error:
         return Refusal(row.number, str(error))
     if problems := task_schema.check(schema, spec):
         return Refusal(row.number, f"does not fit the task schema: {problems[0]}")

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from environments.spec import TOO_LONG
 from environments.transfer.lines import BOM
 from environments.transfer.rows import MOST_ROW_BYTES, BadRow, Refusal, Row, Unit, Unreadable
-from environments.transfer.values import TOO_LONG, as_object, decoded_at
+from environments.transfer.values import as_object, decoded_at
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16

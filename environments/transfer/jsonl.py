@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from environments.spec import TOO_LONG
 from environments.transfer.lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Row, Unit
-from environments.transfer.values import TOO_LONG, as_object, parsed
+from environments.transfer.values import as_object, parsed
 
 
 class JsonLines:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from environments.errors import OrsError
+from environments.spec import MOST_BYTES
 
-MOST_ROW_BYTES = 8 * 1024 * 1024
-"""More is refused: a row is held in memory and written in one transaction."""
+MOST_ROW_BYTES = MOST_BYTES
+"""More is refused, of a spec or of the labels beside it."""
 
 Unit = Literal["line", "row"]
 

@@ -23,6 +23,11 @@ def sync_list(*tasks: Any) -> SplitSync:
     return split
 
 
+def sync_splits(**tasks: Any) -> tuple[SplitSync, ...]:
+    """Sync environment `shop` with these tasks, by split."""
+    return asyncio.run(synced(listing(tasks))).splits
+
+
 def specs() -> list[str]:
     served = SplitEntry.objects.filter(split__name="train", is_hidden=False, until=None)
     return list(served.order_by("position").values_list("task__spec", flat=True))
@@ -32,8 +37,12 @@ def a_task(n: int) -> Task:
     return Task.objects.get(spec=f'{{"n":{n}}}')
 
 
-def change(action: str, *tasks: Task) -> None:
-    with SplitChange(Split.objects.get(name="train")) as split_change:
+def is_dropped(task: Task) -> bool:
+    return Task.objects.filter(pk=task.pk, dropped__isnull=False).exists()
+
+
+def change(action: str, *tasks: Task, split: str = "train") -> None:
+    with SplitChange(Split.objects.get(name=split)) as split_change:
         keys = [task.pk for task in tasks]
         getattr(split_change, action)(*keys) if action == "replace" else getattr(split_change, action)(keys)
         commit(split_change)
@@ -60,7 +69,7 @@ def test_it_moves_an_edited_task_with_the_place_that_the_class_gives_it() -> Non
 def test_it_keeps_an_edited_task_whose_original_the_class_dropped() -> None:
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))
-    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1)
+    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1, dropped=1)
     assert specs() == ['{"n":1}', '{"own": "edited"}']
 
 
@@ -116,6 +125,67 @@ def test_it_marks_no_task_that_another_split_still_lists() -> None:
     assert a_task(0).dropped is None
 
 
+def test_it_marks_no_task_that_moved_to_another_split() -> None:
+    sync_splits(train=numbered(2), test=[])
+    sync_splits(train=numbered(1), test=numbered(1, start=1))
+    assert not Task.objects.filter(dropped__isnull=False).exists()
+
+
+def test_it_marks_what_the_class_dropped_where_people_had_edited_it() -> None:
+    sync_list(*numbered(2))
+    change("replace", a_task(0), own_task("edited"))
+    assert "1 kept that people put there, 1 marked as dropped" in str(sync_list({"n": 1}))
+    assert is_dropped(a_task(0)) and not is_dropped(Task.objects.get(spec='{"own": "edited"}'))
+    sync_list(*numbered(2))
+    assert not is_dropped(a_task(0))
+
+
+def test_it_marks_what_the_class_dropped_where_people_had_taken_it_out() -> None:
+    sync_list(*numbered(2))
+    change("remove", a_task(0))
+    curated(a_task(0))
+    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, dropped=1)
+    assert is_dropped(a_task(0))
+    assert sync_list(*numbered(2)).withheld == 1
+    assert not is_dropped(a_task(0))
+
+
+def test_it_marks_what_people_had_taken_out_once_no_split_of_the_class_lists_it() -> None:
+    sync_splits(train=numbered(2), test=numbered(1))
+    for split in ("train", "test"):
+        change("remove", a_task(0), split=split)
+    sync_splits(train=numbered(2), test=[])
+    assert not is_dropped(a_task(0))
+    sync_splits(train=numbered(1, start=1), test=[])
+    assert is_dropped(a_task(0))
+
+
+def test_it_marks_the_tasks_of_a_split_that_the_class_no_longer_declares() -> None:
+    sync_splits(train=numbered(1), test=numbered(4))
+    change("remove", a_task(1), split="test")
+    change("remove", a_task(3), split="test")
+    _, test = sync_splits(train=numbered(2))
+    assert test == SplitSync("shop", "test", removed=2, dropped=2, is_undeclared=True)
+    assert str(test).endswith("2 removed, 2 marked as dropped; the class no longer declares it, so it is not served")
+    assert [is_dropped(a_task(n)) for n in range(4)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_the_marks_go_when_the_class_declares_the_split_again(is_frozen: bool) -> None:
+    sync_splits(train=numbered(1), test=numbered(3))
+    if is_frozen:
+        freeze(Split.objects.get(name="test"))
+    assert sync_splits(train=numbered(1))[1].dropped == 2
+    assert sync_splits(train=numbered(1), test=numbered(3))[1] == SplitSync("shop", "test", unchanged=3)
+    assert not Task.objects.filter(dropped__isnull=False).exists()
+
+
+def test_it_tells_once_of_a_split_that_is_no_longer_declared() -> None:
+    sync_splits(train=numbered(1), test=[])
+    assert len(sync_splits(train=numbered(1))) == 2
+    assert len(sync_splits(train=numbered(1))) == 1
+
+
 def test_it_leaves_a_frozen_split_alone_and_says_so() -> None:
     sync_list(*numbered(2))
     freeze(Split.objects.get(name="train"))
@@ -162,6 +232,7 @@ def test_the_name_of_a_split_that_people_deleted_is_free_for_the_class() -> None
 @pytest.mark.parametrize(("report", "has_news"), [
     ({"added": 5}, False), ({"unchanged": 5}, False), ({"added": 1, "unchanged": 5}, True), ({"edited": 1}, True),
     ({"kept": 1}, True), ({"withheld": 1}, True), ({"removed": 1}, True), ({"is_frozen": True}, True),
+    ({"dropped": 1}, True), ({"is_undeclared": True}, True),
 ])  # fmt: skip
 def test_what_is_news_to_those_who_curate(report: dict[str, int], has_news: bool) -> None:
     assert SplitSync("shop", "train", **report).has_news is has_news

@@ -85,7 +85,7 @@ def test_it_awaits_an_async_listing() -> None:
 def test_it_reports_what_changed() -> None:
     sync_now(listing({"train": numbered(3)}))
     report = sync_now(listing({"train": [{"n": 2}, {"n": 9}, {"n": 2}]}))
-    assert report.splits == (SplitSync("shop", "train", added=2, unchanged=1, removed=2),)
+    assert report.splits == (SplitSync("shop", "train", added=2, unchanged=1, removed=2, dropped=2),)
 
 
 def test_it_replaces_a_changed_list_and_keeps_its_old_tasks() -> None:
@@ -130,7 +130,7 @@ def test_it_completes_a_sync_that_was_interrupted() -> None:
 def test_it_serves_a_split_only_once_its_tasks_are_there() -> None:
     with pytest.raises(Unhostable):
         sync_now(listing({"train": numbered(1), "test": KeyError("no")}))
-    assert dict(Split.objects.values_list("name", "is_served")) == {"train": True, "test": False}
+    assert dict(Split.objects.values_list("name", "is_served")) == {"train": False, "test": False}
 
 
 def test_it_stops_serving_what_is_no_longer_declared() -> None:
@@ -157,6 +157,13 @@ def test_it_marks_a_class_without_list_tasks_as_procedural() -> None:
     assert report.procedural == ("dice",)
     assert Environment.objects.get().is_procedural
     assert Split.objects.get().is_served
+
+
+def test_it_tells_once_of_a_split_that_a_procedural_class_no_longer_declares() -> None:
+    sync_now(procedural(list_splits=lambda: ["train", "test"]))
+    assert sync_now(procedural()).splits == (SplitSync("dice", "test", is_undeclared=True),)
+    assert sync_now(procedural()).splits == ()
+    assert not Split.objects.get(name="test").is_served
 
 
 def test_it_notices_that_a_class_lists_its_tasks_now() -> None:

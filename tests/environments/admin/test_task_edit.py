@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from django.urls import reverse
 from environments.models import Environment, Split, Task, TaskRevision
 from tests.environments.admin.people import person_who_may
 from tests.environments.curation.tasks import served
-from tests.stored import make_split, make_task
+from tests.environments.transfer.files import Shelf, counts
+from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -46,6 +48,16 @@ def test_a_saved_edit_takes_the_place(client: Client) -> None:
 def test_a_content_of_some_megabytes_can_be_edited(client: Client) -> None:
     answer = edit(client, make_task(), {"answer": "x" * 4_000_000})
     assert answer.status_code == 302 and Task.objects.filter(source="edit").exists()
+
+
+def test_a_saved_content_is_a_duplicate_when_its_export_is_imported(client: Client, tmp_path: Path) -> None:
+    shelf, task = Shelf(tmp_path), make_task({"q": "nul"}, make_environment("shop"))
+    make_split(task, environment=task.environment)
+    edit(client, task, {"q": "nul \0 and half \ud800"})
+    assert counts(shelf.dry_run(shelf.export("jsonl"))) == (0, 0, 1, 0)
+    new = Task.objects.get(source="edit")
+    page = client.get(reverse("admin:environments_task_edit", args=[new.pk])).content.decode()
+    assert r"nul \u0000 and half \ud800" in page
 
 
 def test_the_author_is_who_logged_in() -> None:

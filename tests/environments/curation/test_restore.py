@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from environments.changes import FrozenSplit, freeze
@@ -15,6 +18,7 @@ from environments.curation.splits import DeleteSplit
 from environments.curation.tags import AddTags, RemoveTags
 from environments.models import Task, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.environments.transfer.files import Shelf
 from tests.stored import NOW, make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,6 +107,20 @@ def test_it_puts_back_the_reason_of_a_released_task() -> None:
     Release(Selection()).apply(AUTHOR)
     restore(revision())
     assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "wrong")
+
+
+def test_it_puts_back_a_reason_that_alone_was_changed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for reason in ("first", "second"):
+        shelf.apply(shelf.lines({"w": "a", "_state": "quarantined", "_reason": reason}))
+    assert Restore(revision()).plan().sentences == ("Its reason will be: “first”.",)
+    restore(revision())
+    assert (Task.objects.get().state, Task.objects.get().reason) == ("quarantined", "first")
+    last = TaskRevision.objects.latest("id")
+    assert (last.kind, last.author) == ("restore", "bob")
+    assert (json.loads(last.before)["reason"], json.loads(last.after)["reason"]) == ("second", "first")
+    with pytest.raises(Refused, match=r"quarantined for that reason \(first\) already"):
+        Restore(last.pk - 1).plan()
 
 
 def test_it_puts_back_tags() -> None:

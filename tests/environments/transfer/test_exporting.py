@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from environments.curation.selection import Selection
 from environments.models import Environment, Split, Task
 from environments.transfer.exporting import exported
 from environments.transfer.source import FORMATS, Format
+from tests.environments.listings import listing, synced
 from tests.environments.transfer.files import Shelf, counts, served
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +29,7 @@ ODD: list[dict[str, Any]] = [
     {"text": "null", "mixed": None},
     {"text": "NaN", "mixed": {"a": [1, {"b": None}], "": "😀"}},
     {"text": "[1]", "mixed": []},
+    {"text": "NUL \0, half \ud800", "mixed": {"\0": ["\udc00"]}},
     {"mixed": ""},
     {"number": 1.0},
     {"number": 2.5},
@@ -51,6 +54,13 @@ def filled(shelf: Shelf) -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_what_is_exported_is_imported_as_duplicates(shelf: Shelf, format: Format) -> None:
     filled(shelf)
+    assert counts(shelf.dry_run(shelf.export(format))) == (0, 0, len(ODD), 0)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_a_class_lists_is_imported_as_duplicates(shelf: Shelf, format: Format) -> None:
+    asyncio.run(synced(listing({"train": ODD})))
     assert counts(shelf.dry_run(shelf.export(format))) == (0, 0, len(ODD), 0)
 
 
