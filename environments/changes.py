@@ -86,11 +86,13 @@ class SplitChange:
         progress: Callable[[int], None] | None = None,
         wait_seconds: float = 0.0,
         serves: bool = True,
+        becomes: Mapping[str, object] | None = None,
     ) -> None:
         """`progress` is told after each batch how many places have been written. `wait_seconds`: how long to wait
-        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is."""
+        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is.
+        `becomes`: columns of the split that the commit writes too."""
         self.split = split
-        self._serves = serves
+        self._becomes = {**(becomes or {}), **({"is_served": True} if serves else {})}
         self._wait_seconds = wait_seconds
         self.is_committed = False
         self._token = uuid.uuid4().hex
@@ -293,12 +295,8 @@ class SplitChange:
 
     def _publish(self) -> None:
         """Inside the transaction of `commit`."""
-        rises = {
-            "version": self._next,
-            "size": F("size") + self._served,
-            **({"is_served": True} if self._serves else {}),
-        }
-        if not self._row.filter(changing=self._token, frozen=None).update(**rises):
+        values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
+        if not self._row.filter(changing=self._token, frozen=None).update(**values):
             raise SplitBusy(self.split)
 
     def _discard(self) -> None:

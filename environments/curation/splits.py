@@ -7,6 +7,8 @@ takes the row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -50,8 +52,11 @@ def free_name(environment: int, name: str) -> str:
     return name
 
 
-def make_split(environment: int, name: str, kind: str) -> Split:
-    """A curated split that nobody sees until a change of it is committed. Raises: Refused."""
+@contextmanager
+def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
+    """The change whose commit makes a curated split; without it nothing of the split is seen, and a deleted one that
+    had the name stays what it was. Raises: Refused, SplitBusy.
+    """
     kinds = [known for known, _ in Split.TYPES]
     if kind not in kinds:
         raise Refused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
@@ -60,13 +65,15 @@ def make_split(environment: int, name: str, kind: str) -> Split:
         others = Split.objects.filter(environment=environment)
         end = others.aggregate(end=Coalesce(Max("position") + 1, 0))["end"]
         values = {"type": kind, "position": end}
-        made, _ = others.update_or_create(
+        split, _ = others.get_or_create(
             environment_id=environment,
             name=free_name(environment, name),
-            defaults=values,
-            create_defaults={**values, "is_curated": True, "is_served": False},
+            defaults={**values, "is_curated": True, "is_served": False},
         )
-    return made
+    with SplitChange(split, becomes=values) as change:
+        free_name(environment, name)  # another may have made it just before this change claimed it
+        clear(split)  # what the making or deleting of one that had the name left behind
+        yield change
 
 
 @dataclass(frozen=True, slots=True)
