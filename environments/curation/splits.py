@@ -112,12 +112,18 @@ class UnfreezeSplit:
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=(sentence,) if stale else ())
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
-        split, stale = self._frozen(), self._stale()
-        changes.unfreeze(split)
-        if stale:
-            with SplitChange(split, serves=split.is_served, progress=lambda done: progress(done, len(stale))) as change:
+        split, stale = self._frozen(), list[int]()
+
+        def tell(done: int) -> None:
+            progress(done, max(done, len(stale)))
+
+        with SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change:
+            while stale := self._stale():  # once more, for what was quarantined while these were staged
                 change.refresh(stale)
+            if change.has_staged:
                 commit(change)
+            else:
+                changes.unfreeze(split)  # readers need not read again
         return Outcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
 
     def _frozen(self) -> Split:

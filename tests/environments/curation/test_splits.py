@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit
+from environments.changes import BATCH, FrozenSplit, SplitChange, content_digest
 from environments.curation.errors import Refused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
@@ -14,7 +15,7 @@ from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import InvalidSplit
 from environments.models import Split, SplitEntry, Task
-from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -47,6 +48,47 @@ def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
     assert plan.sentences == ("2 tasks were quarantined or released meanwhile, which will take effect in it.",)
     UnfreezeSplit(split.pk).apply(AUTHOR)
     assert served(split) == [two, three]
+
+
+def frozen_and_quarantined(tasks: list[int]) -> Split:
+    """A frozen split of the tasks, all but the first of which were quarantined since."""
+    split = split_of(*tasks)
+    FreezeSplit(split.pk).apply(AUTHOR)
+    Quarantine(Selection(ids=tuple(tasks[1:])), "why").apply(AUTHOR)
+    return split
+
+
+def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_done_again() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(2 * BATCH))
+    before = Split.objects.values().get()
+    with pytest.raises(ZeroDivisionError):
+        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(BATCH))
+    assert (Split.objects.values().get(), served(split)) == (before, tasks)
+    assert content_digest(split) == before["frozen_hash"]
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
+
+
+def test_unfreezing_that_was_killed_can_be_done_again() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(2))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(SplitChange, "__exit__", lambda *_: None)
+        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(0))
+    assert (served(split), Split.objects.get().frozen is None) == (tasks, False)
+    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))  # as half a minute later
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
+
+
+def test_what_is_quarantined_while_a_split_is_unfrozen_is_not_served_in_it() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(3))
+
+    def meanwhile(done: int, total: int) -> None:
+        Quarantine(Selection(ids=(tasks[0],)), "why").apply(AUTHOR)
+
+    Release(Selection(ids=(tasks[2],))).apply(AUTHOR)
+    UnfreezeSplit(split.pk).apply(AUTHOR, meanwhile)
+    assert served(split) == [tasks[2]]
 
 
 def test_it_unfreezes_without_a_change_of_content() -> None:
