@@ -124,7 +124,7 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
             except NotImplementedError:
                 procedural.append(hosted.name)
                 synced += await writer.run(_taken, hosted)
-            await writer.run(_mark_procedural, hosted.name, hosted.name in procedural)
+            await writer.run(_mark_procedural, hosted, hosted.name in procedural)
         await writer.run(renew_missing)
     finally:
         writer.close()
@@ -182,10 +182,11 @@ def _taken(hosted: Hosted) -> list[SplitSync]:
     return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
 
 
-def _mark_procedural(environment: str, is_procedural: bool) -> None:
-    Environment.objects.filter(name=environment).update(is_procedural=is_procedural)
+def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
+    Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
-        Split.objects.filter(environment__name=environment, version=0, is_curated=False).update(is_served=True)
+        names = [split.name for split in hosted.splits]
+        Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=False).update(is_served=True)
 
 
 def _columns(hosted: Hosted) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def _unfrozen(split: int) -> Split:
 def _target(split: int, chosen: Q) -> Split:
     """A split that can take the chosen tasks. Raises: Refused, FrozenSplit."""
     row = _unfrozen(split)
-    if row.environment.is_procedural and not row.is_curated:
+    if row.is_generated:
         raise Refused(f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead.")
     if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
         raise Refused(

@@ -32,6 +32,11 @@ def existing_splits() -> QuerySet[Split]:
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 
+def splits_to_fill() -> QuerySet[Split]:
+    """Those that tasks can be put into: neither frozen nor generated."""
+    return existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None)
+
+
 def find_split(split: int) -> Split:
     """Raises: Refused."""
     row = existing_splits().filter(pk=split).first()
@@ -86,6 +91,11 @@ class FreezeSplit:
         split = find_split(self.split)
         if split.frozen:
             raise Refused(f"Split {split.name!r} is frozen already.")
+        if split.is_generated:
+            raise Refused(
+                f"The class makes the tasks of split {split.name!r} when asked, so there is nothing here to freeze; "
+                "save or import tasks as a new split and freeze that."
+            )
         share = SplitShare(split.pk, split.name, split.size)
         sentence = "Its tasks and their order cannot change until it is unfrozen: edits and quarantines pass it by."
         return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
@@ -106,10 +116,11 @@ class UnfreezeSplit:
     def plan(self) -> Plan:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
-        sentence = (
-            f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
-        )
-        return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=(sentence,) if stale else ())
+        changed = f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
+        is_left = split.environment.is_procedural and not split.is_curated
+        asked = "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
+        sentences = (*([changed] if stale else []), *([asked] if is_left else []))
+        return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
         split, stale = self._frozen(), list[int]()

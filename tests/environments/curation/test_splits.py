@@ -14,7 +14,7 @@ from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import InvalidSplit
-from environments.models import Split, SplitEntry, Task
+from environments.models import Environment, Split, SplitEntry, Task
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -97,6 +97,30 @@ def test_it_unfreezes_without_a_change_of_content() -> None:
     UnfreezeSplit(split.pk).apply(AUTHOR)
     row = Split.objects.get()
     assert (row.frozen, row.frozen_hash, row.version) == (None, "", 0)
+
+
+def test_it_refuses_to_freeze_a_split_whose_tasks_the_class_makes() -> None:
+    split = split_of(environment=make_environment(is_procedural=True))
+    with pytest.raises(Refused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"):
+        FreezeSplit(split.pk).apply(AUTHOR)
+    assert Split.objects.get().frozen is None
+
+
+def test_of_a_class_that_makes_its_tasks_it_freezes_what_people_saved() -> None:
+    make_tasks(1, environment=make_environment(is_procedural=True))
+    FreezeSplit(split := saved()).apply(AUTHOR)
+    assert Split.objects.get(pk=split).frozen_hash
+
+
+def test_it_says_whose_tasks_a_split_will_serve_when_its_class_makes_them_now() -> None:
+    split = split_of(*make_tasks(1))
+    FreezeSplit(split.pk).apply(AUTHOR)
+    Environment.objects.update(is_procedural=True)
+    [sentence] = UnfreezeSplit(split.pk).plan().sentences
+    assert (
+        sentence
+        == "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
+    )
 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:

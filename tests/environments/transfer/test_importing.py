@@ -15,7 +15,7 @@ from environments.curation.errors import Refused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.sync import content_hash
 from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
@@ -388,7 +388,7 @@ def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
 
 def test_a_procedural_split_takes_no_tasks(shelf: Shelf) -> None:
     Split.objects.create(environment=shelf.environment, name="train", type="train", version=1)
-    shelf.environment.is_procedural = True
+    Environment.objects.update(is_procedural=True)
     with pytest.raises(TransferError, match="'shop' makes the tasks of 'train' itself; import into a new split"):
         Target.of(shelf.environment, "train")
 
