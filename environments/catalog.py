@@ -1,7 +1,7 @@
 """Catalogue: every hosted environment's tasks, by name and position. The TaskSource of live play.
 
 Listed tasks come from their rows, read on two reader threads: one unit of work checks the split's version and fetches
-the task. A procedural class is asked itself, but for the splits that people made of its tasks.
+the task. A procedural class is asked itself, but for the splits that people made of its tasks or froze.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from array import array
 from collections.abc import AsyncIterator, Sequence
 
 from django.db import DatabaseError, InterfaceError
+from django.db.models import Q
 
 from environments.errors import InvalidSplit, ListingUnsupported, Unavailable
 from environments.hosting import Hosted
@@ -125,7 +126,7 @@ class Catalogue:
         return Source(hosted, self._call_user)
 
     async def _asks(self, hosted: Hosted, split: str) -> bool:
-        """Whether the class itself is asked for the split's tasks; splits that people made are listed."""
+        """Whether the class itself is asked for the split's tasks; splits that people made or froze are listed."""
         asked = await self._asked_splits(hosted)
         if asked is None:
             return False
@@ -142,5 +143,5 @@ class Catalogue:
 def _asked_splits(environment: str, declared: list[str]) -> frozenset[str] | None:
     if not Environment.objects.filter(name=environment, is_procedural=True).exists():
         return None
-    taken = SplitRow.objects.filter(environment__name=environment, is_curated=True)
-    return frozenset(declared) - set(taken.values_list("name", flat=True))
+    kept = SplitRow.objects.filter(Q(is_curated=True) | Q(frozen__isnull=False), environment__name=environment)
+    return frozenset(declared) - set(kept.values_list("name", flat=True))

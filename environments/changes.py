@@ -42,6 +42,7 @@ _INSERT = """
 """
 
 _CLAIM = timedelta(seconds=CLAIM_SECONDS)
+_UNFROZEN = {"frozen": None, "frozen_hash": ""}
 
 T = TypeVar("T")
 
@@ -86,15 +87,20 @@ class SplitChange:
         progress: Callable[[int], None] | None = None,
         wait_seconds: float = 0.0,
         serves: bool = True,
+        becomes: Mapping[str, object] | None = None,
+        unfreezes: bool = False,
     ) -> None:
         """`progress` is told after each batch how many places have been written. `wait_seconds`: how long to wait
-        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is."""
+        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is.
+        `becomes`: columns of the split that the commit writes too. `unfreezes`: it may be frozen until the commit."""
         self.split = split
-        self._serves = serves
+        served, unfrozen = {"is_served": True} if serves else {}, _UNFROZEN if unfreezes else {}
+        self._becomes = {**(becomes or {}), **served, **unfrozen}
         self._wait_seconds = wait_seconds
         self.is_committed = False
         self._token = uuid.uuid4().hex
         self._row = Split.objects.filter(pk=split.pk)
+        self._changeable = self._row if unfreezes else self._row.filter(frozen=None)
         self._entries = SplitEntry.objects.filter(split=split.pk)
         self._progress, self._written = progress, 0
         self._has_staged = False
@@ -221,15 +227,14 @@ class SplitChange:
 
     def _claim_now(self) -> bool:
         now = timezone.now()
-        unfrozen = self._row.filter(frozen=None)
-        if unfrozen.filter(changing="").update(changing=self._token, changing_until=now + _CLAIM):
+        if self._changeable.filter(changing="").update(changing=self._token, changing_until=now + _CLAIM):
             return True
-        if unfrozen.filter(changing_until__lt=now).update(changing=self._token, changing_until=now + _CLAIM):
+        if self._changeable.filter(changing_until__lt=now).update(changing=self._token, changing_until=now + _CLAIM):
             return False
         row = self._row.select_related("environment").first()
         if row is None:
             raise SplitGone(self.split)
-        raise FrozenSplit(row) if row.frozen else SplitBusy(row)
+        raise SplitBusy(row) if self._changeable.exists() else FrozenSplit(row)
 
     def _open(self, tasks: Collection[int] | None = None) -> QuerySet[SplitEntry]:
         """The content as this change has made it so far."""
@@ -293,12 +298,8 @@ class SplitChange:
 
     def _publish(self) -> None:
         """Inside the transaction of `commit`."""
-        rises = {
-            "version": self._next,
-            "size": F("size") + self._served,
-            **({"is_served": True} if self._serves else {}),
-        }
-        if not self._row.filter(changing=self._token, frozen=None).update(**rises):
+        values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
+        if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
 
     def _discard(self) -> None:
@@ -348,7 +349,8 @@ def freeze(split: Split) -> str:
 
 
 def unfreeze(split: Split) -> None:
-    Split.objects.filter(pk=split.pk).update(frozen=None, frozen_hash="")
+    """A change that `unfreezes` does it together with what else shall change."""
+    Split.objects.filter(pk=split.pk).update(**_UNFROZEN)
 
 
 def content_digest(split: Split) -> str:

@@ -83,6 +83,11 @@ class Split(models.Model):
     def __str__(self) -> str:
         return f"{self.environment.name}/{self.name}"
 
+    @property
+    def is_generated(self) -> bool:
+        """Its class is asked for each task; a split that was frozen before holds the tasks that it had."""
+        return self.environment.is_procedural and not self.is_curated and not self.frozen
+
 
 class Task(models.Model):
     """A task is its content: unique by environment and sha256 of `json.dumps(spec, sort_keys=True)`."""

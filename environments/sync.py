@@ -203,7 +203,7 @@ def _taken(hosted: Hosted) -> list[SplitSync]:
 def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
     Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
-        _splits_of_class(hosted.name).filter(name__in=_declared(hosted), version=0).update(is_served=True)
+        _splits_of_class(hosted.name).filter(name__in=_declared(hosted)).update(is_served=True)
 
 
 def _drop_splits(hosted: Hosted, lists: ClassLists) -> list[SplitSync]:

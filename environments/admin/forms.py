@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.db.models import Q
 
-from environments.curation.splits import existing_splits
+from environments.curation.splits import splits_to_fill
 from environments.models import Split
 
 
@@ -51,14 +50,14 @@ class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no gener
 
 
 class SplitForm(ReasonForm):
-    """`environment`: whose splits may be chosen; without it all. Frozen ones cannot be."""
+    """`environment`: whose splits may be chosen; without it all. Frozen and generated ones cannot be."""
 
     into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
     field_order = ("out_of", "into", "reason")
 
     def __init__(self, *args: Any, environment: int | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        splits = existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen__isnull=True)
+        splits = splits_to_fill()
         offered = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):

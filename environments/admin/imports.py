@@ -23,7 +23,7 @@ from environments.admin import uploads
 from environments.admin.base import author_of, note
 from environments.admin.job import job_url
 from environments.admin.uploads import Upload
-from environments.curation.splits import existing_splits
+from environments.curation.splits import existing_splits, splits_to_fill
 from environments.errors import OrsError
 from environments.hidden import hidden_fields
 from environments.models import Environment, Split
@@ -73,7 +73,7 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         return began
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": existing_splits().filter(frozen__isnull=True)[:SPLITS_OFFERED],
+        "splits": splits_to_fill()[:SPLITS_OFFERED],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Prefetch
 from django.http import HttpRequest
 
 from environments.admin.environment import marks_of, summary_of
+from environments.curation.splits import existing_splits
 from environments.models import Environment
 from environments.overview import attention
 
@@ -15,7 +17,7 @@ def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """`context` with `environments` (row, summary, marks) and `attention`; without either for who may not see them."""
     if not request.user.has_perm("environments.view_environment"):
         return context
-    rows = Environment.objects.prefetch_related("splits")
+    rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=existing_splits()))
     return {
         **context,
         "environments": [(row, summary_of(row), marks_of(row)) for row in rows],

@@ -85,7 +85,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
     @admin.display(description="tasks")
     def tasks(self, split: Split) -> SafeString:
-        size = "generated" if split.environment.is_procedural and not split.is_curated else f"{split.size:,}"
+        size = "generated" if split.is_generated else f"{split.size:,}"
         return format_html('<span class="number">{}</span>', size)
 
     @admin.display(description="made by")

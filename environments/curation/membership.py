@@ -14,7 +14,7 @@ from environments.curation.plan import Outcome, Plan, Progress, SplitShare, sile
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, in_order_of, some_of, tasks
-from environments.curation.splits import clear, find_split, free_name, make_split
+from environments.curation.splits import find_split, free_name, making
 from environments.curation.work import carry_out, change_of
 from environments.models import Environment, Split, Task
 
@@ -125,11 +125,10 @@ class SaveAsSplit:
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
         chosen = self.selection.all_ids()
         some_of(self.selection)
-        split = make_split(self._environment(), self.name, self.type)
         revisions = Revisions("splits", author, self.reason)
-        with SplitChange(split) as change:
-            clear(split)  # what the making or deleting of one that had the name left behind
+        with making(self._environment(), self.name, self.type) as change:
             changed = carry_out(MembershipWork(revisions, adds=[change]), chosen, [change], progress)
+        split = change.split
         return Outcome(f"Saved {tasks(changed)} as split {split.name!r}.", changed, revisions.change, split.pk)
 
     def _environment(self) -> int:
@@ -181,7 +180,7 @@ def _unfrozen(split: int) -> Split:
 def _target(split: int, chosen: Q) -> Split:
     """A split that can take the chosen tasks. Raises: Refused, FrozenSplit."""
     row = _unfrozen(split)
-    if row.environment.is_procedural and not row.is_curated:
+    if row.is_generated:
         raise Refused(f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead.")
     if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
         raise Refused(

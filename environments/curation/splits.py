@@ -7,6 +7,8 @@ takes the row.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -30,6 +32,11 @@ def existing_splits() -> QuerySet[Split]:
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 
+def splits_to_fill() -> QuerySet[Split]:
+    """Those that tasks can be put into: neither frozen nor generated."""
+    return existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None)
+
+
 def find_split(split: int) -> Split:
     """Raises: Refused."""
     row = existing_splits().filter(pk=split).first()
@@ -50,8 +57,11 @@ def free_name(environment: int, name: str) -> str:
     return name
 
 
-def make_split(environment: int, name: str, kind: str) -> Split:
-    """A curated split that nobody sees until a change of it is committed. Raises: Refused."""
+@contextmanager
+def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
+    """The change whose commit makes a curated split; without it nothing of the split is seen, and a deleted one that
+    had the name stays what it was. Raises: Refused, SplitBusy.
+    """
     kinds = [known for known, _ in Split.TYPES]
     if kind not in kinds:
         raise Refused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
@@ -60,13 +70,15 @@ def make_split(environment: int, name: str, kind: str) -> Split:
         others = Split.objects.filter(environment=environment)
         end = others.aggregate(end=Coalesce(Max("position") + 1, 0))["end"]
         values = {"type": kind, "position": end}
-        made, _ = others.update_or_create(
+        split, _ = others.get_or_create(
             environment_id=environment,
             name=free_name(environment, name),
-            defaults=values,
-            create_defaults={**values, "is_curated": True, "is_served": False},
+            defaults={**values, "is_curated": True, "is_served": False},
         )
-    return made
+    with SplitChange(split, becomes=values) as change:
+        free_name(environment, name)  # another may have made it just before this change claimed it
+        clear(split)  # what the making or deleting of one that had the name left behind
+        yield change
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,11 @@ class FreezeSplit:
         split = find_split(self.split)
         if split.frozen:
             raise Refused(f"Split {split.name!r} is frozen already.")
+        if split.is_generated:
+            raise Refused(
+                f"The class makes the tasks of split {split.name!r} when asked, so there is nothing here to freeze; "
+                "save or import tasks as a new split and freeze that."
+            )
         share = SplitShare(split.pk, split.name, split.size)
         sentence = "Its tasks and their order cannot change until it is unfrozen: edits and quarantines pass it by."
         return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
@@ -99,18 +116,25 @@ class UnfreezeSplit:
     def plan(self) -> Plan:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
-        sentence = (
-            f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
-        )
-        return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=(sentence,) if stale else ())
+        changed = f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
+        is_left = split.environment.is_procedural and not split.is_curated
+        asked = "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
+        sentences = (*([changed] if stale else []), *([asked] if is_left else []))
+        return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
-        split, stale = self._frozen(), self._stale()
-        changes.unfreeze(split)
-        if stale:
-            with SplitChange(split, serves=split.is_served, progress=lambda done: progress(done, len(stale))) as change:
+        split, stale = self._frozen(), list[int]()
+
+        def tell(done: int) -> None:
+            progress(done, max(done, len(stale)))
+
+        with SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change:
+            while stale := self._stale():  # once more, for what was quarantined while these were staged
                 change.refresh(stale)
+            if change.has_staged:
                 commit(change)
+            else:
+                changes.unfreeze(split)  # readers need not read again
         return Outcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
 
     def _frozen(self) -> Split:

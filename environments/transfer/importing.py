@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from django.utils import timezone
 
 from environments.changes import SplitChange
-from environments.curation.splits import clear, make_split
-from environments.models import Split
+from environments.curation.splits import making
 from environments.transfer.check import Candidate, checked
 from environments.transfer.report import Report
 from environments.transfer.reserved import declared
@@ -76,19 +75,16 @@ def apply(
 
     `after`: the report of a dry run; if nothing was refused and the file has not changed since, the schema, which takes
     most of the time, is not checked twice.
-    Raises: Unreadable, RefusedRows unless `skip_refused`, and FrozenSplit, SplitBusy or SplitGone of `changes`.
+    Raises: Unreadable, RefusedRows unless `skip_refused`, Refused of curation when the name of a new split was taken
+    meanwhile, and FrozenSplit, SplitBusy or SplitGone of `changes`.
     """
     is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
-        split = target.split or make_split(target.environment.pk, target.name, target.type)
-        stack.callback(_remove_if_unused, split)
         staging = Staging(target, scratch)
         stack.push(staging)  # left after the change, which takes back the places
-        change = stack.enter_context(SplitChange(split))
-        if target.split is None:
-            clear(split)  # what a split that had the name left behind
-        review = Review(replace(target, split=split), _report(source, target), scratch)
+        change = stack.enter_context(_change_of(target))
+        review = Review(replace(target, split=change.split), _report(source, target), scratch)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
             if skip_refused or not review.report.refused:  # else reading goes on for the report
                 staging.write(decisions, change)
@@ -99,6 +95,12 @@ def apply(
             Settling(change, scratch, stamp, stack).settle()
     review.report.is_applied = True
     return review.report
+
+
+def _change_of(target: Target) -> AbstractContextManager[SplitChange]:
+    if target.split is None:
+        return making(target.environment.pk, target.name, target.type)
+    return SplitChange(target.split)
 
 
 def _still_holds(report: Report, source: Source, target: Target) -> bool:
@@ -136,8 +138,3 @@ def _batches(rows: Iterable[Row | Refusal], schema: str, own: Collection[str]) -
         size_bytes += more_bytes
     if batch:
         yield batch
-
-
-def _remove_if_unused(split: Split) -> None:
-    """A split that was made for an import which came to nothing."""
-    Split.objects.filter(pk=split.pk, is_curated=True, is_served=False, changing="").delete()

@@ -38,7 +38,7 @@ class Target:
             return cls._new(environment, name, type)
         if split.frozen:
             raise FrozenSplit(split)
-        if environment.is_procedural and not split.is_curated:
+        if split.is_generated:
             raise TransferError(
                 f"{environment.name!r} makes the tasks of {name!r} itself; import into a new split beside it."
             )

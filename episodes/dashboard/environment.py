@@ -19,6 +19,7 @@ from django.views.decorators.http import require_safe
 
 from environments import conf, parts, wiring
 from environments.card import rendered
+from environments.curation.splits import existing_splits
 from environments.hidden import hidden_fields
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.schema_fields import fields_of
@@ -134,7 +135,7 @@ def _with_splits() -> QuerySet[Environment]:
 
 def _find(name: str) -> Environment:
     """Raises: Http404 naming the nearest."""
-    splits = Split.objects.select_related("environment").order_by("position", "name")
+    splits = existing_splits().order_by("position", "name")
     found = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).filter(name=name).first()
     if found is None:
         names = list(Environment.objects.order_by("position", "name").values_list("name", flat=True))

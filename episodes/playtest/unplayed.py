@@ -16,7 +16,7 @@ def next_unplayed(seat: Seat, split: Split) -> int | None:
     What ended without a tool call was not played.
     """
     mine = Play.objects.filter(seat.plays, episode__environment=split.environment_id, episode__is_probe=False)
-    if split.environment.is_procedural and not split.is_curated:
+    if split.is_generated:
         indexes = set(mine.filter(episode__split=split).values_list("episode__task_index", flat=True))
         return next(index for index in range(len(indexes) + 1) if index not in indexes)
     played = set(mine.values_list("episode__task", flat=True))

@@ -6,7 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.stored import make_environment, make_task
+from environments.models import Split
+from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -19,6 +20,13 @@ def test_it_lists_environments_in_the_order_of_hosting(client: Client) -> None:
     page = client.get("/admin/environments/environment/").content.decode()
     assert page.index(">first<") < page.index(">second<")
     assert "Finds a number." in page and "More." not in page
+
+
+def test_its_first_page_tells_only_the_splits_that_there_are(client: Client) -> None:
+    make_split(name="train")
+    Split.objects.create(environment=make_environment(), name="gone", type="test", is_curated=True, is_served=False)
+    page = client.get("/admin/").content.decode()
+    assert "<b>train</b>" in page and "<b>gone</b>" not in page
 
 
 def test_it_offers_no_way_to_change_a_task(client: Client) -> None:

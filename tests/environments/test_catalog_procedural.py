@@ -14,7 +14,7 @@ from environments.models import Split as Row
 from environments.source import CHUNK_TASKS
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, procedural
-from tests.stored import make_environment, make_split, make_task
+from tests.stored import NOW, make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -192,10 +192,11 @@ def _make_hard() -> None:
     connection.close()
 
 
-def test_it_serves_what_people_made_under_a_name_that_the_class_declares_too() -> None:
+@pytest.mark.parametrize("mark", [{"is_curated": True}, {"frozen": NOW}, {"frozen": NOW, "is_served": False}])
+def test_it_serves_what_people_made_or_froze_under_a_name_that_the_class_declares_too(mark: dict[str, Any]) -> None:
     dice = make_environment("dice")
     split = make_split(make_task({"own": 1}, dice), environment=dice)
-    Row.objects.filter(pk=split.pk).update(is_curated=True)
+    Row.objects.filter(pk=split.pk).update(**mark, version=1)
     assert asyncio.run(_names_and_first()) == (["train"], '{"own": 1}')
 
 

@@ -166,6 +166,12 @@ def test_it_tells_once_of_a_split_that_a_procedural_class_no_longer_declares() -
     assert not Split.objects.get(name="test").is_served
 
 
+def test_it_serves_no_split_that_such_a_class_has_ceased_to_declare() -> None:
+    for split in ("train", "test"):
+        sync_now(listing({split: NotImplementedError()}))
+    assert dict(Split.objects.values_list("name", "is_served")) == {"train": False, "test": True}
+
+
 def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
     sync_now(procedural("shop"))
     sync_now(listing({"train": numbered(2)}))

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from environments.buckets import BUCKETS
 from environments.curation.filters import SOURCES, STATES
 from environments.curation.selection import Selection
+from environments.curation.splits import existing_splits
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.transfer.destination import write_whole
@@ -53,7 +54,7 @@ def _selection(options: dict[str, Any]) -> Selection:
 
 
 def _split(environment: Environment, name: str) -> int:
-    splits = dict(environment.splits.values_list("name", "pk"))
+    splits = dict(existing_splits().filter(environment=environment).values_list("name", "pk"))
     if name not in splits:
         raise TransferError(
             f"{environment.name!r} has no split {name[:60]!r}, but {', '.join(map(repr, splits)) or 'none'}."

@@ -152,6 +152,13 @@ def test_the_form_begins_with_the_split_it_came_from(client: Client) -> None:
     assert 'value="hard"' in client.get(f"{IMPORT}?split={split.pk}").content.decode()
 
 
+def test_the_form_offers_the_splits_that_tasks_can_go_into(client: Client) -> None:
+    make_split(name="hard")
+    make_split(name="made", environment=make_environment("dice", is_procedural=True))
+    page = client.get(IMPORT).content.decode()
+    assert '<option value="hard"' in page and '<option value="made"' not in page
+
+
 def test_it_offers_the_formats(client: Client) -> None:
     split = make_split(make_task(), make_task())
     page = client.get(f"{EXPORT}?split={split.pk}").content.decode()

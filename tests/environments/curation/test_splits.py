@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit
+from environments.changes import BATCH, FrozenSplit, SplitChange, content_digest
 from environments.curation.errors import Refused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import InvalidSplit
-from environments.models import Split, SplitEntry, Task
-from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
+from environments.models import Environment, Split, SplitEntry, Task
+from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -49,12 +50,77 @@ def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
     assert served(split) == [two, three]
 
 
+def frozen_and_quarantined(tasks: list[int]) -> Split:
+    """A frozen split of the tasks, all but the first of which were quarantined since."""
+    split = split_of(*tasks)
+    FreezeSplit(split.pk).apply(AUTHOR)
+    Quarantine(Selection(ids=tuple(tasks[1:])), "why").apply(AUTHOR)
+    return split
+
+
+def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_done_again() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(2 * BATCH))
+    before = Split.objects.values().get()
+    with pytest.raises(ZeroDivisionError):
+        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(BATCH))
+    assert (Split.objects.values().get(), served(split)) == (before, tasks)
+    assert content_digest(split) == before["frozen_hash"]
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
+
+
+def test_unfreezing_that_was_killed_can_be_done_again() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(2))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(SplitChange, "__exit__", lambda *_: None)
+        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(0))
+    assert (served(split), Split.objects.get().frozen is None) == (tasks, False)
+    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))  # as half a minute later
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
+
+
+def test_what_is_quarantined_while_a_split_is_unfrozen_is_not_served_in_it() -> None:
+    split = frozen_and_quarantined(tasks := make_tasks(3))
+
+    def meanwhile(done: int, total: int) -> None:
+        Quarantine(Selection(ids=(tasks[0],)), "why").apply(AUTHOR)
+
+    Release(Selection(ids=(tasks[2],))).apply(AUTHOR)
+    UnfreezeSplit(split.pk).apply(AUTHOR, meanwhile)
+    assert served(split) == [tasks[2]]
+
+
 def test_it_unfreezes_without_a_change_of_content() -> None:
     split = split_of(*make_tasks(2))
     FreezeSplit(split.pk).apply(AUTHOR)
     UnfreezeSplit(split.pk).apply(AUTHOR)
     row = Split.objects.get()
     assert (row.frozen, row.frozen_hash, row.version) == (None, "", 0)
+
+
+def test_it_refuses_to_freeze_a_split_whose_tasks_the_class_makes() -> None:
+    split = split_of(environment=make_environment(is_procedural=True))
+    with pytest.raises(Refused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"):
+        FreezeSplit(split.pk).apply(AUTHOR)
+    assert Split.objects.get().frozen is None
+
+
+def test_of_a_class_that_makes_its_tasks_it_freezes_what_people_saved() -> None:
+    make_tasks(1, environment=make_environment(is_procedural=True))
+    FreezeSplit(split := saved()).apply(AUTHOR)
+    assert Split.objects.get(pk=split).frozen_hash
+
+
+def test_it_says_whose_tasks_a_split_will_serve_when_its_class_makes_them_now() -> None:
+    split = split_of(*make_tasks(1))
+    FreezeSplit(split.pk).apply(AUTHOR)
+    Environment.objects.update(is_procedural=True)
+    [sentence] = UnfreezeSplit(split.pk).plan().sentences
+    assert (
+        sentence
+        == "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
+    )
 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:

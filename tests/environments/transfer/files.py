@@ -42,6 +42,10 @@ class Shelf:
     def apply(self, path: Path, split: str = "train", **options: Any) -> Report:
         return importing.apply(Source.of(path), self.target(split), author="ada", **options)
 
+    def order(self, path: Path, type: str) -> tuple[Source, Target]:
+        """To make the split "train" of a file, with a type."""
+        return Source.of(path), Target.of(self.environment, "train", type)
+
     def target(self, split: str = "train") -> Target:
         is_there = self.environment.splits.filter(name=split, is_served=True).exists()
         return Target.of(self.environment, split, None if is_there else "train")

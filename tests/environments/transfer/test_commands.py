@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from environments.curation.splits import DeleteSplit
 from environments.models import Split
 from tests.environments.transfer.files import Shelf, served
 from tests.server import ROOT
@@ -113,6 +114,15 @@ def test_an_export_that_is_impossible_is_told(shelf: Shelf, options: dict[str, A
     with pytest.raises(CommandError) as error:
         call_command("export_tasks", **{**TO_TRAIN, **options})
     assert str(error.value) == sentence
+
+
+def test_an_export_of_a_deleted_split_is_told_like_that_of_an_unknown_one(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE), "train")
+    shelf.apply(shelf.lines(APPLE), "gone")
+    DeleteSplit(Split.objects.get(name="gone").pk).apply("ada")
+    with pytest.raises(CommandError) as error:
+        call_command("export_tasks", environment="shop", split="gone")
+    assert str(error.value) == "'shop' has no split 'gone', but 'train'."
 
 
 def test_the_help_says_how_cells_are_read() -> None:

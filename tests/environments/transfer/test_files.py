@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from environments.curation.splits import existing_splits
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.source import Source
 from tests.environments.transfer.files import Shelf, served
@@ -90,7 +91,7 @@ def test_a_damaged_parquet_file_is_told_and_nothing_is_done(shelf: Shelf) -> Non
     path.write_bytes(content)
     with pytest.raises(Unreadable, match=r"a\.parquet is damaged after row \d+: "):
         shelf.apply(path)
-    assert not shelf.environment.splits.exists()
+    assert not existing_splits().exists()
 
 
 def test_a_parquet_type_that_json_has_not_is_told(shelf: Shelf) -> None:

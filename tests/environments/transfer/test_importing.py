@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +12,12 @@ from django.utils import timezone
 
 from environments.changes import FrozenSplit, SplitBusy, SplitChange
 from environments.curation.errors import Refused
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.curation.membership import SaveAsSplit
+from environments.curation.selection import Selection
+from environments.curation.splits import DeleteSplit, existing_splits
+from environments.models import Environment, Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.sync import content_hash
+from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.target import Target, environment_named
@@ -22,6 +27,18 @@ from tests.stored import make_episode
 pytestmark = pytest.mark.django_db(transaction=True)
 
 APPLE, PEAR, PLUM = {"name": "apple"}, {"name": "pear"}, {"name": "plum"}
+
+
+Rival = Callable[[Shelf], object]
+
+
+def import_another(shelf: Shelf) -> None:
+    importing.apply(*shelf.order(shelf.lines(PEAR, name="another.jsonl"), "train"), author="bob")
+
+
+def save_another(shelf: Shelf) -> None:
+    Task.objects.create(environment=shelf.environment, content_hash="0" * 64, spec="{}")
+    SaveAsSplit(Selection(shelf.environment.pk), "train", "validation").apply("bob")
 
 
 def digest(spec: dict[str, Any]) -> str:
@@ -194,7 +211,7 @@ def test_refused_rows_refuse_all(shelf: Shelf) -> None:
         RefusedRows, match="1 of 2 lines are refused, so nothing was imported; the first is line 2: is "
     ):
         shelf.apply(shelf.lines(APPLE, "oops"))
-    assert not Split.objects.exists()
+    assert not existing_splits().exists()
 
 
 def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
@@ -245,13 +262,58 @@ def test_an_import_that_is_stopped_takes_back_the_tasks_it_added(shelf: Shelf, e
     assert (there <= set(Task.objects.values_list("pk", flat=True)), served()) == (True, [APPLE])
 
 
-def test_a_new_split_goes_with_an_import_that_is_stopped(shelf: Shelf) -> None:
-    def stop(done: int, total: int) -> None:
-        raise Stop
+def end(done: int, total: int) -> None:
+    raise Stop
 
+
+def test_a_new_split_goes_with_an_import_that_is_stopped(shelf: Shelf) -> None:
     with pytest.raises(Stop):
-        shelf.apply(shelf.lines(APPLE), progress=stop)
-    assert not Split.objects.exists()
+        shelf.apply(shelf.lines(APPLE), progress=end)
+    assert not existing_splits().exists()
+
+
+def test_an_import_that_is_stopped_leaves_the_deleted_split_whose_name_it_wanted(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    split = Split.objects.get()
+    episode = make_episode(task=task(APPLE), split=split)
+    DeleteSplit(split.pk).apply("ada")
+    deleted = Split.objects.values().get()
+    with pytest.raises(Stop):
+        importing.apply(*shelf.order(shelf.lines(PEAR), "test"), author="ada", progress=end)
+    episode.refresh_from_db()
+    assert (Split.objects.values().get(), episode.split_id) == (deleted, split.pk)
+
+
+def test_a_deleted_splits_name_goes_to_an_import_with_its_own_type(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    DeleteSplit(Split.objects.get().pk).apply("ada")
+    importing.apply(*shelf.order(shelf.lines(PEAR), "test"), author="ada")
+    assert (Split.objects.get().type, Split.objects.get().is_served, served()) == ("test", True, [PEAR])
+
+
+@pytest.mark.parametrize("rival", [import_another, save_another])
+def test_who_wants_the_name_of_a_split_that_is_being_imported_changes_nothing(shelf: Shelf, rival: Rival) -> None:
+    def meanwhile(done: int, total: int) -> None:
+        with pytest.raises(SplitBusy):
+            rival(shelf)
+
+    importing.apply(*shelf.order(shelf.lines(APPLE), "test"), author="ada", progress=meanwhile)
+    assert (Split.objects.get().type, Split.objects.get().position, served()) == ("test", 0, [APPLE])
+
+
+@pytest.mark.parametrize("rival", [import_another, save_another])
+def test_who_comes_just_after_an_import_that_took_the_name_changes_nothing(shelf: Shelf, rival: Rival) -> None:
+    enter = SplitChange.__enter__
+
+    def enter_late(change: SplitChange) -> SplitChange:
+        patch.undo()
+        importing.apply(*shelf.order(shelf.lines(APPLE), "test"), author="ada")
+        return enter(change)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Refused, match="There is a split 'train' already"):
+        patch.setattr(SplitChange, "__enter__", enter_late)
+        rival(shelf)
+    assert (Split.objects.get().type, served()) == ("test", [APPLE])
 
 
 def test_a_failure_at_the_end_leaves_the_served_tasks_as_they_were(shelf: Shelf) -> None:
@@ -326,7 +388,7 @@ def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
 
 def test_a_procedural_split_takes_no_tasks(shelf: Shelf) -> None:
     Split.objects.create(environment=shelf.environment, name="train", type="train", version=1)
-    shelf.environment.is_procedural = True
+    Environment.objects.update(is_procedural=True)
     with pytest.raises(TransferError, match="'shop' makes the tasks of 'train' itself; import into a new split"):
         Target.of(shelf.environment, "train")
 

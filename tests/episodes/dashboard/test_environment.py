@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import Split
 from environments.parts import ToolPart
 from episodes.dashboard.connect import method_of
 from episodes.follower.catch_up import catch_up
@@ -68,6 +69,12 @@ def test_its_snippets_are_for_this_server_and_environment(client: Client) -> Non
     make_split(make_task(), name="holdout", environment=make_environment("chess"))
     page = client.get("/environments/chess/", headers={"host": "127.0.0.1:8123"}).content.decode()
     assert "http://127.0.0.1:8123" in page and "holdout" in page and "openreward" in page
+
+
+def test_a_split_that_was_deleted_is_not_among_its_splits(client: Client) -> None:
+    split = make_split(make_task(), name="holdout")
+    Split.objects.filter(pk=split.pk).update(is_curated=True, is_served=False)
+    assert b"holdout" not in client.get("/environments/math/").content
 
 
 def test_one_that_is_gone_says_how_to_host_it_again(client: Client) -> None:
