@@ -4,8 +4,8 @@
         file.write(piece)
 
 JSONL and JSON hold the exact text of each spec. CSV and Parquet need to know their columns beforehand, so every task is
-read twice. What comes out can be imported again, every task then a duplicate, but what a class lists beyond the limits of
-`environments/spec.py`.
+read twice. What comes out can be imported again, every task then a duplicate; but not what a class lists beyond the
+limits of `environments/spec.py`.
 """
 
 from __future__ import annotations

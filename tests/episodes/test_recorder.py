@@ -13,6 +13,7 @@ from environments.curation.selection import Selection
 from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo
 from environments.sync import content_hash
+from episodes import known
 from episodes.models import Blob, Episode, Run, Step
 from episodes.recorder import Recorder
 from episodes.writer import Call, Writer
@@ -190,7 +191,8 @@ def test_it_uses_the_task_that_sync_made() -> None:
     assert Episode.objects.get().task == task
 
 
-def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins() -> None:
+def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "NOTICE_SECONDS", 0.0)
     echo = Environment.objects.create(name="echo")
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
     train = make_split(task, name="train", environment=echo)
