@@ -25,6 +25,7 @@ def prepare(options: argparse.Namespace) -> None:
     from django.core.management import call_command
 
     from benchmarks.million import seed
+    from episodes.follower.catch_up import catch_up
     from episodes.models import Episode
 
     call_command("migrate", verbosity=0)
@@ -33,6 +34,7 @@ def prepare(options: argparse.Namespace) -> None:
         steps = seed(options.episodes)
         print(f"{options.episodes:,} episodes, {steps:,} steps in {time.perf_counter() - started:.0f} s", flush=True)
         _follow()
+    catch_up()  # also with what has been derived from endings only since the database was filled
     options.episodes = Episode.objects.count()
 
 
@@ -40,14 +42,12 @@ def _follow() -> None:
     """Statistics of tasks, and what is derived from endings."""
     from benchmarks.texts import index_all
     from environments.models import Environment
-    from episodes.follower.catch_up import catch_up
     from episodes.recount import rebuild
 
     started = time.perf_counter()
     for environment in Environment.objects.all():
         rebuild(environment)
     index_all()
-    catch_up()
     print(f"statistics and texts in {time.perf_counter() - started:.0f} s", flush=True)
 
 

@@ -87,6 +87,10 @@ def _lists(episodes: int) -> Iterator[Subject]:
 def _curves() -> Iterator[Subject]:
     for x in ("episode", "time", "step"):
         yield Subject(f"curve by {x}", lambda n, x=x: f"/runs/curves/?environment=bench{n % 6}&x={x}")  # type: ignore[misc]
+    yield Subject(
+        "curve by step zoomed", lambda n: f"/runs/curves/?environment=bench{n % 6}&x=step&from=10&to={20 + n}"
+    )
+    yield Subject("curves of runs by step", lambda n: "/runs/curves/?by=run&x=step")
     yield Subject("curve of a run", lambda n: f"/runs/curves/?run=grpo-{n % 40}&x=step")
     yield Subject("curve of a split", lambda n: f"/runs/curves/?environment=bench{n % 6}&split=train")
     yield Subject("curve of a task", lambda n: f"/runs/curves/?task={1 + n * 37 % 4000}")

@@ -7,17 +7,19 @@ the task. A procedural class is asked itself, but for the splits that people mad
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 
-from environments.errors import InvalidSplit, ListingUnsupported, Unavailable
+from environments.errors import EnvironmentFault, InvalidSplit, ListingUnsupported, Unavailable
 from environments.hosting import Hosted
 from environments.listed import ListedTasks
 from environments.models import Environment
 from environments.models import Split as SplitRow
 from environments.registry import Registry
+from environments.runtime.faults import log_class_fault
 from environments.source import CHUNK_TASKS, CallUser, Source
 from environments.wire import Split
 from environments.workers import Workers
@@ -66,7 +68,8 @@ class Catalogue:
         """Number of tasks. Raises: InvalidSplit, EnvironmentFault."""
         hosted = self._registry.get(environment)
         if await self._asks(hosted, split):
-            return await self._source(hosted, split).count(split)
+            with _logging(hosted, split):
+                return await self._source(hosted, split).count(split)
         return await self._readers.run(self._listed.count, hosted.name, split)
 
     async def get(self, environment: str, split: str, index: int) -> str:
@@ -76,7 +79,8 @@ class Catalogue:
         """
         hosted = self._registry.get(environment)
         if await self._asks(hosted, split):
-            return await self._source(hosted, split).get(split, index)
+            with _logging(hosted, split):
+                return await self._source(hosted, split).get(split, index)
         if (known := self._listed.fresh(hosted.name, split, index)) is not None:
             return known
         return await self._readers.run(self._listed.get, hosted.name, split, index)
@@ -94,8 +98,9 @@ class Catalogue:
             chunks = self._source(hosted, split).range(split, start, stop)
         else:
             chunks = self._chunks(hosted, split, slice(start, stop))
-        async for chunk in chunks:
-            yield chunk
+        with _logging(hosted, split):
+            async for chunk in chunks:
+                yield chunk
 
     async def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
         """All JSON texts, in chunks; those of one version, whatever changes meanwhile.
@@ -138,6 +143,16 @@ class Catalogue:
             names = [split.name for split in hosted.splits]
             self._asked[hosted.name] = await self._readers.run(_asked_splits, hosted.name, names)
         return self._asked[hosted.name]
+
+
+@contextmanager
+def _logging(hosted: Hosted, split: str) -> Iterator[None]:
+    """What the class raises is logged on its way to whoever asked."""
+    try:
+        yield
+    except EnvironmentFault as fault:
+        log_class_fault("tasks failed", hosted.name, split, fault)
+        raise
 
 
 def _asked_splits(environment: str, declared: list[str]) -> frozenset[str] | None:

@@ -8,7 +8,6 @@ by one short update, in several splits together if need be. What an interrupted 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,11 @@ from itertools import islice
 from types import TracebackType
 from typing import TypeVar
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
+from environments.bulk import execute
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.stretches import renew, stretch_of
@@ -33,8 +33,6 @@ CLAIM_SECONDS = 20.0
 """A change that has written nothing for so long is dead."""
 RETRY_SECONDS = 0.1
 
-# one JSON array a statement: several times as fast as rows made by the ORM, and the same on both databases
-_ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 _INSERT = """
     INSERT INTO environments_splitentry (split_id, position, task_id, source_hash, is_hidden, since)
     SELECT %s, CAST(value->>0 AS integer), CAST(value->>1 AS bigint), value->>2, CAST(value->>3 AS integer) = 1, %s
@@ -279,10 +277,9 @@ class SplitChange:
         if is_hidden is None:
             tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
             hidden = set(tasks.values_list("pk", flat=True))
-        values = json.dumps([(*row, int(row[1] in hidden)) for row in rows])
-        with transaction.atomic(), connection.cursor() as cursor:
+        with transaction.atomic():
             self._keep_claim()
-            cursor.execute(_INSERT.format(rows=_ROWS[connection.vendor]), [self.split.pk, self._next, values])
+            execute(_INSERT, [self.split.pk, self._next], [(*row, int(row[1] in hidden)) for row in rows])
         self._stretches.update(stretch_of(position) for position, _, _ in rows)
         self._served += sum(task not in hidden for _, task, _ in rows)
         self._written += len(rows)

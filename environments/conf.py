@@ -35,6 +35,11 @@ def thresholds() -> Thresholds:
     )
 
 
+def build_sha() -> str | None:
+    """Of the orsweb that runs here, as its operator names it."""
+    return settings.ORSWEB_BUILD_SHA or None
+
+
 def specifications() -> list[str]:
     """`module:Class` of every class to host; the bundled ones when none is named."""
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)

@@ -8,9 +8,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
-from environments.wire import Blocks, GroupCandidate, GroupScore, JSONObject, ListToolsOutput, Message, Split
+from environments import invocation
+from environments.conversation import as_blocks, as_messages
+from environments.direct import call_tool, called
+from environments.tools import ToolTable, find_tools
+from environments.wire import (
+    MESSAGE_BLOCK_TYPES,
+    Blocks,
+    GroupCandidate,
+    GroupScore,
+    JSONObject,
+    ListToolsOutput,
+    Message,
+    RunToolOutput,
+    Split,
+    TerminalToolSpec,
+    ToolOutput,
+)
 
 
 class Environment:
@@ -55,6 +72,9 @@ class Environment:
     name. What the environment is stands on its card: `<module>.md` or `README.md` beside the module, else the
     docstring."""
 
+    _episode_finished = False
+    """Of an instance whose tools were called directly; a session keeps its own account."""
+
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         """Keeps the task; secrets are the subclass's business and are never stored by the server."""
         self.task_spec = task_spec
@@ -68,16 +88,61 @@ class Environment:
         return None
 
     def get_prompt(self) -> Blocks | Awaitable[Blocks]:
-        """The task as text and images. Override this or `get_messages`."""
-        raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+        """The task as text and images. Override this or `get_messages`, from which it is made by default."""
+        if type(self).get_messages is Environment.get_messages:
+            raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+        return self._prompt_of_messages()
+
+    async def _prompt_of_messages(self) -> Blocks:
+        return as_blocks(await called(self.get_messages, inline=self.own_thread))
 
     def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
         """The task as a conversation with roles. By default the prompt as one user message."""
-        raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+        if type(self).get_prompt is Environment.get_prompt:
+            raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
+        return self._messages_of_prompt()
+
+    async def _messages_of_prompt(self) -> Sequence[Message]:
+        return as_messages(await called(self.get_prompt, inline=self.own_thread))
 
     def list_task_tools(self) -> ListToolsOutput:
-        """The tools of this task beyond the shared ones. By default every tool marked `shared=False`."""
-        raise NotImplementedError
+        """The tools of this task beyond the shared ones, decided by whoever overrides it; empty here.
+
+        A class that does not override it offers every tool marked `shared=False`.
+        """
+        return ListToolsOutput(tools=[])
+
+    @classmethod
+    def list_tools(cls) -> ListToolsOutput:
+        """The tools of the class, its toolsets' included: those that every task has, without the terminal one."""
+        table = _table(cls)
+        return ListToolsOutput(
+            tools=list(table.shared),
+            terminal_tool=table.terminal,
+            supports_score_group=cls.score_group is not Environment.score_group,
+            message_block_types=list(MESSAGE_BLOCK_TYPES),
+        )
+
+    @classmethod
+    def terminal_tool(cls) -> TerminalToolSpec | None:
+        """The tool that receives the assistant's final plain message, if the class has one."""
+        return cls.list_tools().terminal_tool
+
+    @classmethod
+    def is_assistant_message_final(cls) -> bool:
+        """Whether a plain message of the assistant ends the episode: where there is a terminal tool."""
+        return cls.terminal_tool() is not None
+
+    async def call_terminal_tool(self, message: str = "") -> RunToolOutput:
+        """Hand `message` to the terminal tool; one without a parameter is called without it. For use without a server.
+
+        Raises: ValueError when there is none, and what the tool raises.
+        """
+        ending = self.terminal_tool()
+        if ending is None:
+            raise ValueError(f"Environment {self.name()!r} has no @terminal tool; mark one with @terminal.")
+        tool = _table(type(self)).by_name[ending.name]
+        return await call_tool(self, tool, {} if ending.arg is None else {ending.arg: message})
 
     def score_group(
         self, candidates: Sequence[GroupCandidate]
@@ -130,7 +195,20 @@ class Server:
     """Stands where both SDKs export their server, so that an author's module imports; it cannot be constructed."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        raise RuntimeError("orsweb serves environments with `manage.py serve module:Class`")
+        raise RuntimeError(f"orsweb serves environments with: {invocation.command('serve module:Class')}")
+
+
+@cache
+def _found(cls: Any) -> ToolTable:
+    return find_tools(cls, tuple(cls.toolsets), ToolOutput)
+
+
+def _table(cls: Any) -> ToolTable:
+    """Raises: ValueError for a name that both the class and a toolset use; Unhostable as `find_tools`."""
+    table = _found(cls)
+    for name, toolset in table.collisions.items():
+        raise ValueError(f"Tool name collision: {name!r} is in both {cls.__name__} and toolset {toolset!r}")
+    return table
 
 
 async def _listed(cls: type[Environment], split: str) -> Sequence[JSONObject]:

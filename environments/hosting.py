@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -76,6 +76,7 @@ class Hosted:
         if sdk is None:
             raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
         _unmark_bases(cls)
+        _check_class_methods(cls)
         self.cls, self.sdk = cls, sdk
         self.name = _served_name(cls, alias)
         self.toolsets: tuple[type, ...] = _toolsets_of(cls)
@@ -83,6 +84,7 @@ class Hosted:
         self.splits: list[Split] = _splits_of(cls)
         self._check()
         self.unavailable: str = _unavailable_of(cls)
+        _ = self.class_tools  # asked now: an author's own list_tools may raise
         for tool, reason in self.tools.skipped.items():
             log.warning("tool_skipped", tool=tool, reason=reason)
 
@@ -205,8 +207,8 @@ class Hosted:
     def class_tools(self) -> ListToolsOutput:
         """Answer of GET /{env}/tools."""
         listed = self.tools.shared
-        if self.overrides("list_tools") and hasattr(self.sdk.base, "list_tools"):
-            listed = plain_specs(self.cls.list_tools())  # type: ignore[attr-defined]
+        if self.overrides("list_tools"):
+            listed = _listed_tools(self.cls)
         return self._listing(listed, self.tools.terminal)
 
     @cached_property
@@ -248,6 +250,27 @@ def _unmark_bases(cls: type) -> None:
     for base in cls.__mro__:
         if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
             delattr(base, "__provides__")
+
+
+def _check_class_methods(cls: type) -> None:
+    """Raises: Unhostable for a method of the instance in place of one of the class, a forgotten @classmethod."""
+    for method in ("name", "list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range", "list_tools"):
+        mine = inspect.getattr_static(cls, method, None)
+        if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in ("self", "cls"):
+            raise Unhostable(f"{cls.__name__}.{method}() must be a class method; put @classmethod above it.")
+
+
+def _listed_tools(cls: type) -> list[ToolSpec]:
+    listing = _ask(cls, "list_tools")
+    try:
+        return plain_specs(listing)
+    except Exception as error:  # whatever the author returned
+        raise Unhostable(f"{cls.__name__}.list_tools() must return a ListToolsOutput, not {_told(listing)}.") from error
+
+
+def _told(value: Any) -> str:
+    """What an author's method returned, short and on one line."""
+    return " ".join(shorten(repr(value), SHOWN).split())
 
 
 def plain_specs(listing: Any) -> list[ToolSpec]:
@@ -297,7 +320,10 @@ def _check_length(kind: str, name: str, remedy: str) -> None:
 
 
 def _served_name(cls: type, alias: str | None) -> str:
-    name = str(alias if alias is not None else _ask(cls, "name")).lower()
+    name = alias if alias is not None else _ask(cls, "name")
+    if not isinstance(name, str) or not name:
+        raise Unhostable(f"{cls.__name__}.name() returned {_told(name)}; return a text that is not empty.")
+    name = str(name).lower()
     _check_length("Environment", name, "serve it as other_name=module:Class")
     if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
         raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
@@ -319,6 +345,9 @@ def _splits_of(cls: type) -> list[Split]:
     label = f"{cls.__name__}.list_splits()"
     try:
         declared = _ask(cls, "list_splits")
+        if not isinstance(declared, Iterable):
+            example = "return a list of names or Split(name, type), such as ['train']"
+            raise Unhostable(f"{label} returned {_told(declared)}; {example}.")
         splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
     except NotImplementedError:
         return []

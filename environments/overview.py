@@ -29,11 +29,6 @@ class Overview:
     totals: TaskStatistics | None
     """Attempts and successes of all of them; None: of too many to be added up for a page, or of none."""
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nobody has to look at a task."""
-        return not (self.flagged.tasks or self.quarantined.tasks or self.dropped.tasks)
-
 
 def overview_of(environment: Environment) -> Overview:
     def count(**values: str) -> Count:

@@ -67,6 +67,9 @@ def _load_one(specification: str) -> Hosted:
     module_name, colon, class_name = target.partition(":")
     if not (module_name and colon and class_name):
         raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
+    if module_name.endswith(".py") or "/" in module_name:
+        named = _module_of(Path(module_name), class_name)
+        raise Unhostable(f"{specification!r} names a file, not a module; write {alias}{renames}{named}.")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
@@ -79,6 +82,14 @@ def _load_one(specification: str) -> Hosted:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
         raise Unhostable(f"{specification!r} cannot be hosted: {describe(error)}.") from error
+
+
+def _module_of(file: Path, class_name: str) -> str:
+    """How to name the class in `file`; modules are looked for from the current directory down."""
+    parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
+    if file.is_absolute() or ".." in parts:
+        return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
+    return f"{'.'.join(parts)}:{class_name}"
 
 
 def _class_of(module: ModuleType, name: str) -> type:

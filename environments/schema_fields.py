@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from environments.errors import shorten
+
 MOST_FIELDS = 60
 MOST_DEPTH = 3
+MOST_SHOWN = 60
+"""Characters of one value."""
 _NAMES = {"object": "object", "array": "list", "string": "text", "integer": "whole number", "number": "number"}
 _LIMITS = {
     **{"minimum": "at least {}", "maximum": "at most {}"},
@@ -101,11 +105,18 @@ def _either(kinds: list[str]) -> str:
 
 
 def limits_of(schema: dict[str, Any]) -> str:
-    said = [words.format(_json(schema[key])) for key, words in _LIMITS.items() if key in schema]
+    said = [words.format(limit_shown(key, schema[key])) for key, words in _LIMITS.items() if key in schema]
     said = ["not empty" if words == _NOT_EMPTY else words for words in said]
     if "default" in schema:
         said.append(f"default {_json(schema['default'])}")
     return ", ".join(said)
+
+
+def limit_shown(key: str, value: Any) -> str:
+    """The value of a keyword in a sentence: a pattern as it is written, where JSON would double its backslashes."""
+    if key == "pattern" and isinstance(value, str):
+        return f'"{shorten(value, MOST_SHOWN - 2)}"'
+    return _json(value)
 
 
 def _text(value: Any) -> str:
@@ -114,4 +125,4 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return shorten(text, MOST_SHOWN)

@@ -2,7 +2,8 @@
 
 Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are alike; nothing is
 cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and arrive at the class
-from 0 on, ranges clamped; tasks leave as text, so no session can change another's.
+from 0 on, ranges clamped, and asked for in parts of 900 tasks at most, for a procedural class may count 10**12; tasks
+leave as text, so no session can change another's.
 """
 
 from __future__ import annotations

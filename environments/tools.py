@@ -4,8 +4,10 @@ The marks are the attributes that both SDKs use, so one search serves classes of
 without touching instances: a property that happens to bear a tool's name is never executed.
 Sources: `ors/environment.py` 0.1.0, `openreward/environments/environment.py` 0.1.167.
 
-Divergence from the references: tools marked `shared=False` are listed among a session's tools when the class does not
-override `list_task_tools`, as the specification says.
+Divergences from the references: tools marked `shared=False` are listed among a session's tools when the class does not
+override `list_task_tools`, as the specification says; a toolset is built without its environment only where its
+constructor takes none, so a TypeError of its code is told; one without a sandbox misses it when it is used (that of
+`ors` has none).
 """
 
 from __future__ import annotations
@@ -50,14 +52,44 @@ def terminal(fn: Fn) -> Fn:
 
 
 class Toolset:
-    """Tools that several environments share. Built once per session, lazily, with the environment as its argument."""
+    """Tools that several environments share. Built once per session, lazily, with the environment as its argument.
 
-    def __init__(self, env: Any) -> None:
+    `self.sandbox` is the environment's attribute of that name, or of the name `sandbox_attr`, if it has one by then.
+    """
+
+    sandbox: Any
+
+    def __init__(self, env: Any, sandbox_attr: str = "sandbox") -> None:
         self.env = env
+        if (sandbox := getattr(env, sandbox_attr, None)) is not None:
+            self.sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        """Of what was never set."""
+        if name == "sandbox":
+            raise AttributeError(
+                f"Toolset {type(self).__name__} has no sandbox; let the environment set one (self.sandbox, or the name "
+                "given as sandbox_attr) in its constructor or setup"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def name(cls) -> str:
         return cls.__name__
+
+
+def build_toolset(cls: type, env: Any) -> Any:
+    """A toolset for the instance `env`, which its constructor gets where it takes an argument.
+
+    Raises: what the constructor raises, a TypeError of its own code included.
+    """
+    try:
+        inspect.signature(cls).bind(env)
+    except TypeError:
+        return cls()
+    except ValueError:  # one written in C may tell nothing of its parameters
+        pass
+    return cls(env)
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="duration")
     def time(self, episode: Episode) -> str:
-        return record.duration(episode)
+        return record.acted(episode)
 
     @admin.display(description="begun")
     def begun(self, episode: Episode) -> SafeString:

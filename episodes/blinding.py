@@ -1,7 +1,8 @@
-"""Blinding: whose page must not show the record of an episode yet. For every face that shows single episodes.
+"""Blinding: whose page must not show the record of an episode yet. For every face that shows single episodes or tasks.
 
 Whoever plays an episode blind is told its rewards and its answer when it has ended. Until then the rest of the server
-tells them nothing of it either; everybody else with a login may watch.
+tells them nothing of it either, nor of its task; everybody else with a login may watch. Open stay the admin's pages of
+tasks and splits, where curators see everything, and what was recorded of others who played the same task.
 """
 
 from __future__ import annotations
@@ -25,8 +26,22 @@ def is_blind_to(user: Any, episode: int) -> bool:
     return blind_to(user).filter(pk=episode).exists() if episode < 2**63 else False
 
 
+def blind_tasks(user: Any) -> QuerySet[Play, int]:
+    """Ids of the tasks that `user` plays blind."""
+    return blind_to(user).values_list("episode__task", flat=True)
+
+
+def blind_episode(user: Any, task: int) -> int | None:
+    """The running episode in which `user` plays that task blind. One query."""
+    return blind_to(user).filter(episode__task=task).first() if task < 2**63 else None
+
+
 def sentence(episode: int) -> str:
     return (
         f"You play episode {episode} blind, and it still runs: what is recorded of it is shown to you once it has "
         "ended. Others may watch."
     )
+
+
+def task_sentence(episode: int) -> str:
+    return f"You play this task blind in episode {episode}, which still runs: it is shown to you once it has ended."

@@ -6,19 +6,21 @@ No count of anything and no offset. A page says when it did not look at every ep
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 
 from environments.hidden import hidden_fields
+from environments.returns import Return
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from episodes.conditions import conditions_of
 from episodes.cursor import Cursor, Order
-from episodes.filters import Definition, EpisodeFilter
+from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named
+from episodes.newest import SoFar, so_far
 from episodes.reading import Found, Key, axis_of, read
 from episodes.rendering.visible import visible
 
@@ -32,13 +34,15 @@ class EpisodeRow:
     summary: str
     """The task in one line."""
     value: float | None
-    """Its return by the page's definition; None while it runs, and where no reward was given."""
+    """Its return by the page's definition; None where no reward was given, and while it runs, unless `so_far`."""
+    so_far: SoFar | None = None
+    """Of one that runs, where the page asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePage:
     rows: Sequence[EpisodeRow]
-    definition: Definition
+    definition: Return
     """Of the return that rows show and are sorted by."""
     next: str = ""
     """Cursor of the page after; empty: there is none."""
@@ -62,7 +66,18 @@ def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = P
     return _page(found, order, cursor, size, definition)
 
 
-def _page(found: Found, order: Order, cursor: Cursor | None, size: int, definition: Definition) -> EpisodePage:
+def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
+    """With what those that run have reached; `hidden`: ids of those whose return is not told. Three queries or none."""
+    ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
+    reached = so_far(ids, list(hidden)) if ids else {}
+    return replace(page, rows=[_so_far(row, reached.get(row.episode.pk), page.definition) for row in page.rows])
+
+
+def _so_far(row: EpisodeRow, reached: SoFar | None, definition: Return) -> EpisodeRow:
+    return row if reached is None else replace(row, value=reached.returns[definition], so_far=reached)
+
+
+def _page(found: Found, order: Order, cursor: Cursor | None, size: int, definition: Return) -> EpisodePage:
     backward = cursor is not None and cursor.is_backward
     keys, has_more = found.keys[:size], len(found.keys) > size
     further = keys[-1] if has_more else (None if order.is_figure else found.edge)
@@ -86,7 +101,7 @@ def _cursor(key: Key | None, order: Order, *, is_backward: bool) -> str:
     return Cursor(key.segment, value, key.pk, is_backward).text(order)
 
 
-def rows_of(ids: Sequence[int], definition: Definition) -> list[EpisodeRow]:
+def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
     """Rows of `ids` in their order; one query."""
     found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
     episodes = [found[pk] for pk in ids if pk in found]

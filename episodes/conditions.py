@@ -24,6 +24,7 @@ from episodes.models import Episode
 from episodes.named import Named
 from episodes.search import matching
 from episodes.statistics import FAILURES
+from episodes.words import Stretch
 
 ALL = Q()
 ENDED = Q(status="ended")
@@ -100,11 +101,12 @@ def _references(asked: EpisodeFilter, named: Named) -> list[Condition]:
     found = []
     if asked.task is not None:
         found.append(Condition("task", [Test("task_id", "exact", asked.task)]))
+    of_step = _of_step(asked.step)
+    is_one = len(of_step) == 1  # the index has those of one training step of a run in order
     if named.run:
-        of_step = [] if asked.step is None else [Test("run_step", "exact", asked.step)]
-        found.append(Condition("run", [Test("run_id", "exact", named.run.pk), *of_step]))
-    elif asked.step is not None:
-        found.append(Condition("step", [Test("run_step", "exact", asked.step)]))
+        found.append(Condition("run", [Test("run_id", "exact", named.run.pk), *(of_step if is_one else [])]))
+    if of_step and not (named.run and is_one):
+        found.append(Condition("step", of_step))
     if named.environment and not (named.split and not named.split.is_curated):  # such a split belongs to it
         found.append(Condition("environment", [Test("environment_id", "exact", named.environment.pk)]))
     if named.split and named.split.is_curated:  # by what stands in it now: who played it knew its tasks, not it
@@ -112,6 +114,12 @@ def _references(asked: EpisodeFilter, named: Named) -> list[Condition]:
     elif named.split:
         found.append(Condition("split", [Test("split_id", "exact", named.split.pk)]))
     return found
+
+
+def _of_step(asked: Stretch | None) -> list[Test]:
+    if asked is None:
+        return []
+    return [Test("run_step", "exact", asked.low)] if asked.low == asked.high else _between("run_step", *asked)
 
 
 def _words(asked: EpisodeFilter) -> list[Condition]:

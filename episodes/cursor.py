@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from episodes.filters import Definition
+from environments.returns import Return
 from episodes.words import LARGEST, BadFilter
 
 SORTS = ("time", "return", "steps", "duration")
@@ -28,7 +28,7 @@ class Order:
     is_descending: bool = True
 
     @classmethod
-    def parse(cls, text: str, definition: Definition) -> Order:
+    def parse(cls, text: str, definition: Return) -> Order:
         """Empty: the newest first. Raises: BadFilter."""
         name = (text or "-time").removeprefix("-")
         if name not in SORTS:

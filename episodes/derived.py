@@ -1,4 +1,4 @@
-"""What is derived from episodes that have ended, as rows: CurveBlock, Activity, ToolUse, RunTask,
+"""What is derived from episodes that have ended, as rows: CurveBlock, StepSpan, Activity, ToolUse, RunTask,
 TranscriptText, Progress.
 
 Nothing here is a truth of its own: `follower/` writes it after the commit, in the order of `Episode.end_number`, and
@@ -13,20 +13,14 @@ from typing import ClassVar
 
 from django.db import models
 
+SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 
-class CurveBlock(models.Model):
-    """A run of consecutive endings within an environment, a split or a run; written once, when it is full.
 
-    Block `number` of level 0 holds the scope's endings from `number * 128` on, 128 of them; a block of each level above
-    holds four of the level below. What no block holds yet is read from the episodes themselves.
-    """
-
-    SCOPES: ClassVar = [("environment", "environment"), ("split", "split"), ("run", "run")]
+class Summed(models.Model):
+    """What some endings of an environment, a split or a run say together: see `summary.py`."""
 
     scope = models.CharField(max_length=11, choices=SCOPES)
     scope_id = models.BigIntegerField()
-    level = models.PositiveSmallIntegerField()
-    number = models.PositiveIntegerField(help_text="0-based within scope and level")
     first_end = models.BigIntegerField(help_text="end_number of its first episode")
     last_end = models.BigIntegerField(help_text="end_number of its last episode")
     began = models.DateTimeField(help_text="When the first of its episodes ended")
@@ -35,8 +29,6 @@ class CurveBlock(models.Model):
     attempts = models.PositiveIntegerField(help_text="Without probes and failures of the machinery")
     causes = models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")
     steps = models.PositiveBigIntegerField(help_text="Of the attempts")
-    run_step_low = models.BigIntegerField(null=True)
-    run_step_high = models.BigIntegerField(null=True)
     # of the attempts: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
     return_sum = models.TextField()
     return_last = models.TextField()
@@ -45,12 +37,47 @@ class CurveBlock(models.Model):
     length = models.TextField(help_text="Steps of an episode")
 
     class Meta:
+        abstract = True
+
+
+class CurveBlock(Summed):
+    """A run of consecutive endings within a scope; written once, when it is full.
+
+    Block `number` of level 0 holds the scope's endings from `number * 128` on, 128 of them; a block of each level above
+    holds four of the level below. What no block holds yet is read from the episodes themselves.
+    """
+
+    level = models.PositiveSmallIntegerField()
+    number = models.PositiveIntegerField(help_text="0-based within scope and level")
+
+    class Meta:
         constraints: ClassVar = [  # a curve at one level, in order
             models.UniqueConstraint(fields=["scope", "scope_id", "level", "number"], name="curveblock_unique")
         ]
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id}, level {self.level}, block {self.number}"
+
+
+class StepSpan(Summed):
+    """Endings within a scope that belong to neighbouring training steps, whenever they ended. Grows with each batch.
+
+    The spans of a scope are of one `width`: the least power of 2 with which they are 256 at most. Span `number` is of
+    the steps from `number * width` on. What says no step is in none.
+    """
+
+    width = models.BigIntegerField(help_text="Training steps")
+    number = models.BigIntegerField()
+    step_low = models.BigIntegerField(help_text="Lowest training step of its episodes")
+    step_high = models.BigIntegerField(help_text="Highest training step of its episodes")
+
+    class Meta:
+        constraints: ClassVar = [  # a curve
+            models.UniqueConstraint(fields=["scope", "scope_id", "width", "number"], name="stepspan_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.scope_id}, {self.width} training steps from {self.number * self.width} on"
 
 
 class Activity(models.Model):

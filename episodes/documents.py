@@ -117,7 +117,7 @@ def _add_steps(documents: Mapping[int, Document], blobs: _Blobs) -> None:
     first = 0
     while documents:
         rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + STEPS_AT_ONCE)
-        steps: list[StepFacts] = list(rows.order_by("episode", "index").values_list(*_FACTS))
+        steps: list[StepFacts] = list(rows.order_by("episode_id", "index").values_list(*_FACTS))
         blobs.fetch(digest for step in steps for digest in (step[4], step[6]) if digest)
         for step in steps:
             _add_step(documents[step[0]], step, blobs)

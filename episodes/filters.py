@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, get_args
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 
+from environments.returns import RETURNS, Return
 from episodes.models import Episode
-from episodes.words import BadFilter, chosen, count_in, flag, moment, person, real, unknown_name, whole, words
+from episodes.words import (
+    BadFilter,
+    Stretch,
+    chosen,
+    count_in,
+    flag,
+    moment,
+    person,
+    real,
+    stretch,
+    unknown_name,
+    words,
+)
 
-Definition = Literal["sum", "last", "max", "mean"]
-"""Of an episode's return."""
-DEFINITIONS: tuple[Definition, ...] = get_args(Definition)
 ENDINGS = (
     *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
     *("continued", "attempt"),
@@ -33,12 +43,12 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "split": words,
     "task": count_in,
     "run": words,
-    "step": whole,
+    "step": stretch,
     "model": words,
     "ending": chosen(ENDINGS),
     "player": chosen(PLAYERS),
     "who": person,
-    "return": chosen(DEFINITIONS),
+    "return": chosen(RETURNS),
     "return_from": real,
     "return_to": real,
     "steps_from": count_in,
@@ -78,15 +88,15 @@ class EpisodeFilter:
     """Of the environment, which is then named too."""
     task: int | None = None
     run: str | None = None
-    step: int | None = None
-    """Training step."""
+    step: Stretch | None = None
+    """Training steps."""
     model: str | None = None
     ending: str | None = None
     """One of ENDINGS."""
     player: str | None = None
     who: str | None = None
     """Label of the person who played, such as @alice; agents have none."""
-    definition: Definition | None = None
+    definition: Return | None = None
     """Parameter `return`; None: the environment's default, else the sum."""
     return_from: float | None = None
     return_to: float | None = None

@@ -31,7 +31,7 @@ LOOKUP_SIZE = 500
 _SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
 """Has another answer whenever a split was made, changed, served or not."""
 NOTICE_SECONDS = 0.25
-"""It is asked at most this often: for every batch, it takes a tenth of the episodes that PostgreSQL can record."""
+"""It is asked at most this often: for every batch, it takes a quarter of the episodes that PostgreSQL can record."""
 
 TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
 

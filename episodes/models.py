@@ -14,7 +14,7 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
-from episodes.derived import Activity, CurveBlock, Progress, RunTask, ToolUse, TranscriptText
+from episodes.derived import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
 from episodes.plays import Guest, Invite, Note, Play
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "RunTask",
     "SavedView",
     "Step",
+    "StepSpan",
     "ToolUse",
     "TranscriptText",
 ]

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from environments.models import Environment, Split, Task
+from environments.returns import RETURNS, Return
 from episodes.choices import models, runs
-from episodes.filters import DEFINITIONS, Definition, EpisodeFilter
+from episodes.filters import EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.people import names, people
 
@@ -46,13 +47,11 @@ class Named:
         told += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
         return cls(environment, split, run, " ".join(told))
 
-    def definition(self, asked: EpisodeFilter) -> Definition:
+    def definition(self, asked: EpisodeFilter) -> Return:
         """Of the return: the one asked for, else the environment's, else the sum."""
         if asked.definition or self.environment is None:
             return asked.definition or "sum"
-        own: Definition | None = next(
-            (known for known in DEFINITIONS if known == self.environment.default_return), None
-        )
+        own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
         return own or "sum"
 
 

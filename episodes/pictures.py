@@ -1,21 +1,19 @@
-"""Pictures: images of prompts and outputs as browsers may be given them. No request, no HTML."""
+"""Pictures: images of prompts and outputs as browsers may be given them. For the replay and the player."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
 
+from django.http import Http404, HttpResponse
+
 from environments.parts import Part
 
 
-class NoPicture(LookupError):
-    """There is none to be shown, in words."""
-
-
-def picture_at(found: Sequence[Part], number: int) -> tuple[str, bytes]:
-    """Media type and content of the image at place `number`. Raises: NoPicture."""
+def picture_answer(found: Sequence[Part], number: int) -> HttpResponse:
+    """The image at place `number`. Raises: Http404."""
     part = found[number] if number < len(found) else None
     if part is None or part.kind != "image":
-        raise NoPicture(f"There is no image at place {number}.")
+        raise Http404(f"There is no image at place {number}.")
     head, _, data = part.text.partition(";base64,")
-    return head.removeprefix("data:"), base64.b64decode(data)
+    return HttpResponse(base64.b64decode(data), content_type=head.removeprefix("data:"))

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from copy import copy
 
-from environments.curation.scoring import RETURNS
 from episodes.values import finite
-
-__all__ = ["RETURNS", "Running"]
 
 
 class Running:
     """What the rewards so far amount to. As the recorder reckons: a sum that runs over stays the largest number."""
 
     def __init__(self, definition: str = "sum") -> None:
-        """`definition` is one of RETURNS."""
+        """`definition` is one of `environments.returns.RETURNS`."""
         self._definition = definition
         self._sum, self._count = 0.0, 0
         self._last: float | None = None

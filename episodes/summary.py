@@ -1,6 +1,6 @@
-"""Summary: what consecutive endings of a scope say together, from the endings themselves or from CurveBlocks. Pure.
+"""Summary: what endings of a scope say together, from the endings themselves or from CurveBlocks or StepSpans. Pure.
 
-Made by `follower/blocks.py`, which keeps it as a CurveBlock, and by `analytics/`, which makes points of curves of it.
+Made by `follower/blocks.py` and `follower/steps.py`, which keep it, and read by `analytics/`, for points of curves.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from episodes.sketches import Sketch, compressed, merged, sketch_of
 
 RETURNS = ("return_sum", "return_last", "return_max", "return_mean")
 SKETCHES = (*RETURNS, "length")
-FACTS = (
-    *("first_end", "last_end", "began", "ended", "episodes", "attempts"),
-    *("causes", "steps", "run_step_low", "run_step_high"),
-)
-"""Fields of a Summary and columns of CurveBlock, besides the sketches."""
+FACTS = ("first_end", "last_end", "began", "ended", "episodes", "attempts", "causes", "steps")
+"""Fields of a Summary and columns of CurveBlock and StepSpan, besides the sketches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +35,6 @@ class Summary:
     """Endings by kind, as `endings.py` says."""
     steps: int
     """Of the attempts."""
-    run_step_low: int | None
-    run_step_high: int | None
     sketches: dict[str, Sketch]
     """Of the attempts, by name of SKETCHES; those that were asked for."""
 
@@ -55,7 +50,6 @@ class Summary:
 def summary_of(endings: Sequence[Ending], names: Sequence[str] = SKETCHES) -> Summary:
     """Of one ending or more, in their order; its sketches are exact."""
     attempts = [ending for ending in endings if ending.is_attempt]
-    steps = [ending.run_step for ending in endings if ending.run_step is not None]
     times = [ending.ended for ending in endings]
     return Summary(
         first_end=min(ending.number for ending in endings),
@@ -66,8 +60,6 @@ def summary_of(endings: Sequence[Ending], names: Sequence[str] = SKETCHES) -> Su
         attempts=len(attempts),
         causes=dict(Counter(ending.kind for ending in endings)),
         steps=sum(ending.steps for ending in attempts),
-        run_step_low=min(steps, default=None),
-        run_step_high=max(steps, default=None),
         sketches={name: _sketch(attempts, name) for name in names},
     )
 
@@ -95,14 +87,12 @@ def together(summaries: Sequence[Summary]) -> Summary:
         attempts=sum(one.attempts for one in summaries),
         causes=dict(causes),
         steps=sum(one.steps for one in summaries),
-        run_step_low=min((one.run_step_low for one in summaries if one.run_step_low is not None), default=None),
-        run_step_high=max((one.run_step_high for one in summaries if one.run_step_high is not None), default=None),
         sketches={name: merged(one.sketches[name] for one in summaries) for name in summaries[0].sketches},
     )
 
 
-def read_block(row: Sequence[Any], names: Sequence[str]) -> Summary:
-    """Of a CurveBlock's columns FACTS (times as seconds since the epoch) and then `names`."""
+def read_summary(row: Sequence[Any], names: Sequence[str]) -> Summary:
+    """Of columns FACTS (times as seconds since the epoch) and then `names`."""
     facts: dict[str, Any] = dict(zip(FACTS, row, strict=False))
     facts["causes"] = json.loads(facts["causes"])
     texts = row[len(FACTS) :]

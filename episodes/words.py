@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from environments.errors import OrsError, shorten
 
@@ -65,6 +66,24 @@ def flag(name: str, text: str) -> bool:
 
 def whole(name: str, text: str) -> int:
     return _integer(name, text, -LARGEST)
+
+
+class Stretch(NamedTuple):
+    """Whole numbers, both ends included; written `7`, or `7..9`."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+
+
+def stretch(name: str, text: str) -> Stretch:
+    low, dots, high = text.partition("..")
+    found = Stretch(whole(name, low), whole(name, high if dots else low))
+    if found.low > found.high:
+        raise BadFilter(name, text, f"{found.low} is above {found.high}; exchange the two")
+    return found
 
 
 def count_in(name: str, text: str) -> int:

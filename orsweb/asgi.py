@@ -19,8 +19,6 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
 
-# Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
-trusted_proxies = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
 django: Any = get_asgi_application()
 
 # Importing these needs the applications that get_asgi_application() has set up.
@@ -38,6 +36,8 @@ from orsweb.page_threads import PageThreads  # noqa: E402
 from orsweb.uploads import BoundedUploads  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
+# Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
+trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
 bounded: Any = BoundedUploads(
     PageThreads(django),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
@@ -89,7 +89,7 @@ def is_agents(method: str, path: str) -> bool:
     return not is_page(method, path)
 
 
-agents = Agents(is_agents, protocol.respond, settings.ORSWEB_MAX_BODY_BYTES)
+agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSWEB_MAX_BODY_BYTES)
 """The short way to the protocol, for a server that has one."""
 
 sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])

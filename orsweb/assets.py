@@ -79,5 +79,5 @@ def _compress(file: StaticFile) -> _Zipped | None:
     # A tag names one sequence of bytes (RFC 9110, 8.8.3), so this one is not that of the plain file.
     headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
     headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(body))}
-    kept = ("Access-Control-Allow-Origin", "Cache-Control", "ETag", "Vary")
+    kept = ("Cache-Control", "ETag", "Vary")
     return _Zipped(body, headers, {name: headers[name] for name in kept if name in headers})

@@ -2,6 +2,8 @@
 
 uvicorn's httptools protocol bounds no header (200 MB were accepted) and answers malformed HTTP in plain text; the
 subclass here bounds what it buffers and answers both in JSON. Requests of agents it gives to an Exchange.
+
+Divergence from the references: URL and headers together have a limit (431); there they have none.
 """
 
 from __future__ import annotations

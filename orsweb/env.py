@@ -5,6 +5,7 @@ Read by `settings.py` only. A secret may stand in a file instead, named by the v
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ def env_bool(name: str, *, default: bool = False) -> bool:
     return text in _TRUE if text else default
 
 
-def env_int(name: str, default: int, *, minimum: int = 0) -> int:
+def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
     text = env_str(name)
     try:
         value = int(text) if text else default
@@ -35,6 +36,8 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
         raise ImproperlyConfigured(f"{name}={text!r} is not a whole number.") from error
     if value < minimum:
         raise ImproperlyConfigured(f"{name}={value} is too small; the least is {minimum}.")
+    if maximum is not None and value > maximum:
+        raise ImproperlyConfigured(f"{name}={value} is too large; the most is {maximum}.")
     return value
 
 
@@ -78,6 +81,20 @@ def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
 def env_list(name: str) -> list[str]:
     """Comma-separated entries without blanks around them; empty ones are dropped."""
     return [entry.strip() for entry in env_str(name).split(",") if entry.strip()]
+
+
+def env_addresses(name: str, default: str) -> list[str]:
+    """Comma-separated IP addresses and networks, or `*` alone for all of them."""
+    entries = env_list(name) or [default]
+    for entry in entries:
+        try:
+            if entries != ["*"]:
+                ipaddress.ip_network(entry)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name}: {entry!r} is no IP address and no network such as 10.0.0.0/8; * alone stands for all."
+            ) from error
+    return entries
 
 
 def env_secret(name: str, default: str = "") -> str:

@@ -34,6 +34,8 @@ class Agents:
     """Whether a method and a path are."""
     respond: Callable[[HttpRequest], Awaitable[Response]]
     """To a request whose body is there."""
+    refuse_host: Callable[[HttpRequest], Response | None]
+    """The answer to one whose `Host` is not allowed, for which its body need not be there."""
     most_body_bytes: int
 
 
@@ -83,7 +85,8 @@ class Exchange:
     def take(self, piece: bytes) -> bool:
         """A piece of the body. Whether there is room for more: when not, begin."""
         self._size += len(piece)
-        if self.is_too_large:
+        # Most bodies come in one piece; of others from a foreign host no more is kept than that.
+        if self.is_too_large or (len(self._body) == 1 and self._refuse_host() is not None):
             self._body.clear()
             return False
         self._body.append(piece)
@@ -117,10 +120,13 @@ class Exchange:
 
     async def _response(self) -> Response:
         if self.is_too_large:
-            return too_large(str(self._size), self._agents.most_body_bytes)
+            return self._refuse_host() or too_large(str(self._size), self._agents.most_body_bytes)
         request = HttpRequest(self._scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         return await self._agents.respond(request)
+
+    def _refuse_host(self) -> Response | None:
+        return self._agents.refuse_host(HttpRequest(self._scope, _never))
 
     def _send(self, status: int, headers: Headers, body: bytes) -> None:
         """All of it by one write."""

@@ -1,7 +1,8 @@
 """The lock that lets one server at a time record into a database, and that names its holder to the next.
 
-SQLite: flock on `orsweb.lock` beside the database file. PostgreSQL: an advisory lock of a session of its own, whose
-application_name says who holds it. Both go with the process, so a killed server leaves nothing to clean up.
+SQLite: flock on a file beside the database file, named after it (`orsweb.sqlite3.lock`). PostgreSQL: an advisory lock
+of a session of its own, whose application_name says who holds it. Both go with the process, so a killed server leaves
+nothing to clean up.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def acquire() -> Lock:
     name = str(connection.settings_dict["NAME"])
     if connection.vendor != "sqlite" or name == ":memory:" or "mode=memory" in name:
         return Lock()
-    return FileLock(Path(name).with_name("orsweb.lock"))
+    file = Path(name).resolve()  # links to one file are one database
+    return FileLock(file.with_name(f"{file.name}.lock"))
 
 
 def _fresh_connection(alias: str) -> BaseDatabaseWrapper:

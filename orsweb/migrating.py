@@ -6,6 +6,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from environments import invocation
+
 
 class NotMigrated(Exception):
     """The database lacks migrations that its operator has to run; the message is one sentence."""
@@ -17,7 +19,7 @@ def is_behind() -> bool:
     if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
         return False
     if connection.vendor != "sqlite":  # its operator may want a backup first
-        raise NotMigrated("The database lacks migrations; run `manage.py migrate` first.")
+        raise NotMigrated(f"The database lacks migrations; run first: {invocation.command('migrate')}")
     return True
 
 

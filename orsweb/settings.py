@@ -14,7 +14,18 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from django.urls import reverse_lazy
 
-from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_share, env_str
+from orsweb.env import (
+    env_addresses,
+    env_bool,
+    env_choice,
+    env_int,
+    env_keys,
+    env_list,
+    env_seconds,
+    env_secret,
+    env_share,
+    env_str,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -70,7 +81,8 @@ LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
 DEBUG = env_bool("ORSWEB_DEBUG")
 ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
-ORSWEB_PORT = env_int("ORSWEB_PORT", 8080)
+ORSWEB_PORT = env_int("ORSWEB_PORT", 8080, maximum=65_535)
+FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
 
 # --- live play -------------------------------------------------------------------------------------------------------
 
@@ -101,6 +113,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recorder.Recorder"
+ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- what the record says of tasks -----------------------------------------------------------------------------------
 
@@ -306,6 +319,7 @@ UNFOLD = {
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
 
 # --- logs ------------------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,26 @@
-"""Test environments that go wrong: Raises in its tools, Failing… elsewhere. Counter tells what was done, in order."""
+"""Test environments that go wrong: Raises in its tools, Failing… elsewhere, Leaky while it says a secret.
+
+Counter tells what was done, in order.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar
 
-from environments import Blocks, JSONObject, TextBlock, ToolError, ToolOutput, tool
+from environments import (
+    Blocks,
+    GroupCandidate,
+    JSONObject,
+    ListToolsOutput,
+    Message,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
 from tests.envs_base import Size, Small, Text, said
 
 
@@ -160,6 +173,42 @@ class FailingTeardown(Working):
     def teardown(self) -> Awaitable[None] | None:
         self.note("teardown")
         raise RuntimeError("the teardown gave up")
+
+
+class Leaky(Working):
+    """Says its secret `token` where it raises: in what the task's list `fails` names, and only there."""
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.token = secrets.get("token", "")
+        self.fails = list(task_spec.get("fails", ()))
+
+    def get_prompt(self) -> Blocks:
+        self._maybe_fail("prompt")
+        return [TextBlock(text="hello")]
+
+    async def get_messages(self) -> Sequence[Message]:
+        self._maybe_fail("messages")
+        return [Message(role="user", blocks=[TextBlock(text="hello")])]
+
+    def list_task_tools(self) -> ListToolsOutput:
+        self._maybe_fail("task_tools")
+        return [self.token] if "listing" in self.fails else ListToolsOutput(tools=[])  # type: ignore[return-value]
+
+    async def score_group(self, candidates: Sequence[GroupCandidate]) -> Sequence[float]:
+        self._maybe_fail("score_group")
+        return [0.0 for _ in candidates]
+
+    @tool
+    async def rest(self) -> ToolOutput:
+        """Nothing comes of it."""
+        return said("rested")
+
+    def _maybe_fail(self, where: str) -> None:
+        """Once for each time that the task names it."""
+        if where in self.fails:
+            self.fails.remove(where)
+            raise RuntimeError(f"{where} refused {self.token}")
 
 
 class Counter(Small):

@@ -35,6 +35,9 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     sortable_by = ()
     actions = None
     empty = ""
+    """What an empty list says of what would stand there."""
+    empty_command = ""
+    """The command that fills it, if one does."""
     """What would be listed here, and how to get it."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -52,7 +52,8 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
     list_display = ("name", "summary", "state", "class_path")
     ordering = ("position", "name")
-    empty = "Environments appear here once a server has hosted them: manage.py serve module:Class"
+    empty = "Environments appear here once a server has hosted them:"
+    empty_command = "serve module:Class"
 
     @admin.display(description="what it is")
     def summary(self, environment: Environment) -> str:

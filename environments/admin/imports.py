@@ -97,19 +97,20 @@ def _begin(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
 
 
 def _initial(request: HttpRequest) -> dict[str, Any]:
-    """What the page that led here was about."""
-    given = {name: request.GET[name] for name in ("environment", "split") if request.GET.get(name, "").isdecimal()}
-    split = existing_splits().filter(pk=int(given["split"][:18])).first() if "split" in given else None
+    """What the page that led here was about: a split by its id, or one that may not be there by `name` and `type`."""
+    given = request.GET
+    split = existing_splits().filter(pk=_number(given.get("split", ""))).first()
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
-    return {"environment": int(given["environment"])} if "environment" in given else {}
+    environment = _number(given.get("environment", ""))
+    return {"environment": environment, "split": given.get("name", ""), "type": given.get("type", "")}
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
 def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
-    """How far the look is, then what the import would do; by a POST it is begun."""
+    """How far the look is, then what the import would do. A POST begins the import, or with `stop` ends the look."""
     _check_permission(request)
     upload = uploads.find(token, request.user.pk or 0)
     environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
@@ -117,21 +118,20 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
         messages.error(
             request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
         )
-        return HttpResponseRedirect(reverse("admin:environments_task_import"))
+        return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        if request.method == "POST":
-            return _import(request, upload, target)
         job = jobs.get(request.GET.get("job", ""))
+        if request.method == "POST":
+            return _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
         if job is None:
             return HttpResponseRedirect(_look_url(upload, target, _look(request, upload, target)))
     except OrsError as error:
         messages.error(request, str(error))
-        return HttpResponseRedirect(reverse("admin:environments_task_import"))
+        return HttpResponseRedirect(_form_url(request))
     if "state" in request.GET:
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
-    back = reverse("admin:environments_task_import")
-    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": back}
+    shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": _form_url(request)}
     if job.state != "done":
         shown |= {"back_words": "Choose another file", "is_look": True}
         return TemplateResponse(request, "environments/job.html", {**context, **shown})
@@ -151,9 +151,22 @@ def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
     return job
 
 
+def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
+    if job is not None:
+        job.cancel()
+    return HttpResponseRedirect(request.get_full_path())
+
+
 def _look_url(upload: Upload, target: Target, job: jobs.Job) -> str:
     asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
     return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
+
+
+def _form_url(request: HttpRequest) -> str:
+    """The form, with where to as it is in the address of a look."""
+    of_look = {"environment": "environment", "name": "split", "type": "type"}
+    asked = {name: request.GET.get(other, "") for name, other in of_look.items()}
+    return f"{reverse('admin:environments_task_import')}?{urlencode(asked)}"
 
 
 # --- importing --------------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ from django.http import HttpRequest
 
 from environments.admin.base import author_of, note
 from environments.curation.plan import Action
-from environments.curation.scoring import RETURNS, SetBlind, SetEnabled, SetScoring
+from environments.curation.scoring import SetBlind, SetEnabled, SetScoring
 from environments.errors import OrsError
 from environments.models import Environment
+from environments.returns import RETURNS
 
 _WORDS = {"sum": "sum of rewards", "last": "last reward", "max": "highest reward", "mean": "mean of rewards"}
 

@@ -3,10 +3,11 @@
 Actions: `bash` with `command`, `read_file` with `path`, `submit`.
 Observations: the chore as text; after a command its output, its exit status and how many sub-goals are reached.
 Rewards: the sub-goals share 0.7, paid when one is reached and taken back when it is undone; `submit` pays 0.3 when all
-are reached and nothing is broken that had to stay. A wasteful command costs 0.02: one that does not exist, or the same
-again though nothing has changed. A blocked one costs 0.05: it needs the network or more rights, reads outside of the
-directory, or was stopped at a limit. Penalties end at 0.2 in all, so an episode returns at least 0.8 when the chore was
-done, and at most 0.7 otherwise.
+are reached and nothing is broken that had to stay. A wasteful command costs 0.02: it ends with status 127, as one that
+does not exist does, or is the same again though nothing has changed. A blocked step costs 0.05: a command line with one
+of `FORBIDDEN`, one that was stopped and undone, or `read_file` of a path outside of the directory; what a command reads
+elsewhere costs nothing, for the sandbox holds no more than programs. Penalties end at 0.2 in all, so an episode returns
+at least 0.8 when the chore was done, and at most 0.7 otherwise.
 End: `submit`, or no step is left; `bash` and `read_file` take one each.
 Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores; none stands in two.
 Safety: each command runs under bubblewrap (`environments/sandbox.py`) on a copy of the directory that goes in and comes
@@ -45,15 +46,16 @@ exit $status
 """
 """Unpacks stdin, runs the command, ends what it left running, packs the directory to stdout. Output goes to stderr."""
 _NOT_FOUND = 127
-_FORBIDDEN = (
+FORBIDDEN = (
     "sudo su doas ssh scp curl wget nc telnet ftp ping apt apt-get dpkg pip pip3 npm docker mount systemctl reboot"
 )
 _FORBIDDEN_COMMAND = re.compile(
     r"(?:^|[;&|({`\n]|\b(?:then|do|else|exec|xargs|env|time|command)\s)\s*("
-    + _FORBIDDEN.replace(" ", "|")
+    + FORBIDDEN.replace(" ", "|")
     + r")(?![\w.-])"
 )
-"""Told at once, because they could not work; the sandbox is what keeps things in, not this."""
+"""One of them where a command may begin. Told at once, because they could not work; the sandbox is what keeps things
+in, not this."""
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[\w.-][\w. /-]*$", max_length=99)]
 """ustar has room for 100 characters."""
@@ -99,7 +101,7 @@ class Shell(Environment):
     reward_range: ClassVar[tuple[float, float]] = (-MOST_PENALTY, 1.0)
     success_threshold: ClassVar[float] = 0.75
     task_schema: ClassVar[Any] = Task
-    hidden_fields: ClassVar[Sequence[str]] = ("goals",)
+    hidden_fields: ClassVar[Sequence[str]] = ("goals", "keep", "gone")
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.checking.bench import Bench
+from environments.returns import RETURNS
 
 SUBJECT = "rewards"
-DEFINITIONS = ("sum", "last", "max", "mean")
 SLACK = 1e-9
 
 
@@ -24,12 +24,12 @@ async def check_rewards(bench: Bench) -> None:
     declared = getattr(cls, "reward_range", (0.0, 1.0))
     bounds = _bounds(declared)
     problems = []
-    if definition not in DEFINITIONS:
-        problems.append(f"default_return is {definition!r}; use one of {', '.join(DEFINITIONS)}.")
+    if definition not in RETURNS:
+        problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
     if bounds is None:
         problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
     bench.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {bounds}.")
-    if bounds is not None and definition in DEFINITIONS:
+    if bounds is not None and definition in RETURNS:
         _check_threshold(bench, getattr(cls, "success_threshold", 0.9), bounds)
         _check_range(bench, definition, bounds)
 

@@ -33,7 +33,8 @@ class CopyToSplit:
         there = count_of(self.selection.condition() & stands_in(split.pk))
         title = f"Copy {tasks(selected - there)} to split {split.name!r}"
         share = SplitShare(split.pk, split.name, selected - there)
-        return Plan(title, selected, selected - there, (share,), sentences=_notes(self.selection.condition(), there))
+        sentences = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
+        return Plan(title, selected, selected - there, (share,), sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
         split = _target(self.split, self.selection.condition())
@@ -119,7 +120,8 @@ class SaveAsSplit:
 
     def plan(self) -> Plan:
         name, selected = free_name(self._environment(), self.name), some_of(self.selection)
-        sentences = ("Agents find it at their next look at the splits.", *_notes(self.selection.condition(), 0))
+        seen = "Agents find it at their next look at the splits."
+        sentences = (seen, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
         return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
@@ -195,3 +197,10 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
     stay = [f"{tasks(there, 'stands', 'stand')} in it already and will stay in place."] if there else []
     hidden = [f"{tasks(quarantined, 'is', 'are')} quarantined and not served until released."] if quarantined else []
     return (*stay, *hidden)
+
+
+def _order_lost(selection: Selection) -> tuple[str, ...]:
+    """Where it is: ids of what a class lists have the order of hashes (`environments/sync.py`)."""
+    if selection.split is not None or count_of(selection.condition() & Q(source="code")) < 2:
+        return ()
+    return ("Tasks that a class lists will not have its order; to keep it, choose their split above the list.",)

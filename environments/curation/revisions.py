@@ -9,14 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
+from environments.bulk import execute
 from environments.curation.places import standings
 from environments.models import TaskRevision
 
-# one JSON array a statement: several times as fast as rows made by the ORM, and the same on both databases
-_ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
     SELECT CAST(value->>0 AS bigint), %s, %s, %s, %s, %s, value->>1, value->>2 FROM {rows} WHERE true
@@ -35,10 +33,7 @@ class Revisions:
     def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
         """(task, before, after) of each. Returns how many. Within the transaction of what they tell."""
         texts = [(task, json.dumps(before), json.dumps(after)) for task, before, after in rows]
-        if texts:
-            fixed: list[Any] = [self.kind, self.change, self.author[:150], self.reason, timezone.now()]
-            with connection.cursor() as cursor:
-                cursor.execute(_INSERT.format(rows=_ROWS[connection.vendor]), [*fixed, json.dumps(texts)])
+        execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], texts)
         return len(texts)
 
     def write_edit(self, task: int, successor: int, before: str, after: str, *, is_merge: bool = False) -> None:

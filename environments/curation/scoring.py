@@ -9,10 +9,9 @@ from typing import TypeVar
 from environments.curation.errors import Refused
 from environments.curation.plan import Outcome, Plan, Progress, silent
 from environments.models import Environment
+from environments.returns import RETURNS
 
 T = TypeVar("T")
-
-RETURNS = ("sum", "last", "max", "mean")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import itemgetter
 
 from django.db.models import Q
@@ -57,8 +58,8 @@ class Count:
 class Selection(Filters):
     """The tasks that satisfy the filters.
 
-    Newest first. Of a split in its order, unless other filters leave so few of its tasks that a walk along its places
-    would take long before it finds some, and yet too many to put them all into that order.
+    Batches have the newest first. Of a split they are in its order, unless other filters leave so few of its tasks that
+    a walk along its places would take long before it finds some, and yet too many to put them all into that order.
     """
 
     def batch(self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None) -> Batch:
@@ -80,8 +81,13 @@ class Selection(Filters):
         return _batch(walk, start, "newest", backward=backward)
 
     def all_ids(self) -> array[int]:
-        """Every task once, 8 bytes each; in the split's order, else oldest first."""
-        if not self._is_by_position:
+        """Every task once, 8 bytes each, in the order of a list that is made of them: the split's, else oldest first.
+
+        Of one import in the order of its file; but those that a class lists by their hashes, as they are inserted.
+        """
+        if self.ids:
+            return self._given_ids()
+        if self.split is None:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
         found = places(self.split or 0, self.environment).order_by("position")
@@ -89,6 +95,14 @@ class Selection(Filters):
         if rest != Selection():
             found = found.filter(task__in=Task.objects.filter(rest.condition()))
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
+
+    def _given_ids(self) -> array[int]:
+        """Those that stand in the split in its order, then the others."""
+        tasks = list(Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True))
+        if self.split is None:
+            return array("q", tasks)
+        found = places_of(listed(self.split, self.environment), tasks).order_by("position")
+        return array("q", _once(chain(found.values_list("task_id", flat=True), tasks)))
 
     def count(self, limit: int, seconds: float | None = None) -> Count:
         """How many places, or tasks if it is of no split; counted up to `limit` and for so long."""
@@ -158,7 +172,7 @@ def _batch(walk: Look, start: int | None, order: Order, *, backward: bool) -> Ba
     return Batch(tuple(candidate.task for candidate in found), order, positions, first, last, walk.is_last, walk.seen)
 
 
-def _once(ids: Iterator[int]) -> Iterator[int]:
+def _once(ids: Iterable[int]) -> Iterator[int]:
     known: set[int] = set()
     for task in ids:
         if task not in known:

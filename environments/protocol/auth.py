@@ -1,4 +1,7 @@
-"""API keys: DRF's authenticator for the protocol. Sessions and records know only the label of a key."""
+"""API keys: DRF's authenticator for the protocol. Sessions and records know only the label of a key.
+
+Divergence from the references: a server may have keys, and then refuses who has none; the references let everybody in.
+"""
 
 from __future__ import annotations
 

@@ -6,16 +6,15 @@ Divergences from the references: `/get_task` and `/get_task_range` (the Tasks & 
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 
-from environments import wire
+from environments import conf, wire
 from environments.protocol.base import ProtocolView
 from environments.protocol.response import Response, json_response, text_response
 from environments.wire import value_json
 
-VERSION = {"version": version("orsweb"), "build_sha": os.environ.get("ORSWEB_BUILD_SHA")}
+VERSION = version("orsweb")
 
 
 class Health(ProtocolView):
@@ -29,7 +28,7 @@ class Health(ProtocolView):
 
 class Version(ProtocolView):
     async def get(self) -> Response:
-        return json_response(VERSION)
+        return json_response({"version": VERSION, "build_sha": conf.build_sha()})
 
 
 class ListEnvironments(ProtocolView):

@@ -1,7 +1,7 @@
 """ProtocolHandler: the lean ASGI application that serves protocol requests.
 
 Django's own handler starts a thread for every request and runs the pages' middleware; agents need neither. This one
-reads the body (up to the limit), checks the Host, finds the view by path and sends its response. The views are
+checks the Host, reads the body (up to the limit), finds the view by path and sends its response. The views are
 DRF views. Paths that are not served get JSON, never an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes are one; bodies have a limit;
@@ -45,19 +45,18 @@ class ProtocolHandler:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        response = await self._read_body(request, receive) or await self.respond(request)
+        response = self.refuse_host(request) or await self._read_body(request, receive) or await self._answer(request)
         if response is not GONE:
             await _send(request, response, send)
 
     async def respond(self, request: HttpRequest) -> Response:
         """To a request whose body is there."""
-        if request.META.get("HTTP_HOST") not in self._allowed_hosts:
-            response = self._refuse_host(request)
-            if response is not None:
-                return response
-        return await self._answer(request)
+        return self.refuse_host(request) or await self._answer(request)
 
-    def _refuse_host(self, request: HttpRequest) -> Response | None:
+    def refuse_host(self, request: HttpRequest) -> Response | None:
+        """The answer to a `Host` that is not allowed here, whatever else the request is; None: it is allowed."""
+        if request.META.get("HTTP_HOST") in self._allowed_hosts:
+            return None
         host = request.META.get("HTTP_HOST", "")
         domain = re.sub(r":\d+$", "", host).lower().rstrip(".")
         if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):

@@ -4,7 +4,7 @@ Source: Open Reward Standard, "SSE"; `_reconnect.py` of ors-sdk 0.1.0. Encoding 
 
 Divergences from the references: both SDK clients strip the leading white space of every data line, so no piece begins
 (and none ends) with a blank; results are ASCII, so that no reader takes a character for a line's end; a call that is
-done within 100 ms is answered with one body instead of a chunked stream.
+done within half a second is answered with one body instead of a chunked stream.
 """
 
 from __future__ import annotations

@@ -55,7 +55,9 @@ class LiveEpisode:
 
     __slots__ = (
         "_failed",
+        "_failed_readings",
         "_first_acted",
+        "_has_failed_last",
         "_has_noted",
         "_last_acted",
         "_last_reward",
@@ -76,7 +78,6 @@ class LiveEpisode:
         "ended",
         "environment",
         "fault",
-        "has_failed_last",
         "heard",
         "number",
         "owner",
@@ -103,7 +104,6 @@ class LiveEpisode:
         self.cause: Cause | None = None
         self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = ""
-        self.has_failed_last = False
         self.heard: Callable[[StepTaken], None] | None = None  # who follows is told of each step that is on record
         self._mask = Mask(request.masked)
         self._waiters: list[asyncio.Future[None]] | None = None
@@ -113,6 +113,8 @@ class LiveEpisode:
         self._last_reward: float | None = None
         self._first_acted: float | None = None
         self._last_acted: float | None = None
+        self._has_failed_last = False
+        self._failed_readings: dict[str, str] | None = None  # what the agent asked for in vain -> why
         self._has_noted = False
         self._told_prompt = self._told_tools = ""
 
@@ -139,7 +141,7 @@ class LiveEpisode:
         mask = self._mask
         self._told_tools = tools_json
         run = request.run
-        if run.name or run.labels_json:
+        if run.name or run.model or run.labels_json:
             run = RunInfo(
                 mask.text(run.name), run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json)
             )
@@ -206,13 +208,30 @@ class LiveEpisode:
             return
         self._steps += 1
         self._failed += outcome.status == "failed"
-        self.has_failed_last = outcome.status == "failed" and outcome.reason not in _OURS
+        self._has_failed_last = outcome.status == "failed" and outcome.reason not in _OURS
+        self._failed_readings = None
         reward = outcome.reward
         if reward is not None:
             self._rewards += 1
             self._sum += reward
             self._last_reward = reward
             self._maximum = reward if self._maximum is None else max(self._maximum, reward)
+
+    def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
+        """The agent was told `what` (its prompt, its tools), or the environment raised."""
+        if fault is None:
+            if self._failed_readings is not None:
+                self._failed_readings.pop(what, None)
+        elif self.state != "closing":  # else it may have failed because its environment is being torn down
+            self._failed_readings = {**(self._failed_readings or {}), what: f"{what} failed: {fault}"}
+
+    def leave(self, cause: Cause, now: float) -> EpisodeEnded:
+        """Note that the session ends. An agent that leaves right after the environment failed did not give up."""
+        if cause not in ("abandoned", "expired"):
+            return self.end(cause, now)
+        if self._failed_readings:
+            return self.end("env_error", now, next(iter(self._failed_readings.values())))
+        return self.end("env_error" if self._has_failed_last else cause, now)
 
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Note the ending; the first one stays."""

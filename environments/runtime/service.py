@@ -2,13 +2,16 @@
 
 Opens and ends sessions, starts and rejoins calls, hands out prompts and tools, and reports every step to the Record. A
 call's result is handed out only after its step is durable.
+
+Divergence from the references: results that were recorded are told by their task_id after the linger too, when the
+session is gone, and by another server on the same record.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +22,7 @@ from environments.errors import EnvironmentFault, InvalidRequest, OrsError, Sess
 from environments.registry import Registry
 from environments.runtime.calls import Call, Lingering
 from environments.runtime.episode import LiveEpisode, NewSession
+from environments.runtime.faults import log_failure, log_fault
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
@@ -119,7 +123,7 @@ class SessionService:
         """JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, named)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        prompt = await self._host.prompt_json(sid)
+        prompt = await _read(episode, "prompt", self._host.prompt_json(sid))
         self._note(episode, prompt_json=prompt)
         return prompt
 
@@ -127,14 +131,14 @@ class SessionService:
         """JSON array of messages. Raises: as `prompt_json`."""
         episode = await self._enter(sid, owner, named)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        messages = await self._host.messages_json(sid)
+        messages = await _read(episode, "prompt", self._host.messages_json(sid))
         self._note(episode, prompt_json=messages)
         return messages
 
     async def task_tools_json(self, sid: str, owner: str, named: str | None) -> str:
         """JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
         episode = await self._enter(sid, owner, named)
-        tools = await self._host.task_tools_json(sid)
+        tools = await _read(episode, "task tools", self._host.task_tools_json(sid))
         self._note(episode, tools_json=tools)
         return tools
 
@@ -225,7 +229,8 @@ class SessionService:
         if call.result is not None:  # given up when the session ended
             return
         if not episode.number:  # deleted before it was bound
-            self._answer(episode, call, told(outcome, self.limits.return_errors))
+            result = told(outcome, self.limits.return_errors)
+            self._answer(episode, call, Result(result.event, episode.mask_text(result.data)))
             return
         now = time.time()
         step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
@@ -237,7 +242,8 @@ class SessionService:
         elif episode.cause is not None:
             rows.append(episode.ended_row())
         if outcome.status == "failed":
-            self._log_failure(episode, call, outcome)
+            about = {"tool": episode.mask_text(call.tool), "reason": outcome.reason}
+            log_failure("tool call failed", episode, outcome.error, outcome.trace, **about)
         result = told(outcome, self.limits.return_errors)
         if outcome.status == "failed":
             result = Result("error", episode.mask_text(result.data))
@@ -251,17 +257,6 @@ class SessionService:
         self._lingering.add(call, episode.calls, now)
         if step is not None and episode.heard is not None:
             episode.heard(step)
-
-    def _log_failure(self, episode: LiveEpisode, call: Call, outcome: Outcome) -> None:
-        log.warning(
-            "tool call failed",
-            session=episode.shown_sid,
-            episode=episode.number,
-            tool=episode.mask_text(call.tool),
-            reason=outcome.reason,
-            error=episode.mask_text(outcome.error),
-            trace=episode.mask_text(outcome.trace) or None,
-        )
 
     async def _sweep(self) -> None:
         """Forever: forget results that have lingered long enough."""
@@ -294,16 +289,30 @@ class SessionService:
     async def _score(self, episode: LiveEpisode, call: Call, candidates: list[wire.GroupCandidate]) -> None:
         try:
             await self._sessions.until_ready(episode)
-            result = Result("end", await self._host.score(episode.sid, candidates))
+            result = Result("end", await _read(episode, "group score", self._host.score(episode.sid, candidates)))
         except (asyncio.CancelledError, SessionDeleted):
             result = told(cut_short(episode.closing_cause), self.limits.return_errors)
         except EnvironmentFault as fault:
-            told_fault = told(faulted(fault), self.limits.return_errors)
-            result = Result("error", episode.mask_text(told_fault.data))
+            result = told(faulted(fault), self.limits.return_errors)
         except Exception as error:
             log.exception("a group was not scored", session=episode.shown_sid, episode=episode.number)
             result = Result("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(episode, call, result)
+
+
+async def _read(episode: LiveEpisode, what: str, answer: Awaitable[str]) -> str:
+    """What the environment answers. A fault is logged, and kept for an ending right after it.
+
+    Raises: EnvironmentFault without the session's secrets.
+    """
+    try:
+        told = await answer
+    except EnvironmentFault as fault:
+        log_fault(f"{what} failed", episode, fault)
+        episode.note_reading(what, fault)
+        raise episode.masked(fault) from None
+    episode.note_reading(what, None)
+    return told
 
 
 def _checked(task_id: str | None) -> str:

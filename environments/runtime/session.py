@@ -4,8 +4,8 @@ Driven by LocalHost; knows nothing of episodes, records or HTTP.
 
 Divergences from the references: a finishing call latches the end only after its output could be serialised; an empty
 list of blocks becomes one empty text block; what was assigned to an output after it was made is checked again; rewards
-that are no finite number become null; a tool that lets a CancelledError escape has failed; teardown comes after the
-last thread that runs the session's code has ended.
+that are no finite number become null; a serialised output has a longest length; a tool that lets a CancelledError
+escape has failed; teardown comes after the last thread that runs the session's code has ended.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
+from environments.conversation import as_blocks, as_messages
 from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.hosting import Hosted, plain_specs
-from environments.runtime.conversation import as_blocks, as_messages
 from environments.runtime.gate import Gate
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, failed, faulted, refused
 from environments.runtime.usercode import UserCode, fault_of
-from environments.tools import Tool, ToolTable, find_tools
+from environments.tools import Tool, ToolTable, build_toolset, find_tools
 
 MOST_PROBLEMS = 100
 MOST_TOLD = 3
@@ -45,6 +45,7 @@ class Session:
         "_limits",
         "_output_types",
         "_table",
+        "_told_tools",
         "_toolsets",
     )
 
@@ -57,6 +58,7 @@ class Session:
         self._instance: Any = None
         self._toolsets: dict[type, Any] | None = None
         self._is_finished = False
+        self._told_tools: list[str] | None = None  # by list_task_tools, when it was asked last
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -119,15 +121,25 @@ class Session:
         answer = await self._code.call(getattr(self._instance, method))
         try:
             return wire.adapted_json(kind, kind.validate_python(wire.plain_blocks(answer)))
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # whatever the author put there
             raise EnvironmentFault(type(error).__name__, f"{method} returned no valid content: {error}") from None
 
     async def task_tools_json(self) -> str:
         """JSON of ListToolsOutput for this session. Raises: EnvironmentFault."""
         listed = None
         if self._hosted.overrides("list_task_tools"):
-            listed = plain_specs(await self._code.call(self._instance.list_task_tools))
-        return wire.model_json(self._hosted.session_tools(self._table, listed))
+            listed = self._specs(await self._code.call(self._instance.list_task_tools))
+        listing = self._hosted.session_tools(self._table, listed)
+        if listed is not None:
+            self._told_tools = [spec.name for spec in listing.tools]
+        return wire.model_json(listing)
+
+    def _specs(self, listing: Any) -> list[wire.ToolSpec]:
+        try:
+            return plain_specs(listing)
+        except Exception as error:  # whatever the author returned
+            text = f"list_task_tools returned no ListToolsOutput: {error}"
+            raise EnvironmentFault(type(error).__name__, text) from None
 
     # --- what the agent does ------------------------------------------------------------------------------------------
 
@@ -137,8 +149,7 @@ class Session:
         if tool is None and self._hosted.dispatches_itself:
             tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None))
         if tool is None:
-            known = ", ".join(sorted(self._table.by_name))
-            return refused(f"{name!r} is not a valid tool; this session has: {known}", "not_found")
+            return self._unknown(name)
         if self._is_finished:
             return _over(name, 0.0)
         arrived = time.monotonic()
@@ -150,6 +161,16 @@ class Session:
             return await self._run_alone(tool, arguments, waited_ms)
         finally:
             self._gate.leave(tool)
+
+    def _unknown(self, name: str) -> Outcome:
+        """Names the tools that the agent was told of; a class that decides itself is not asked for a refusal's sake."""
+        told = self._told_tools
+        if told is None:
+            decides = self._hosted.overrides("list_task_tools")
+            told = [spec.name for spec in self._hosted.session_tools(self._table, [] if decides else None).tools]
+        known = ", ".join(sorted(one for one in told if one in self._table.by_name))
+        has = f"this session has: {known}" if known else "this session has no tools"
+        return refused(f"{name!r} is not a valid tool; {has}", "not_found")
 
     async def _run_alone(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
         try:
@@ -207,7 +228,7 @@ class Session:
             self._toolsets, self._building = {}, asyncio.Lock()
         async with self._building:  # one of each, though two of its tools may be the first at the same time
             if cls not in self._toolsets:
-                self._toolsets[cls] = await self._code.call(_build_toolset, cls, self._instance)
+                self._toolsets[cls] = await self._code.call(build_toolset, cls, self._instance)
         return self._toolsets[cls]
 
     def _output(self, name: str, answer: Any, waited_ms: float) -> Outcome:
@@ -243,13 +264,13 @@ class Session:
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """JSON `{"scores": [...]}`, one per candidate in order. Raises: EnvironmentFault."""
+        scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
         try:
-            scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
             checked = [_score(one) for one in scores]
             if len(checked) != len(candidates):
                 raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
             return wire.value_json({"scores": [score.model_dump() for score in checked]})
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # whatever the author returned
             raise EnvironmentFault(type(error).__name__, str(error)) from None
 
 
@@ -276,19 +297,13 @@ def _over(name: str, waited_ms: float) -> Outcome:
     return refused(text, "episode_finished", waited_ms=waited_ms)
 
 
-def _build_toolset(cls: type, instance: Any) -> Any:
-    try:
-        return cls(instance)
-    except TypeError:
-        return cls()
-
-
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     """What `work` returns. It has a task of its own, which is left behind should it swallow its cancellation.
 
     Raises: TimeoutError, and what `work` raises.
     """
     task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(_forget)
     try:
         await asyncio.wait([task], timeout=seconds)
     finally:
@@ -296,3 +311,9 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     if not task.done():
         raise TimeoutError
     return await task
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Look at what a task raised that was left behind, or asyncio would log it, secrets and all."""
+    if not task.cancelled():
+        task.exception()

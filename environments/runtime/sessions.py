@@ -3,7 +3,8 @@
 Divergences from the references: an id is registered before anything is awaited; a constructor's failure is told by the
 request that opens the session; running calls count as activity; sessions end side by side, each with a time limit; an
 id is held until its teardown has ended; a session belongs to the key that opened it; one opened with split and index
-but without an environment's name is bound by the first path that names one.
+but without an environment's name is bound by the first path that names one; a path that names another environment than
+the session plays is refused (409), for the agent would train on the wrong task; so many sessions may live at once.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from environments.errors import (
 )
 from environments.registry import Registry
 from environments.runtime.episode import LiveEpisode, NewSession
+from environments.runtime.faults import log_fault
 from environments.runtime.host import Host
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import cut_short, told
@@ -155,7 +157,7 @@ class Sessions:
             else:
                 needs_setup = await building
         except EnvironmentFault as fault:
-            self._log_fault("construction failed", episode, fault)
+            log_fault("construction failed", episode, fault)
             await self.commit(episode.end("setup_failed", time.time(), str(fault)))
             raise episode.masked(fault) from None
         except asyncio.CancelledError:
@@ -188,7 +190,7 @@ class Sessions:
         try:
             await self._host.set_up(episode.sid)
         except EnvironmentFault as fault:
-            self._log_fault("setup failed", episode, fault)
+            log_fault("setup failed", episode, fault)
             await self.commit(episode.end("setup_failed", time.time(), str(fault)))
             episode.fault = episode.masked(fault)
             episode.change("failed")
@@ -233,7 +235,7 @@ class Sessions:
         try:
             await self._host.close(episode.sid)
         except EnvironmentFault as fault:
-            self._log_fault("teardown failed", episode, fault)
+            log_fault("teardown failed", episode, fault)
         finally:
             await self._record_end(episode, cause)
             del self.live[episode.sid]
@@ -259,9 +261,8 @@ class Sessions:
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:
         if not episode.number or episode.cause is not None:
             return
-        failed_last = episode.has_failed_last and cause in ("abandoned", "expired")
         note = episode.noted_row()
-        rows = [episode.end("env_error" if failed_last else cause, time.time())]
+        rows = [episode.leave(cause, time.time())]
         await self.commit(*([note, *rows] if note else rows))
 
     async def reap(self) -> None:
@@ -290,17 +291,6 @@ class Sessions:
                 self._record.record(episode.end("interrupted", time.time()))
         for task in self._background:
             task.cancel()
-
-    def _log_fault(self, event: str, episode: LiveEpisode, error: OrsError) -> None:
-        trace = error.trace if isinstance(error, EnvironmentFault) else ""
-        log.warning(
-            event,
-            session=episode.shown_sid,
-            episode=episode.number,
-            environment=episode.environment,
-            error=episode.mask_text(str(error)),
-            trace=episode.mask_text(trace) or None,
-        )
 
 
 def check_alive(episode: LiveEpisode) -> None:

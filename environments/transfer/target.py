@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
+from environments import invocation
 from environments.changes import FrozenSplit
 from environments.curation.splits import existing_splits, free_name
 from environments.errors import shorten
@@ -63,7 +64,7 @@ def environment_named(name: str) -> Environment:
     names = list(Environment.objects.values_list("name", flat=True))
     if name in names:
         return Environment.objects.get(name=name)
-    known = _listing(names) if names else "none yet: serve or sync_environments makes them"
+    known = _listing(names) if names else f"none yet: {invocation.command('sync_environments')} makes them"
     shown = shorten(repr(name), _SHOWN)
     raise TransferError(f"Unknown environment {shown}; this database has {known}.{nearest(name, names)}")
 

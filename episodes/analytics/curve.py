@@ -74,7 +74,7 @@ def curve(
     shown: Range | None = None,
 ) -> Curve:
     """`shown`: of the axis, so that a zoom is as fine as can be; by time in seconds since the epoch."""
-    if shown is None:
+    if shown is None or shown == Range():
         return curves([scope], definition, axis, points=points)[0]
     found = zoomed(scope, definition, axis, shown)
     return _curve(scope, definition, axis, _Asked(points, shown), found)
@@ -116,7 +116,7 @@ class _Group(NamedTuple):
 
 def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: Cover) -> Curve:
     units = _units(found, axis, asked.shown)
-    # a run that was begun anew goes through its training steps again, so blocks reach over each other
+    # single endings that no span holds yet may lie within one
     groups = sorted([_group(part, axis) for part in _parts(units, axis, asked.points)], key=lambda group: group.low)
     total = together([group.tally for group in groups]) if groups else None
     causes = Counter(total.causes if total else {})
@@ -128,7 +128,7 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
         total=figures_of(total, definition) if total else None,
         excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
         is_bounded=found.is_bounded,
-        stepless=_stepless(found, axis, asked.shown),
+        stepless=found.stepless if asked.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(slack_of(found, definition), definition)),
     )
 
@@ -147,8 +147,8 @@ class _Units(NamedTuple):
 
 
 def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
-    """Those within `shown`; by step without those that belong to none."""
-    blocks = [(one.low, one.high, one.tally) for one in found.blocks if one.low is not None and one.high is not None]
+    """Those within `shown`."""
+    blocks = [(one.low, one.high, one.tally) for one in found.blocks]
     rows: list[tuple[float, Row]]
     if axis == "episode":
         rows = list(enumerate(found.rows, found.first))
@@ -160,11 +160,11 @@ def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
     return _Units(blocks, rows)
 
 
-def _most_points(units: _Units) -> int:
+def _most_points(units: _Units, axis: Axis) -> int:
     """So many that each has some episodes, the newest, which no large block holds yet, no fewer than others."""
-    if not units.blocks:
-        return max(FEW_POINTS, len(units.rows) // EPISODES_A_POINT)
     sizes = [tally.episodes for _, _, tally in units.blocks]
+    if not sizes or axis == "step":  # of training steps some may have many more than others
+        return max(FEW_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
@@ -182,7 +182,7 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     if not (units.blocks or units.rows):
         return []
     begin, end = units.ends
-    points = min(points, _most_points(units))
+    points = min(points, _most_points(units, axis))
     if axis == "step":
         points = min(points, int(end - begin) + 1)
     span = end - begin if axis == "time" else end - begin + 1
@@ -220,19 +220,12 @@ def _point(group: _Group, definition: Definition) -> CurvePoint:
     )
 
 
-def _stepless(found: Cover, axis: Axis, shown: Range) -> int:
-    if axis != "step" or shown != Range():
-        return 0
-    blocks = sum(block.tally.episodes for block in found.blocks if block.low is None)
-    return blocks + sum(row[4] is None for row in found.rows)
-
-
 def _note(scope: Scope, found: Cover, axis: Axis, slack: str) -> str:
     notes: list[str] = [scope.note] if scope.note else []
     if found.is_bounded and scope.has_blocks:
         notes.append("Older episodes are still being counted; the curve will be whole in a moment.")
     elif found.is_bounded:
         notes.append(f"Only the newest {MOST_ENDINGS:,} episodes were looked at.")
-    if axis == "step" and found.blocks:
+    if axis == "step" and any(span.low != span.high for span in found.blocks):
         notes.append("Of so many episodes neighbouring training steps may share a point.")
     return " ".join([*notes, slack] if slack else notes)

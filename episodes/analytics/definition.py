@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from typing import cast
 
 from environments.models import Environment
-
-Return = Literal["sum", "last", "max", "mean"]
-RETURNS: tuple[Return, ...] = get_args(Return)
+from environments.returns import Return
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +14,7 @@ from episodes.analytics.figures import Figures, figures_of
 from episodes.analytics.scope import Scope
 from episodes.analytics.slack import sentence_of, slack_of
 from episodes.analytics.tally import Tally, tally_of, together
+from episodes.endings import LARGEST_RETURN
 from episodes.sketches import Sketch, quantile
 
 MOST_BINS = 40
@@ -50,6 +53,15 @@ class Histogram:
     """Whether older episodes are missing."""
     note: str
     """About the rate of success; empty where it is exact."""
+    is_grouped: bool
+    """Whether bins count older attempts by groups of neighbouring values, so that some may stand in the next bin."""
+
+    def reach(self, place: int) -> tuple[float | None, float | None]:
+        """Least and highest value of the bin at `place`, both included; None: it has no end on that side."""
+        one = self.bins[place]
+        is_closed = self.is_exact or place == len(self.bins) - 1
+        high = one.high if is_closed else math.nextafter(one.high, -math.inf)
+        return None if one.low <= -LARGEST_RETURN else one.low, None if high >= LARGEST_RETURN else high
 
 
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
@@ -70,6 +82,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         causes=tally.causes if tally else {},
         is_bounded=found.is_bounded,
         note=sentence_of(slack_of(found, definition), definition),
+        is_grouped=bool(found.blocks) and not is_exact,
     )
 
 
@@ -84,12 +97,12 @@ def tally_of_all(found: Cover) -> Tally | None:
 def _bins(sketch: Sketch) -> list[Bin]:
     """Of more than MOST_BINS values."""
     low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
-    width = (high - low) / MOST_BINS
-    if not width:  # all but outliers are one value
+    if low == high:  # all but outliers are one value
         low, high = sketch[0][0], sketch[-1][0]
-        width = high / MOST_BINS - low / MOST_BINS
+    width = (high - low) / MOST_BINS
+    inner = [low + width * place for place in range(1, MOST_BINS)]
     counts = [0] * MOST_BINS
-    for value, count in sketch:
-        counts[max(0, min(MOST_BINS - 1, int((value - low) / width)))] += count
-    edges = [sketch[0][0], *(low + width * place for place in range(1, MOST_BINS)), sketch[-1][0]]
+    for value, count in sketch:  # by the very edges that a list is asked for, not by a division that rounds otherwise
+        counts[bisect_right(inner, value)] += count
+    edges = [sketch[0][0], *inner, sketch[-1][0]]
     return [Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)]

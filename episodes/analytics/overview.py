@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from environments.models import Environment
-from episodes.analytics.activity import ActivityPoint, activity, together
-from episodes.analytics.definition import Definition, Return, definition_of
+from environments.returns import Return
+from episodes.analytics.activity import ActivityPoint, activity
+from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.figures import Figures
 from episodes.analytics.outline import POINTS, covers_of, outline_of
 from episodes.analytics.scope import scope_of
@@ -25,8 +26,6 @@ class Strip:
     """The day that is under way, UTC."""
     hours: Sequence[ActivityPoint]
     """The last 24, for the sparklines of the strip."""
-    last_hour: ActivityPoint
-    """The last 60 minutes together: its `causes` are the endings of the hour."""
     minutes: Sequence[ActivityPoint]
     """The last 60."""
 
@@ -50,7 +49,7 @@ def strip(now: float | None = None) -> Strip:
     moment = time.time() if now is None else now
     days, hours, minutes = (activity(span, now=moment) for span in ("30d", "24h", "1h"))
     live = Episode.objects.filter(status="running").count()
-    return Strip(live, days[-1], hours, together(minutes), minutes)
+    return Strip(live, days[-1], hours, minutes)
 
 
 def environment_figures(

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
+from environments.returns import RETURNS
 from episodes.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
 from episodes.people import MOST_LOOKED_AT, people
 
@@ -78,7 +79,7 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     returns: dict[Environment, list[float | None]] = defaultdict(list)
     for environment, status, kind, _, _, *values in rows:
         if status == "ended" and kind not in NO_ATTEMPTS:
-            by = dict(zip(("sum", "last", "max", "mean"), values, strict=True))
+            by = dict(zip(RETURNS, values, strict=True))
             returns[environment].append(by[environment.default_return])
     played = [_played(environment, values) for environment, values in returns.items()]
     return Person(

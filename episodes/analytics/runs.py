@@ -10,7 +10,8 @@ from datetime import datetime
 from django.db.models import OuterRef, Subquery
 
 from environments.models import Environment
-from episodes.analytics.definition import Definition, Return, definition_of
+from environments.returns import Return
+from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.outline import Outline, covers_of, outline_of
 from episodes.analytics.scope import scope_of
 from episodes.models import Episode, Run

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from episodes.analytics.cover import (
-    RAW_ENDINGS,
-    Cover,
-    Head,
-    cover,
-    followed_to,
-    heads_of,
-    read_blocks,
-    stretches,
-)
+from episodes.analytics.blocks import Block, Head, heads_of, read_blocks, stretches
+from episodes.analytics.cover import RAW_ENDINGS, Cover, cover, followed_to
 from episodes.analytics.definition import Definition
 from episodes.analytics.rows import Axis, read_rows
 from episodes.analytics.scope import MOST_ENDINGS, Scope
@@ -37,11 +31,13 @@ class Range(NamedTuple):
 
 
 def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Cover:
-    """What holds `shown`, and on both sides not much more. Six queries at most."""
-    head = heads_of([scope])[0] if followed_to() else Head()
+    """What holds `shown`, and on both sides not much more. Seven queries at most."""
+    head = heads_of([scope])[0] if followed_to(axis) else Head()
     if head.endings <= RAW_ENDINGS:
         return cover([scope], definition, axis)[0]
-    first, beyond = _of_places(head, shown) if axis == "episode" else _of_values(scope, head, axis, shown)
+    if axis == "step":
+        return _of_steps(scope, definition, shown)
+    first, beyond = _of_places(head, shown) if axis == "episode" else _of_times(scope, head, shown)
     if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
         rows = read_rows([episodes], definition, axis, MOST_ENDINGS)[0]
@@ -59,22 +55,42 @@ def _of_places(head: Head, shown: Range) -> tuple[int, int]:
     return min(first, head.blocks), min(max(first, beyond), head.blocks)
 
 
-def _of_values(scope: Scope, head: Head, axis: Axis, shown: Range) -> tuple[int, int]:
+def _of_times(scope: Scope, head: Head, shown: Range) -> tuple[int, int]:
     """The same, to within the blocks of a higher level."""
-    columns = (Epoch("began"), Epoch("ended")) if axis == "time" else ("run_step_low", "run_step_high")
     chosen = Q(pk__in=())
     for level, first, beyond in stretches(0, head.blocks):
         chosen |= Q(level=level, number__gte=first, number__lt=beyond)
     blocks = CurveBlock.objects.filter(chosen, scope=scope.kind, scope_id=scope.id)
     spans = [
         (number * BLOCKS_ABOVE**level, (number + 1) * BLOCKS_ABOVE**level, low, high)
-        for level, number, low, high in blocks.values_list("level", "number", *columns)
-        if low is not None
+        for level, number, low, high in blocks.values_list("level", "number", Epoch("began"), Epoch("ended"))
     ]
     held = [(first, beyond) for first, beyond, low, high in spans if shown.holds(low, high)]
     is_open = shown.high is None or all(high < shown.high for *_, high in spans)
     last = head.blocks if is_open else max((beyond for _, beyond in held), default=0)
     return min((first for first, _ in held), default=last), last
+
+
+def _of_steps(scope: Scope, definition: Definition, shown: Range) -> Cover:
+    """Spans, or the single endings of theirs where those are few and lie close together."""
+    whole = cover([scope], definition, "step")[0]
+    spans = [span for span in whole.blocks if shown.holds(span.low, span.high)]
+    episodes = _few(scope, spans)
+    if episodes is None:
+        return replace(whole, blocks=spans)
+    for test, end in (("gte", shown.low), ("lte", shown.high)):
+        episodes = episodes if end is None else episodes.filter(**{f"run_step__{test}": end})
+    return replace(whole, blocks=[], rows=[*read_rows([episodes], definition, "step")[0], *whole.rows])
+
+
+def _few(scope: Scope, spans: Sequence[Block]) -> QuerySet[Episode] | None:
+    """From the first to the last ending of `spans`; None: those are too many to be read one by one."""
+    if not spans:
+        return Episode.objects.none()
+    first, last = min(one.tally.first_end for one in spans), max(one.tally.last_end for one in spans)
+    if sum(one.tally.episodes for one in spans) > RAW_ENDINGS or last - first >= MOST_ENDINGS:
+        return None
+    return scope.episodes.filter(end_number__range=(first, last))
 
 
 def _between(scope: Scope, first: int, beyond: int | None) -> QuerySet[Episode]:

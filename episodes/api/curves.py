@@ -49,7 +49,7 @@ class CurvesView(ApiView):
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
         self.refuse_unknown(named.unknown)
         scope = asked_scope(asked, named)
-        found = curve(scope, definition, axis, points=points, shown=None if shown == Range() else shown)
+        found = curve(scope, definition, axis, points=points, shown=shown)
         return Response(CurveSerializer(_told(found, definition, found.note)).data)
 
 

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 
+from environments.returns import RETURNS
 from episodes.api.paging import MOST, PAGE
 from episodes.api.shapes import ErrorSerializer
-from episodes.filters import DEFINITIONS, ENDINGS, PARAMETERS, PLAYERS
+from episodes.filters import ENDINGS, PARAMETERS, PLAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,7 +20,7 @@ _TEXTS = {
     "split": "Name of one of its splits; needs `environment`",
     "task": "Number of a task",
     "run": "Name of a run",
-    "step": "Training step",
+    "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
     "ending": "`running`, a cause, `probe`, `continued` (from another), or `attempt`: what statistics count",
     "player": "What kind of player played",
@@ -43,11 +44,11 @@ _TEXTS = {
 _ENUMS: dict[str, Collection[str]] = {
     "ending": ENDINGS,
     "player": PLAYERS,
-    "return": DEFINITIONS,
+    "return": RETURNS,
     "error": ("yes", "no"),
 }
 _TYPES: dict[str, Any] = {
-    **dict.fromkeys(("task", "step", "steps_from", "steps_to", "ends_from", "ends_to", "limit"), OpenApiTypes.INT),
+    **dict.fromkeys(("task", "steps_from", "steps_to", "ends_from", "ends_to", "limit"), OpenApiTypes.INT),
     **dict.fromkeys(("return_from", "return_to"), OpenApiTypes.DOUBLE),
 }
 FILTERS = tuple(PARAMETERS)

@@ -6,14 +6,14 @@ from typing import Any
 
 from rest_framework import serializers as s
 
-from episodes.filters import DEFINITIONS
+from environments.returns import RETURNS
 
 
 class DefinitionSerializer(s.Serializer[Any]):
     threshold = s.FloatField(help_text="A return above it is a success")
 
     def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
-        name = s.ChoiceField(DEFINITIONS, help_text="Of the rewards of an episode's steps")
+        name = s.ChoiceField(RETURNS, help_text="Of the rewards of an episode's steps")
         return {"return": name, **super().get_fields()}  # a word of the language, so no attribute
 
 
@@ -38,7 +38,7 @@ class PointSerializer(FiguresSerializer):
     x = s.FloatField(help_text="Where it begins: place of an episode, seconds since the epoch, or training step")
     x_to = s.FloatField(help_text="Where it ends")
     first_end = s.IntegerField(help_text="`ends_from` of the filter that finds its episodes")
-    last_end = s.IntegerField(help_text="`ends_to` of it")
+    last_end = s.IntegerField(help_text="`ends_to` of it; by training step it asks for `step=<x>..<x_to>` too")
     causes = s.DictField(
         child=s.IntegerField(),
         help_text="Endings by cause, `probe` or `continued`",

@@ -8,14 +8,14 @@ from typing import cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.analytics.definition import Return, definition_of
+from environments.returns import RETURNS, Return
+from episodes.analytics.definition import definition_of
 from episodes.analytics.leaderboard import leaderboard
 from episodes.analytics.results import By
 from episodes.api.base import ApiView, one_of, real
 from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of, split_of
 from episodes.api.figures import LeaderboardSerializer
-from episodes.filters import DEFINITIONS
 
 BY: tuple[By, ...] = get_args(By)
 
@@ -39,7 +39,7 @@ class LeaderboardView(ApiView):
         self.reader.refuse_keys("Leaderboards")
         environment = environment_of(name)
         by = cast(By, one_of(request, "by", BY, "model"))
-        asked = cast(Return | None, one_of(request, "return", DEFINITIONS) or None)
+        asked = cast(Return | None, one_of(request, "return", RETURNS) or None)
         definition = definition_of(environment, asked, real(request, "threshold"))
         found = leaderboard(environment, split_of(environment, request.GET.get("split", "")), by, definition)
         told = {

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
+from environments.returns import RETURNS
 from episodes.api.exact import Exact
 from episodes.models import Episode
 from episodes.people import person_of
@@ -83,7 +84,7 @@ class EnvironmentSerializer(s.Serializer[Any]):
     is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
     unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty: it can")
     is_procedural = s.BooleanField(help_text="Tasks are asked of the class, not listed")
-    default_return = s.ChoiceField(["sum", "last", "max", "mean"], help_text="Definition of return in force")
+    default_return = s.ChoiceField(RETURNS, help_text="Definition of return in force")
     reward_low = s.FloatField()
     reward_high = s.FloatField()
     success_threshold = s.FloatField(help_text="An attempt whose return is above it is a success")

@@ -1,4 +1,7 @@
-"""Tasks: what can be or was played, newest first, or of a split in its order; with what the record says of each."""
+"""Tasks: what can be or was played, newest first, or of a split in its order; with what the record says of each.
+
+A task that somebody plays blind is in no list of theirs, and refused to them, for as long as that runs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,6 +23,7 @@ from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of, split_of
 from episodes.api.paging import limit_of, page
 from episodes.api.shapes import TaskSerializer, page_serializer
+from episodes.blinding import blind_episode, blind_tasks, task_sentence
 from episodes.models import Episode
 from episodes.words import BadFilter
 
@@ -62,7 +67,7 @@ class TasksView(ApiView):
         split = _split_asked(request)
         name = request.GET.get("environment", "")
         if split is not None:
-            found, cursor = _of_split(split, after, limit)
+            found, cursor = _of_split(self, split, after, limit)
         else:
             found, cursor = _newest(self, environment_of(name) if name else None, after, limit)
         shape: Any = TaskSerializer(_with_figures(found, self), many=True, context={"request": request})
@@ -77,6 +82,8 @@ class TaskView(ApiView):
         found = list(_readable(self).filter(pk=pk).select_related("environment"))
         if not found:
             raise Http404(f"There is no task {pk}.")
+        if (episode := blind_episode(self.reader.person, pk)) is not None:
+            raise PermissionDenied(task_sentence(episode))
         return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
 
 
@@ -100,15 +107,17 @@ def _readable(view: ApiView) -> QuerySet[Task]:
 def _newest(
     view: ApiView, environment: Environment | None, after: int | None, limit: int
 ) -> tuple[Sequence[Task], int | None]:
-    rows = _readable(view).select_related("environment").order_by("-pk")
+    rows = _readable(view).exclude(pk__in=blind_tasks(view.reader.person))
+    rows = rows.select_related("environment").order_by("-pk")
     rows = rows if environment is None else rows.filter(environment=environment)
     rows = rows if after is None else rows.filter(pk__lt=after)
     found = list(rows[: limit + 1])
     return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
 
-def _of_split(split: Split, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
-    entries = places(split.pk).order_by("position").select_related("task__environment")
+def _of_split(view: ApiView, split: Split, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
+    entries = places(split.pk).exclude(task__in=blind_tasks(view.reader.person))
+    entries = entries.order_by("position").select_related("task__environment")
     entries = entries if after is None else entries.filter(position__gt=after)
     found = list(entries[: limit + 1])
     return [entry.task for entry in found[:limit]], found[limit - 1].position if len(found) > limit else None

@@ -10,7 +10,8 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
 from environments.models import Environment
-from episodes.analytics.definition import RETURNS, Definition, definition_of
+from environments.returns import RETURNS, Return
+from episodes.analytics.definition import Definition, definition_of
 from episodes.words import BadFilter, unknown_name
 
 BIGGEST = 2**63 - 1
@@ -36,17 +37,28 @@ def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
 
 def definition_asked(request: HttpRequest, environment: Environment) -> Definition:
     """The environment's, unless `return` or `threshold` say otherwise. Raises: BadFilter."""
-    asked, text = request.GET.get("return", ""), request.GET.get("threshold", "")
+    return definition_of(environment, return_asked(request), threshold_asked(request))
+
+
+def return_asked(request: HttpRequest) -> Return | None:
+    """None: each environment's own. Raises: BadFilter."""
+    asked = request.GET.get("return", "").strip()
     chosen = next((one for one in RETURNS if one == asked), None)
     if asked and chosen is None:
         raise BadFilter("return", asked, f"use {', '.join(RETURNS)}, or leave it out")
+    return chosen
+
+
+def threshold_asked(request: HttpRequest) -> float | None:
+    """None: each environment's own. Raises: BadFilter."""
+    text = request.GET.get("threshold", "").strip()
     try:
         threshold = float(text) if text else None
     except ValueError:
         threshold = float("nan")
     if threshold is not None and not abs(threshold) < float("inf"):
         raise BadFilter("threshold", text, "give the number that a success has to exceed, such as 0.9")
-    return definition_of(environment, chosen, threshold)
+    return threshold
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:

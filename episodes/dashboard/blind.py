@@ -1,4 +1,4 @@
-"""Blind: keeps the pages of one episode from whoever plays it blind, for as long as it runs."""
+"""Blind: keeps the pages of one episode, and of its task, from whoever plays it blind, for as long as it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from episodes.blinding import is_blind_to, sentence
+from episodes.blinding import blind_episode, is_blind_to, sentence, task_sentence
 from episodes.dashboard.faults import refused
 
 View = Callable[..., HttpResponse]
@@ -24,5 +24,21 @@ def unless_blind(view: View) -> View:
     return wrapped
 
 
+def unless_task_blind(view: View) -> View:
+    """`view` of the task `pk`."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
+        episode = blind_episode(request.user, pk)
+        return view(request, pk, *args, **kwargs) if episode is None else _refused(request, episode, task_sentence)
+
+    return wrapped
+
+
 def kept_back(request: HttpRequest, pk: int) -> HttpResponse:
-    return refused(request, "Not before the end", sentence(pk), [(f"/play/{pk}/", "Play on")], status=403)
+    return _refused(request, pk, sentence)
+
+
+def _refused(request: HttpRequest, episode: int, told: Callable[[int], str]) -> HttpResponse:
+    way_on = (f"/play/{episode}/", "Play on")
+    return refused(request, "Not before the end", told(episode), [way_on], status=403)

@@ -15,7 +15,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.models import Environment, Split
-from episodes.browse import EpisodePage, page_of, shown, summary_of
+from episodes.blinding import blind_to
+from episodes.browse import EpisodePage, page_of, shown, summary_of, with_running
 from episodes.choices import models, runs
 from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
@@ -55,7 +56,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
         asked = EpisodeFilter.parse(query, also=PAGING)
-        page = page_of(asked, sort, after)
+        page = with_running(page_of(asked, sort, after), hidden=blind_to(request.user))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     context = _table(asked, page, sort, after)
@@ -77,6 +78,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),
         "is_first": not after,
+        "has_running": any(row.so_far for row in page.rows),
         "is_by_figure": sort.removeprefix("-") not in ("", "time"),
     }
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.returns import RETURNS
 from episodes.blinding import blind_to
 from episodes.comparison import comparison_of
 from episodes.dashboard.asking import takes
@@ -17,7 +18,6 @@ from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.faults import refused
 from episodes.dashboard.replay import BIGGEST_ID, number
 from episodes.models import Episode
-from episodes.running import RETURNS
 from episodes.transcript import View
 from episodes.words import BadFilter
 

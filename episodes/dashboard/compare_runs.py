@@ -11,8 +11,9 @@ from django.shortcuts import render
 
 from environments.hidden import hidden_fields
 from environments.models import Task
+from environments.returns import RETURNS, Return
 from environments.summary import summary, summary_field
-from episodes.analytics.definition import RETURNS, Return, definition_of
+from episodes.analytics.definition import definition_of
 from episodes.analytics.paired import paired
 from episodes.analytics.runs import environment_of
 from episodes.dashboard.curve_asked import CurveAsked

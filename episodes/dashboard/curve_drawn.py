@@ -9,11 +9,13 @@ from typing import Any
 from episodes.analytics.asked import Overlay, asked_scope, of_runs, overlaid
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.definition import Definition, definition_of
+from episodes.analytics.rows import Axis
 from episodes.analytics.zoom import Range
 from episodes.csv_lines import csv_line
 from episodes.dashboard.curve_asked import CurveAsked, Figure
 from episodes.filters import EpisodeFilter
 from episodes.named import Named
+from episodes.words import Stretch
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Degrees, of the series in order: far apart from one to the next."""
@@ -118,23 +120,30 @@ def chart_of(found: Drawn) -> dict[str, Any]:
                 "name": one.label,
                 "hue": one.hue,
                 "query": one.filter.to_query(),
-                "points": _points(one.curve.points, asked.y, asked.smooth),
+                "points": _points(one.curve, asked.y, asked.smooth),
             }
             for one in found.series
         ],
     }
 
 
-def _points(points: Sequence[CurvePoint], figure: Figure, smooth: float) -> list[dict[str, Any]]:
+def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
+    points = found.points
     middles, lows, highs = (smoothed([getattr(p, name) for p in points], smooth) for name in _FIELDS[figure])
     rests_on = "scored" if figure == "return" else "n"
     return [
         {
             **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
-            **{"attempts": point.n, "first": point.first_end, "last": point.last_end},
+            **{"attempts": point.n, "behind": _behind(point, found.axis)},
         }
         for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
     ]
+
+
+def _behind(point: CurvePoint, axis: Axis) -> dict[str, str]:
+    """Parameters that find the point's endings, added to the filter of its curve."""
+    ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    return ends | {"step": str(Stretch(int(point.x), int(point.x_to)))} if axis == "step" else ends
 
 
 def smoothed(values: Sequence[float | None], strength: float) -> list[float | None]:

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
+from django.core.exceptions import BadRequest
 from django.db.models import Prefetch, QuerySet
 from django.db.models.functions import Left
 from django.http import Http404, HttpRequest, HttpResponse
@@ -17,7 +18,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import conf, parts, wiring
+from environments import conf, invocation, parts, wiring
 from environments.card import rendered
 from environments.curation.splits import existing_splits
 from environments.hidden import hidden_fields
@@ -30,7 +31,7 @@ from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.scope import scope_of
-from episodes.dashboard.asking import definition_asked, takes
+from episodes.dashboard.asking import definition_asked, return_asked, takes, threshold_asked
 from episodes.dashboard.connect import method_of
 from episodes.dashboard.faults import refused
 from episodes.words import BadFilter
@@ -58,11 +59,16 @@ class Column:
 
 @require_safe
 @never_cache
+@takes("return", "threshold")
 def environments(request: HttpRequest) -> HttpResponse:
-    rows = list(_with_splits())
-    figures = [(one, one.sparkline) for one in environment_figures(rows)]
+    """Raises: BadRequest."""
+    try:
+        return_, threshold = return_asked(request), threshold_asked(request)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    figures = [(one, one.sparkline) for one in environment_figures(list(_with_splits()), return_, threshold)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
-    return render(request, f"episodes/{page}.html", {"rows": figures})
+    return render(request, f"episodes/{page}.html", {"rows": figures, "definition": return_, "threshold": threshold})
 
 
 @require_safe
@@ -103,7 +109,8 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
         height = max(one.n * HEIGHT / returns.most, LEAST_HEIGHT) if one.n else 0.0
         span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
         asked = {"environment": found.name, "ending": "attempt", "return": returns.definition.return_}
-        query = urlencode({**asked, "return_from": repr(one.low), "return_to": repr(one.high)})
+        ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
+        query = urlencode(asked | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {one.n:,} attempts"
         x, y = round(place * width, 2), round(HEIGHT - height, 2)
         made.append(Column(x, y, round(width * 0.9, 2), round(height, 2), title, query, one.low > threshold))
@@ -145,7 +152,7 @@ def _find(name: str) -> Environment:
 
 def _instead(name: str, names: Sequence[str]) -> str:
     if not names:
-        return "None was hosted yet: manage.py serve module:Class"
+        return f"None was hosted yet: {invocation.command('serve module:Class')}"
     if near := get_close_matches(name, names, 3):
         return f"Did you mean {' or '.join(near)}?"
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -12,7 +12,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from episodes.analytics.definition import RETURNS, Return, definition_of
+from environments.returns import RETURNS, Return
+from episodes.analytics.definition import definition_of
 from episodes.analytics.leaderboard import Leaderboard, LeaderboardRow, leaderboard
 from episodes.analytics.results import By
 from episodes.csv_lines import csv_line

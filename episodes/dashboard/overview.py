@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -20,14 +21,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
+from environments.returns import Return
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
-from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.overview import environment_figures
 from episodes.blinding import blind_to
-from episodes.dashboard.asking import takes
+from episodes.dashboard.asking import return_asked, takes, threshold_asked
 from episodes.models import Episode
 from episodes.newest import ended, running, running_count
 from episodes.statistics import FAILURES
+from episodes.words import BadFilter
 
 SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12
@@ -35,14 +37,28 @@ WORTH_A_LOOK = 10
 """Episodes within a span, for it to be shown unasked."""
 SPANS: Mapping[Span, str] = {"1h": "the last hour", "24h": "the last 24 hours", "30d": "the last 30 days"}
 PARTS = ("now", "environments")
-LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS, "return": RETURNS}
+LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The definition that the address asks for; None: each environment's own."""
+
+    return_: Return | None
+    threshold: float | None
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        given = {"return": self.return_ or "", "threshold": "" if self.threshold is None else f"{self.threshold!r}"}
+        return {name: text for name, text in given.items() if text}
 
 
 @require_safe
 @never_cache
-@takes(*LEGAL)
+@takes(*LEGAL, "return", "threshold")
 def overview(request: HttpRequest) -> HttpResponse:
-    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` in place of the environments' own.
+    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` and `?threshold=` in place of the
+    environments' own.
 
     Raises: BadRequest.
     """
@@ -50,28 +66,32 @@ def overview(request: HttpRequest) -> HttpResponse:
         if (given := request.GET.get(field)) and given not in legal:
             raise BadRequest(f"{field}={given[:80]!r} is not known; give one of: {', '.join(legal)}.")
     span = cast(Span | None, request.GET.get("span") or None)
-    definition = cast(Return | None, request.GET.get("return") or None)
+    try:
+        asked = Asked(return_asked(request), threshold_asked(request))
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
     part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_now.html", _now(request.user, span, definition))
+        return render(request, "episodes/overview_now.html", _now(request.user, span, asked))
     if part == "environments":
-        return render(request, "episodes/overview_environments.html", _environments(definition))
-    context = _now(request.user, span, definition) | _environments(definition) | _connecting(request)
-    return render(request, "episodes/overview.html", context | {"definition": definition})
+        return render(request, "episodes/overview_environments.html", _environments(asked))
+    context = _now(request.user, span, asked) | _environments(asked) | _connecting(request)
+    return render(request, "episodes/overview.html", context)
 
 
-def _now(user: Any, asked: Span | None, definition: Return | None) -> dict[str, Any]:
+def _now(user: Any, given: Span | None, asked: Asked) -> dict[str, Any]:
     now = time.time()
     lately: dict[Span, Sequence[ActivityPoint]] = {span: activity(span, now=now) for span in SPANS}
-    span = asked or _fitting(lately)
-    live = running(SHOWN_RUNNING, hidden=list(blind_to(user)))
-    chosen = {"return": definition} if definition else {}
+    span = given or _fitting(lately)
+    live = running(SHOWN_RUNNING, asked.return_, hidden=list(blind_to(user)))
+    chosen = asked.parameters
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
         "running_count": running_count() if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
-        "playing": live + ended(SHOWN_EPISODES - len(live)),
+        "playing": live + ended(SHOWN_EPISODES - len(live), asked.return_),
+        "definition": asked.return_,
         "span": span,
         "spans": SPANS,
         "words": SPANS[span],
@@ -103,7 +123,7 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
     }
 
 
-def _environments(definition: Return | None) -> dict[str, Any]:
+def _environments(asked: Asked) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
     hosted = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
     rows = [
@@ -114,10 +134,10 @@ def _environments(definition: Return | None) -> dict[str, Any]:
             "is_bounded": figures.is_bounded,
             "trace": figures.sparkline,
         }
-        for figures in environment_figures(list(hosted.defer("card", "task_schema")), definition)
+        for figures in environment_figures(list(hosted.defer("card", "task_schema")), asked.return_, asked.threshold)
     ]
-    url = "/?" + urlencode({"part": "environments"} | ({"return": definition} if definition else {}))
-    return {"environments": rows, "environments_url": url, "part_url": url}
+    url = "/?" + urlencode({"part": "environments"} | asked.parameters)
+    return {"environments": rows, "environments_url": url, "part_url": url, "threshold": asked.threshold}
 
 
 def _connecting(request: HttpRequest) -> dict[str, Any]:

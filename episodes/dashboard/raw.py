@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from episodes.dashboard.replay import BIGGEST_ID, find
 from episodes.models import Step
-from episodes.pictures import NoPicture, picture_at
+from episodes.pictures import picture_answer
 from episodes.transcript import step_json
 
 
@@ -19,7 +19,7 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
     """The image in block `number` of a step's output. Steps never change, so it may be kept."""
     output = parts.read_json(_step(pk, index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
-    return _picture(parts.blocks(blocks or []), number)
+    return picture_answer(parts.blocks(blocks or []), number)
 
 
 @require_safe
@@ -27,7 +27,7 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
 def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """The image at place `number` of the prompt."""
     episode = find(pk)
-    return _picture(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
+    return picture_answer(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
 
 
 @require_safe
@@ -60,12 +60,3 @@ def _step(pk: int, index: int) -> Step:
             f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists what is kept."
         )
     return found
-
-
-def _picture(found: list[parts.Part], number: int) -> HttpResponse:
-    """Raises: Http404."""
-    try:
-        media, content = picture_at(found, number)
-    except NoPicture as error:
-        raise Http404(str(error)) from None
-    return HttpResponse(content, content_type=media)

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from environments.flags import flags_of
 from environments.hidden import hidden_fields
+from environments.returns import RETURNS
 from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
 from episodes.dashboard.asking import takes
 from episodes.dashboard.faults import refused
@@ -22,7 +23,6 @@ from episodes.models import Episode, Play
 from episodes.notes import notes_of
 from episodes.peers import peers_of, with_neighbours
 from episodes.rail import rail_of
-from episodes.running import RETURNS
 from episodes.step_cards import step_html
 from episodes.transcript import View, line_of, return_so_far, transcript_of
 from episodes.words import BadFilter, count_in

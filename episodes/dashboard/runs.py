@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from episodes.analytics.definition import RETURNS, Return
 from episodes.analytics.runs import lines_of
 from episodes.analytics.whereabouts import MOST_COUNTED, Whereabouts, whereabouts_of
 from episodes.browse import page_of
-from episodes.dashboard.asking import takes
+from episodes.dashboard.asking import return_asked, takes, threshold_asked
 from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_asked import CurveAsked
 from episodes.dashboard.curve_drawn import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.filters import EpisodeFilter
 from episodes.models import Episode, Run
-from episodes.words import BadFilter, chosen, count_in
+from episodes.words import BadFilter, count_in
 
 RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
@@ -32,23 +30,23 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
-@takes("return", "after")
+@takes("return", "threshold", "after")
 def runs(request: HttpRequest) -> HttpResponse:
-    """`?after=` the id of the last run of the page before, `?return=` a definition. Raises: BadRequest."""
+    """`?after=` the id of the last run before it; `?return=` and `?threshold=` a definition. Raises: BadRequest."""
     try:
-        given = request.GET.get("return", "").strip()
-        return_ = cast("Return | None", chosen(RETURNS)("return", given) if given else None)
+        return_, threshold = return_asked(request), threshold_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     rows = Run.objects.order_by("-pk")
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
-    lines = lines_of(shown[:RUNS_PER_PAGE], return_)
+    lines = lines_of(shown[:RUNS_PER_PAGE], return_, threshold)
     context = {
         "lines": lines,
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
         "definition": return_ or "",
+        "threshold": threshold,
         "own_definition": "",
     }
     return render(request, "episodes/runs.html", context)
@@ -87,7 +85,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "where": _environments(row, whereabouts),
         "counted": MOST_COUNTED if whereabouts.is_bounded else None,
         "steps": whereabouts.steps,
-        "episodes": page_of(EpisodeFilter(run=row.name), size=SHOWN_EPISODES).rows,
+        "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }
     return render(request, "episodes/run_page.html", context)
 
@@ -110,8 +108,3 @@ def _environments(row: Run, whereabouts: Whereabouts) -> list[dict[str, Any]]:
         }
         for name, count, last in whereabouts.environments
     ]
-
-
-def compare_address(runs: list[int]) -> str:
-    """Of the page that compares them."""
-    return f"{reverse('compare')}?runs={','.join(map(str, runs))}"

@@ -9,14 +9,15 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import parts
+from environments import conf, parts
 from environments.dossier import dossier_of
 from environments.flags import flags_of
 from environments.hidden import hidden_fields
 from environments.history import history_of
 from environments.models import Task
 from environments.summary import summary, summary_field
-from episodes.analytics.definition import Definition
+from episodes.analytics.attempts import statistics_at
+from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
 from episodes.dashboard.asking import BIGGEST, definition_asked, takes, whole_asked
@@ -39,12 +40,16 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         return refused(
             request, "This address asks for something that is not there", str(error), [(request.path, "The task")]
         )
+    statistics, counted = None, None
+    if definition != definition_of(found.environment):
+        statistics, counted = statistics_at(found, definition, conf.thresholds())
     attempts = list(_attempts(found, before)[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
         **_spec(found),
-        "dossier": dossier_of(found),
+        "dossier": dossier_of(found, statistics),
+        "counted": counted,
         "history": history_of(found),
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),

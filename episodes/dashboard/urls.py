@@ -7,7 +7,7 @@ from typing import Any
 from django.urls import path
 
 from episodes.dashboard import raw, replay
-from episodes.dashboard.blind import unless_blind
+from episodes.dashboard.blind import unless_blind, unless_task_blind
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
 from episodes.dashboard.curves import curves
@@ -41,8 +41,8 @@ urlpatterns = [
     path("", overview, name="overview"),
     path("environments/", environments, name="environments"),
     path("environments/<str:name>/", environment, name="environment"),
-    path("tasks/<int:pk>/", task, name="task"),
-    path("tasks/<int:pk>/group/", group, name="group"),
+    path("tasks/<int:pk>/", unless_task_blind(task), name="task"),
+    path("tasks/<int:pk>/group/", unless_task_blind(group), name="group"),
     *(path(f"episodes/<int:pk>/{address}", unless_blind(view), name=name) for address, view, name in OF_EPISODE),
     path("episodes/", episodes, name="episodes"),
     path("episodes/export", episode_export, name="episode_export"),

@@ -6,36 +6,28 @@ row of an episode that is deleted later leaves its block as it is.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from django.db import connection
 
 from environments.models import Environment
 from episodes.derived import CurveBlock
-from episodes.endings import Ending, Epoch, endings_of
+from episodes.endings import Ending, endings_of
 from episodes.follower.part import NO_LIMIT, delete_some
+from episodes.follower.scopes import COLUMNS, Scope, by_scope, columns_read, values_of
 from episodes.models import Episode
 from episodes.sql import BulkWriter, Values
-from episodes.summary import FACTS, SKETCHES, Summary, read_block, summary_of, together
+from episodes.summary import SKETCHES, Summary, read_summary, summary_of, together
 
 BLOCK_ENDINGS = 128
 BLOCKS_ABOVE = 4
 """Blocks of a level that one of the next holds."""
 MOST_SCOPES = 1000
 """Whose endings are remembered; beyond it those that were quiet for longest are forgotten."""
-COLUMNS = ("scope", "scope_id", "level", "number", *FACTS, *SKETCHES)
-
-ScopeKind = Literal["environment", "split", "run"]
-SCOPES: tuple[ScopeKind, ...] = ("environment", "split", "run")
-
-
-class Scope(NamedTuple):
-    kind: ScopeKind
-    id: int
+_COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -66,7 +58,7 @@ class BlocksPart:
         """Blocks that are full now, lower levels first."""
         edges = dict(Environment.objects.values_list("pk", "success_threshold"))
         blocks: list[Block] = []
-        for scope, part in _by_scope(endings).items():
+        for scope, part in by_scope(endings).items():
             filling = self._of(scope, before=endings[0].number)
             filling.endings += part
             blocks += _filled(scope, filling, edges)
@@ -76,7 +68,7 @@ class BlocksPart:
 
     def write(self, gathered: list[Block]) -> None:
         writer = BulkWriter(connection)
-        writer.insert(CurveBlock, COLUMNS, [_row(block, writer) for block in gathered])
+        writer.insert(CurveBlock, _COLUMNS, [_row(block, writer) for block in gathered])
 
     def forget(self) -> None:
         self._open.clear()
@@ -90,17 +82,6 @@ class BlocksPart:
         else:
             self._open[scope] = _read_open(scope, before)
         return self._open[scope]
-
-
-def _by_scope(endings: Iterable[Ending]) -> dict[Scope, list[Ending]]:
-    found: dict[Scope, list[Ending]] = {}
-    for ending in endings:
-        found.setdefault(Scope("environment", ending.environment), []).append(ending)
-        if ending.split is not None:
-            found.setdefault(Scope("split", ending.split), []).append(ending)
-        if ending.run is not None:
-            found.setdefault(Scope("run", ending.run), []).append(ending)
-    return found
 
 
 def _read_open(scope: Scope, before: int) -> _Open:
@@ -135,19 +116,9 @@ def _siblings(scope: Scope, level: int, numbers: range, recent: dict[tuple[int, 
     known = {number: recent[level, number] for number in numbers if (level, number) in recent}
     if missing:
         rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
-        known |= {number: read_block(row, SKETCHES) for number, *row in rows.values_list("number", *block_columns())}
+        known |= {number: read_summary(row, SKETCHES) for number, *row in rows.values_list("number", *columns_read())}
     return [known[number] for number in sorted(known)]
 
 
-def block_columns(names: Sequence[str] = SKETCHES) -> list[Any]:
-    """Of a CurveBlock, for `read_block`."""
-    return [Epoch(name) if name in ("began", "ended") else name for name in FACTS] + list(names)
-
-
 def _row(block: Block, writer: BulkWriter) -> Values:
-    summary = block.summary
-    facts = {name: getattr(summary, name) for name in FACTS}
-    facts |= {"began": writer.time(summary.began), "ended": writer.time(summary.ended)}
-    facts["causes"] = json.dumps(summary.causes, separators=(",", ":"))
-    sketches = [json.dumps(summary.sketches[name], separators=(",", ":")) for name in SKETCHES]
-    return (*block.scope, block.level, block.number, *facts.values(), *sketches)
+    return (*block.scope, block.level, block.number, *values_of(block.summary, writer))

@@ -7,12 +7,12 @@ from typing import Any
 
 from django.db import connection
 
+from environments.returns import RETURNS
 from episodes.derived import RunTask
 from episodes.endings import Ending, bounded
 from episodes.follower.part import NO_LIMIT, delete_some
 from episodes.sql import BulkWriter, Values
 
-RETURNS = ("sum", "last", "max", "mean")
 KEY = ("run_id", "task_id")
 COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
 

@@ -11,9 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from environments.hidden import hidden_fields
 from environments.models import Environment, Split, Task
-from environments.summary import summary, summary_field
 from episodes.models import Play
 from episodes.playtest.facts import BIGGEST_ID
 from episodes.playtest.opening import NotOpened, open_play
@@ -91,17 +89,13 @@ def _splits(seat: Seat, environment: Environment | None) -> Sequence[Split]:
     return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
 
 
-def _task(wish: Wish, environment: Environment | None) -> dict[str, Any] | None:
-    """The task that the address names, in a line that tells no answer."""
+def _task(wish: Wish, environment: Environment | None) -> Task | None:
+    """The task that the address names; the page says its name alone, for agents see none of its fields either."""
     if environment is None or not wish.task.isdecimal() or len(wish.task) > 18:
         return None
-    found = Task.objects.filter(pk=min(int(wish.task), BIGGEST_ID), environment=environment).first()
-    if found is None:
-        return None
-    line = summary(found.spec, summary_field(environment.task_schema), hidden_fields(environment.name))
-    return {"pk": found.pk, "summary": line}
+    return Task.objects.filter(pk=min(int(wish.task), BIGGEST_ID), environment=environment).first()
 
 
 def _plays(seat: Seat) -> QuerySet[Play]:
     related = ("episode__environment", "episode__split", "episode__task")
-    return Play.objects.filter(seat.plays).select_related(*related).order_by("-episode")
+    return Play.objects.filter(seat.plays).select_related(*related).order_by("-pk")

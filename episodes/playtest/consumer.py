@@ -4,7 +4,9 @@ A tab asks for calls, for forms and for time, and is told what `liveplay.py` tel
 that is asked for again, with its task_id unchanged, is never run twice. A stranger's socket is refused before it opens.
 
 From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type": "alive"},
-{"type": "leave"}. To the page: state, ready, running, step, done, invalid, time, form, ended, error; see `liveplay.py`.
+{"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time, form, here,
+ended, error; see `liveplay.py`. "here" asks whether the connection still carries anything. It is answered with the
+same, on the loop alone, and keeps no session from expiring; "alive" does that.
 """
 
 from __future__ import annotations
@@ -26,10 +28,9 @@ from episodes.playtest.facts import Facts, facts_of
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
 from episodes.playtest.forms.values import kind_named
-from episodes.playtest.invitation import is_open_to
 from episodes.playtest.liveplay import LivePlay, Message
-from episodes.playtest.seat import OVER, seat_of_scope
-from episodes.playtest.shown import ending_html
+from episodes.playtest.seat import LOGGED_OUT, OVER, can_be_shut_out, may_go_on, seat_of_scope
+from episodes.playtest.shown import ending_of
 from episodes.playtest.tables import tables_of
 from episodes.playtest.threads import readers
 
@@ -40,7 +41,11 @@ STRANGER, OVERFLOW = 4404, 4408
 MOST_UNSENT = 1000
 """Messages that wait for one tab; one that takes none is dropped, and comes back if it lives."""
 LONGEST_TASK_ID = 100
-KINDS = ("call", "form", "alive", "leave")
+KINDS = ("call", "form", "alive", "here", "leave")
+
+
+HERE = '{"type":"here"}'
+"""As pages write it. Nobody has to be welcome to be told that: the database may be away, and is asked nothing."""
 
 
 class Refused(Exception):
@@ -72,7 +77,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         if self.play is not None:
             await self.play.join(self, facts, after)
         else:
-            self.tell({"type": "ended", "html": await readers().run(ending_html, facts.episode.pk)})
+            self.tell(await readers().run(ending_of, facts.episode.pk))
 
     async def disconnect(self, code: int) -> None:
         if self.play is not None:
@@ -103,7 +108,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
         message: Message = {}
-        if not await self._is_welcome():
+        if text_data != HERE and not await self._is_welcome():
             return
         try:
             message = _read(text_data)
@@ -112,11 +117,11 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.tell({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
 
     async def _is_welcome(self) -> bool:
-        """A guest may come to the end of an invite with the page open; then the socket closes."""
-        guest = self.facts.play.guest_id if self.facts is not None else None
-        if guest is None or await readers().run(is_open_to, guest):
+        """An invite may end, and an account be logged out, with the page open; then the socket closes."""
+        if not can_be_shut_out(self.scope) or await readers().run(may_go_on, self.scope):
             return True
-        await self.send_json({"type": "error", "message": OVER})
+        is_guest = self.facts is not None and self.facts.play.guest_id is not None
+        await self.send_json({"type": "error", "message": OVER if is_guest else LOGGED_OUT})
         await self.close(STRANGER)
         return False
 
@@ -144,6 +149,9 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         except OrsError as error:
             raise Refused(f"{error}.") from error
         self.tell({"type": "time", **play.figures()})
+
+    async def take_here(self, message: Message) -> None:
+        self.tell({"type": "here"})
 
     async def take_leave(self, message: Message) -> None:
         self._live().leave()

@@ -24,7 +24,7 @@ from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from episodes.playtest.facts import Facts
 from episodes.playtest.rerunning import Rerunning
-from episodes.playtest.shown import MOST_STEPS, Shown, ToldStep, ending_html, steps_html
+from episodes.playtest.shown import MOST_STEPS, Shown, ToldStep, ending_of, steps_html
 from episodes.playtest.threads import readers
 from episodes.playtest.toolbox import offered
 
@@ -120,7 +120,7 @@ class LivePlay:
         try:
             async with self._telling:
                 await self._advance(self._facts)
-                self._tell({"type": "ended", "html": await readers().run(ending_html, self._facts.episode.pk)})
+                self._tell(await readers().run(ending_of, self._facts.episode.pk))
         except Error:
             self._tell_unread(None)
 

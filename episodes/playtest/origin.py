@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from environments import invocation
 from environments.runtime.episode import NewSession
 from environments.runtime.mask import STARS
 from episodes.models import Episode, Step
@@ -69,7 +70,7 @@ def _check_playable(episode: Episode) -> None:
     if episode.status == "running":
         raise NoWayOn(f"Episode {episode.pk} is still being played; one can play on from its steps once it has ended.")
     if not environment.is_hosted:
-        how = f"serve its class again: manage.py serve {environment.class_path}"
+        how = f"serve its class again: {invocation.command(f'serve {environment.class_path}')}"
         raise NoWayOn(f"{environment.name} is no longer hosted here. To play on, {how}")
     if environment.unavailable:
         raise NoWayOn(f"{environment.name} cannot be played on this machine. {environment.unavailable}")

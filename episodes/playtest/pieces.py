@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from episodes.cards import NoSuchPart, UnknownKind, said_at
 from episodes.models import Step
-from episodes.pictures import NoPicture, picture_at
+from episodes.pictures import picture_answer
 from episodes.playtest.facts import BIGGEST_ID, Facts, facts_of
 from episodes.playtest.seat import Seat, seated
 from episodes.playtest.shown import cards, step_context
@@ -67,7 +67,7 @@ def prompt(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
 @cache_control(private=True, max_age=3600)
 @seated
 def prompt_image(request: HttpRequest, seat: Seat, pk: int, number: int) -> HttpResponse:
-    return _picture(parts.prompt(_prompt_text(held(pk, seat))), number)
+    return picture_answer(parts.prompt(_prompt_text(held(pk, seat))), number)
 
 
 @require_safe
@@ -77,7 +77,7 @@ def image(request: HttpRequest, seat: Seat, pk: int, index: int, number: int) ->
     """The image in block `number` of a step's output. Steps never change, so it may be kept."""
     output = parts.read_json(_row(held(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
-    return _picture(parts.blocks(blocks or []), number)
+    return picture_answer(parts.blocks(blocks or []), number)
 
 
 @require_safe
@@ -112,11 +112,3 @@ def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> Ht
         raise Http404(str(error)) from None
     context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
     return render(request, "episodes/said.html", context)
-
-
-def _picture(found: Sequence[parts.Part], number: int) -> HttpResponse:
-    try:
-        media, content = picture_at(found, number)
-    except NoPicture as error:
-        raise Http404(str(error)) from None
-    return HttpResponse(content, content_type=media)

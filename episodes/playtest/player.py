@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -11,17 +10,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import parts
-from environments.hidden import hidden_fields
 from episodes.cards import said
 from episodes.notes import notes_of
 from episodes.playtest.again import progress_of
 from episodes.playtest.agent_view import agent_view_of
+from episodes.playtest.content import content_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of
 from episodes.playtest.pieces import held
 from episodes.playtest.seat import OVER, Seat, seated
-from episodes.playtest.shown import MOST_STEPS, SHOWN_CHARACTERS, cards, step_context, view_of
+from episodes.playtest.shown import MOST_STEPS, cards, step_context, view_of
 from episodes.playtest.toolbox import forms_of, offered
 from episodes.transcript import lines_at
 
@@ -45,7 +44,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         "over": OVER,
         **step_context(facts),
         **_transcript(facts),
-        **_task(facts),
+        **content_of(episode),
         **_prompt(facts),
         "tools": [tool.told() for tool in found],
         "forms": [] if is_over else forms_of(tools),
@@ -74,13 +73,3 @@ def _prompt(facts: Facts) -> dict[str, Any]:
         return {"prompt": None, "is_prompt_long": False}
     shown = said(parts.prompt(facts.episode.prompt.text), "prompt")
     return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}
-
-
-def _task(facts: Facts) -> dict[str, Any]:
-    """What of the task's content a player may see: nothing where no class says what is hidden."""
-    hidden = hidden_fields(facts.episode.environment.name)
-    if hidden is None or not isinstance(json.loads(facts.episode.task.spec), dict):
-        return {"spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
-    fields = parts.fields(facts.episode.task.spec, SHOWN_CHARACTERS)
-    shown = [one for one in fields if one.label not in hidden]
-    return {"spec": said(shown, "spec"), "hidden_count": len(fields) - len(shown), "is_hosted": True}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import SESSION_KEY, get_user
 from django.contrib.auth.views import redirect_to_login
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -21,10 +21,12 @@ from django.utils import timezone
 
 from episodes.people import label_of
 from episodes.plays import Guest, Invite, Play
+from episodes.playtest.invitation import is_open_to
 
 GUEST_KEY = "guest"
 """Of a browser's session: the id of the Guest that it is."""
 OVER = "Your invite is over. What you played is on record; whoever invited you can make another link."
+LOGGED_OUT = "You are logged out. Log in again to go on; the episode waits until its session expires."
 
 P = ParamSpec("P")
 
@@ -54,8 +56,8 @@ class Seat:
             return play.guest_id == self.guest.pk
         return play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
 
-    def may_play(self, environment: str, split: str | None) -> bool:
-        """Whether its invite, if it needs one, is for that. `split` None: a task's content alone, without a split."""
+    def may_play(self, environment: str, split: str) -> bool:
+        """Whether its invite, if it needs one, is for that."""
         if self.invite is None:
             return True
         only = self.invite.split
@@ -70,6 +72,22 @@ def seat_of(request: HttpRequest) -> Seat | None:
 def seat_of_scope(scope: Mapping[str, Any]) -> Seat | None:
     """As `seat_of`, of a websocket behind channels' AuthMiddlewareStack. Asks the database."""
     return _seat(scope["user"], scope["session"])
+
+
+def can_be_shut_out(scope: Mapping[str, Any]) -> bool:
+    """Whether whoever opened that websocket may stop being welcome. The local operator may not."""
+    return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
+
+
+def may_go_on(scope: Mapping[str, Any]) -> bool:
+    """Whether whoever opened that websocket is who it was then: a guest whose invite is open, an account that is logged
+    in, or the local operator. Asks the database."""
+    session = scope["session"]
+    if SESSION_KEY in session:
+        request = HttpRequest()
+        request.session = session.__class__(session.session_key)  # as it is now, not as it was read at the start
+        return get_user(request).is_authenticated
+    return GUEST_KEY not in session or is_open_to(session[GUEST_KEY])
 
 
 def seated(view: Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]) -> Callable[..., HttpResponse]:

@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from environments.runtime.records import StepTaken
 from episodes.cards import Card, cards_of
 from episodes.models import Episode
+from episodes.playtest.content import content_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
 from episodes.rows import step_of
@@ -117,10 +118,12 @@ def step_context(facts: Facts) -> dict[str, Any]:
     }
 
 
-def ending_html(pk: int) -> str:
+def ending_of(pk: int) -> dict[str, Any]:
+    """The message that tells a tab how the play ended, with the task's fields, which it was not told before."""
     related = ("environment", "split", "task", "play")
     episode = Episode.objects.select_related(*related).get(pk=pk)
-    return render_to_string("playtest/outcome.html", outcome_of(episode))
+    html = render_to_string("playtest/outcome.html", outcome_of(episode))
+    return {"type": "ended", "html": html, "content": render_to_string("playtest/content.html", content_of(episode))}
 
 
 def _told(facts: Facts, line: Line, is_seen: bool) -> ToldStep:

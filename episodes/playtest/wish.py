@@ -14,6 +14,7 @@ from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
 from environments.runtime.episode import NewSession
 from environments.wire import parsed_json
+from episodes.plays import Invite
 from episodes.playtest.facts import BIGGEST_ID
 from episodes.playtest.forms.values import kind_named, shown
 from episodes.playtest.seat import Seat
@@ -74,21 +75,25 @@ def session_of(wish: Wish, seat: Seat, user_agent: str) -> NewSession:
     """Raises: BadWish."""
     if wish.pick not in get_args(Pick):
         raise BadWish("pick", f"pick={wish.pick[:40]!r} is no way to choose a task; use {', '.join(get_args(Pick))}.")
+    if seat.invite is not None:
+        _keep_to(seat.invite, wish, seat)  # before any name is looked up, or it would tell which there are
     environment = _environment(wish)
     facts: dict[str, Any] = {"sid": str(uuid.uuid4()), "owner": seat.owner, "environment": environment.name}
     facts |= {"player": "human", "user_agent": user_agent[:300]}
     if wish.pick in ("spec", "task"):
-        if not seat.may_play(environment.name, None) or seat.guest is not None:
-            raise BadWish(
-                "pick", "Your invite is for the tasks of its split; choose one at random, the next or by number."
-            )
         return NewSession(
             **facts, spec=_pasted(wish.spec, environment) if wish.pick == "spec" else _spec_of(wish, environment)
         )
     split = _split(wish, environment)
-    if not seat.may_play(environment.name, split.name):
-        raise BadWish("split", f"Your invite is not for {environment.name} / {split.name}.")
     return NewSession(**facts, split=split.name, index=_index(wish, seat, split))
+
+
+def _keep_to(invite: Invite, wish: Wish, seat: Seat) -> None:
+    """Raises: BadWish, in one sentence for all that the invite is not for."""
+    if wish.pick in ("spec", "task") or not seat.may_play(wish.environment, wish.split):
+        place = invite.environment.name + (f" / {invite.split.name}" if invite.split else "")
+        told = f"Your invite is for {place}; choose a task there at random, the next or by number."
+        raise BadWish("environment", told)
 
 
 def _environment(wish: Wish) -> Environment:

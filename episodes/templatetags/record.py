@@ -134,18 +134,15 @@ def seconds(value: float) -> str:
 
 
 @register.filter
-def duration(episode: Episode) -> str:
-    """From the start of construction to the end, or until now while it runs."""
-    until = episode.ended or timezone.now()
-    return milliseconds((until - episode.created).total_seconds() * 1000)
+def acted(episode: Episode) -> str:
+    """From ready to the last answer, by which episodes are sorted; nothing yet of one that runs."""
+    return milliseconds(None if episode.duration_seconds is None else episode.duration_seconds * 1000)
 
 
 @register.filter
-def acted(episode: Episode) -> str:
-    """From ready to the last answer, by which episodes are sorted; of one that runs, until now."""
-    if episode.status == "running":
-        return duration(episode)
-    return milliseconds(None if episode.duration_seconds is None else episode.duration_seconds * 1000)
+def under_way(episode: Episode) -> str:
+    """Of an episode that runs: from ready until now."""
+    return milliseconds((timezone.now() - (episode.ready or episode.created)).total_seconds() * 1000)
 
 
 @register.filter

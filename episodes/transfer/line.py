@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from environments.errors import shorten
+from environments.returns import Return
 from environments.transfer.rows import BadRow
 from episodes.known import hash_of_spec
 from episodes.rows import SESSION_ID_LENGTH, TASK_ID_LENGTH
@@ -54,7 +55,7 @@ class Part(BaseModel):
 
 class EnvironmentPart(Part):
     name: Annotated[Name, Field(min_length=1)]
-    default_return: Literal["sum", "last", "max", "mean"] = "sum"
+    default_return: Return = "sum"
     reward_low: float = 0.0
     reward_high: float = 1.0
     success_threshold: float = 0.9

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from environments.returns import RETURNS
 from environments.transfer.parquet_writer import Pieces
 from episodes.transfer.source import Facts, Recorded, Taken
 
@@ -28,7 +29,7 @@ _EPISODE = {
         "cause": ("cause", pa.string()),
         "is_probe": ("is_probe", pa.bool_()),
     },
-    **{f"return_{name}": (f"return_{name}", pa.float64()) for name in ("sum", "last", "max", "mean")},
+    **{f"return_{name}": (f"return_{name}", pa.float64()) for name in RETURNS},
     **{"episode_created": ("created", _TIME), "episode_ended": ("ended", _TIME)},
 }
 """Column -> what of Facts stands there, and its type."""

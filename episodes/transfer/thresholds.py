@@ -5,18 +5,17 @@ from __future__ import annotations
 from django.db.models import Case, Expression, F, FloatField, Q, QuerySet, When
 from django.db.models.expressions import Combinable
 
+from environments.returns import RETURNS
 from episodes.continuations import IS_CONTINUATION
 from episodes.models import Episode
 from episodes.statistics import FAILURES
-
-DEFINITIONS = ("sum", "last", "max", "mean")
 
 
 def return_by(definition: str | None) -> Combinable:
     """`definition`: sum, last, max or mean; None: the environment's own."""
     if definition:
         return F(f"return_{definition}")
-    whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in DEFINITIONS]
+    whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in RETURNS]
     found: Expression = Case(*whens, output_field=FloatField())
     return found
 

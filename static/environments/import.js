@@ -10,7 +10,7 @@ function complain(form, words) {
 function isTooLarge(form) {
   const chosen = form.querySelector("[data-file]").files[0];
   const isLarge = Boolean(chosen) && chosen.size > Number(form.dataset.maxBytes);
-  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with manage.py import_tasks.` : "");
+  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with ${form.dataset.command}.` : "");
   return isLarge;
 }
 
@@ -56,7 +56,11 @@ function send(form) {
 }
 
 function take(form) {
-  form.querySelector("[data-file]").addEventListener("change", () => isTooLarge(form));
+  const file = form.querySelector("[data-file]");
+  // django-unfold's app.js writes the name of a chosen file into the text field beside it, which here is the split's;
+  // it passes by what it has marked as listened to, and looks on load and after each change of the page
+  file.hasChangeListener = true;
+  file.addEventListener("change", () => isTooLarge(form));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (!isTooLarge(form)) send(form);

@@ -59,8 +59,9 @@ function foldFilters() {
   button.addEventListener("click", () => button.setAttribute("aria-expanded", String(form.classList.toggle("open"))));
 }
 
-// A page that the browser brings back has its fields as they were left: disabled.
-function restored() {
+// A page that the browser kept whole has its fields as they were left: chosen for the next page, or disabled.
+function restored({ persisted }) {
+  if (persisted) form.reset();
   for (const field of form.elements) field.disabled = false;
 }
 

@@ -78,8 +78,7 @@ async function download() {
 
 function listEpisodes({ detail: { series, point } }) {
   const asked = new URLSearchParams(series.query);
-  asked.set("ends_from", point.first);
-  asked.set("ends_to", point.last);
+  for (const [name, value] of Object.entries(point.behind)) asked.set(name, value);
   if (!asked.has("ending")) asked.set("ending", "attempt");
   const address = `${panel.dataset.episodes}?${asked}`;
   const title = document.createElement("h2");
@@ -109,6 +108,11 @@ function listenToFilters(form) {
   });
   form.addEventListener("submit", () => {
     for (const field of form.elements) field.disabled = field.name !== "" && field.value === "";
+  });
+  window.addEventListener("pageshow", ({ persisted }) => {
+    if (!persisted) return; // else the browser kept the page whole, its fields as they were left
+    form.reset();
+    for (const field of form.elements) field.disabled = false;
   });
 }
 

@@ -4,9 +4,11 @@
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
-// y, low and high may be null. Times are seconds since the epoch.
+// y, low and high may be null. By episode, x is the 0-based place of a point's first ending and xTo the place after its
+// last; by time and step both are ends. Times are seconds since the epoch.
 
 const DRAG_PIXELS = 6;
+const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 export function drawChart(canvas, data) {
   const state = { canvas, data, hidden: new Set(), cursor: null, drag: null };
@@ -236,10 +238,22 @@ export function moment(seconds) {
 }
 
 function span(kind, point) {
+  if (kind === "episode") return places(point);
   const told = kind === "time" ? moment : (value) => value.toLocaleString("en");
-  const name = { episode: "episode", time: "", step: "training step" }[kind];
   const isOne = point.xTo === undefined || point.xTo === null || point.xTo === point.x;
-  return `${name} ${told(point.x)}${isOne ? "" : ` to ${told(point.xTo)}`} `.trim();
+  return `${kind === "step" ? "training step " : ""}${told(point.x)}${isOne ? "" : ` to ${told(point.xTo)}`}`;
+}
+
+// Places are told in words, counted from 1: a bare number would be taken for an episode's own.
+function places({ x, xTo }) {
+  const count = xTo - x;
+  if (count === 1) return `the ${ordinal(xTo)} ending`;
+  return `${count.toLocaleString("en")} endings, the ${ordinal(x + 1)} to ${ordinal(xTo)}`;
+}
+
+function ordinal(value) {
+  const ending = { one: "st", two: "nd", few: "rd", other: "th" }[ORDINALS.select(value)];
+  return `${value.toLocaleString("en")}${ending}`;
 }
 
 function tick(kind) {

@@ -66,7 +66,7 @@ const HEARD = {
     if (message.task_id === undefined) unanswered(message.message);
     notice("error", message.message, "bad");
   },
-  ended: (message) => ended(message.html),
+  ended,
 };
 
 function reloadSoon() {
@@ -173,19 +173,20 @@ function stayAlive() {
 
 // --- the end ---------------------------------------------------------------------------------------------------------
 
-function ended(html) {
+function ended({ html, content }) {
   connection.end();
   if ("isBlind" in page.dataset) return location.reload(); // what was hidden is now there
   clock.stop();
   composer?.hide();
   keepRoom();
-  page.querySelector("[data-leave]")?.remove();
-  page.querySelector("[data-starting]")?.remove();
+  for (const one of page.querySelectorAll("[data-leave], [data-starting], [data-until-end]")) one.remove();
   for (const one of ["lost", "soon", "error"]) notice(one);
+  page.querySelector("[data-content]").innerHTML = content;
   const place = page.querySelector("[data-outcome]");
   place.innerHTML = html;
   tokens(place);
   const outcome = place.querySelector(".outcome");
+  page.querySelector("[data-clock]").textContent = outcome.querySelector("[data-acted]").textContent; // as it was recorded
   page.querySelector("[data-ending-mark]").replaceChildren(...outcome.querySelector("[data-ending-copy]").cloneNode(true).childNodes);
   outcome.scrollIntoView({ block: "nearest" });
   outcome.focus({ preventScroll: true });

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.browser.waiting import WAIT_MS
 from tests.server import LiveServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
-WAIT_MS = 30_000
-"""Continuous integration has two slow cores; a test that passes never waits that long."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

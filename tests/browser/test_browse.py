@@ -102,8 +102,14 @@ def test_episodes_appear_as_they_happen(table: Page, live: LiveServer) -> None:
         agent.get("/echo/prompt").raise_for_status()
         expect(table.locator("tr[data-episode]")).to_have_count(4)
         expect(table.locator("tr[data-episode]").first).to_contain_text("running")
+        for number in (1, 2):
+            agent.post("/echo/call", json={"name": "echo", "input": {"text": "on"}}).raise_for_status()
+            row = table.locator("tr[data-episode]").first
+            expect(row.locator("[data-column=return]")).to_have_text(f"+0.{number}0")
+            expect(row.locator("[data-column=steps]")).to_have_text(str(number))
+            expect(row.locator("[data-column=duration]")).to_have_text("\N{EN DASH}")
         agent.post("/delete").raise_for_status()
-    expect(table.locator("tr[data-episode]").first).to_contain_text("probe")
+    expect(table.locator("tr[data-episode]").first).to_contain_text("abandoned")
 
 
 @pytest.mark.parametrize("width", [400, 760, 1150, 1280, 1440])

@@ -111,6 +111,25 @@ def test_a_refused_form_can_be_mended_and_sent_again(page: Page, tmp_path: Path)
     expect(page.locator(".tally")).to_contain_text("2")
 
 
+def test_a_file_alone_goes_into_the_split_whose_page_led_there(
+    page: Page, complaints: list[str], tmp_path: Path
+) -> None:
+    import_file(page, write_tasks(tmp_path, "limes", 2), "citrus")
+    page.get_by_role("link", name="Open the split").click()
+    page.get_by_role("link", name="Import into it").click()
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.locator("article")).to_contain_text("lemons.jsonl into math/citrus")
+
+
+def test_the_name_of_a_file_is_not_taken_for_that_of_a_split(page: Page, complaints: list[str], tmp_path: Path) -> None:
+    page.goto("/admin/environments/task/import/")
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
+    expect(page.get_by_label("Split")).to_have_value("")
+    page.get_by_role("button", name="Look at it").click()
+    expect(page.locator("input:invalid")).to_be_focused()
+
+
 def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
     with file.open("wb") as large:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.rounds import play_rounds
+from tests.browser.waiting import wait_until
 from tests.server import LiveServer
 
 FIRST, SECOND = "drawn-first", "drawn-second"
@@ -89,12 +90,34 @@ def test_arrows_walk_along_it_and_enter_lists(curve: Page, runs: dict[str, list[
     expect(curve.locator("#behind tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][1]))
 
 
+def told(page: Page, *keys: str) -> str:
+    """The head of the tooltip at which `keys` arrive."""
+    for key in ("c", *keys):
+        page.keyboard.press(key)
+    wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).tooltip.title?.length")
+    [head] = page.evaluate("() => Chart.getChart(document.querySelector('[data-chart]')).tooltip.title")
+    return str(head)
+
+
+def test_a_point_is_told_by_the_endings_within_it(curve: Page) -> None:
+    assert told(curve, "ArrowRight") == "the 1st ending"
+    assert told(curve, "ArrowRight", "ArrowRight") == "the 3rd ending"
+
+
+def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServer) -> None:
+    play_rounds(live, "drawn-long", 26)  # more than a curve has points at least
+    page.goto("/runs/curves/?run=drawn-long")
+    assert told(page, "ArrowRight") == "2 endings, the 1st to 2nd"
+    assert told(page, "ArrowRight") == "2 endings, the 3rd to 4th"
+
+
 def test_it_is_drawn_anew_in_the_dark(curve: Page) -> None:
     light = chart(curve, "line.borderColor")
     curve.emulate_media(color_scheme="dark", reduced_motion="reduce")
-    curve.wait_for_function(
-        "light => Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== light",
-        arg=light,
+    wait_until(
+        curve,
+        "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== given",
+        light,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accounts import PASSWORD, with_account
+from tests.browser.waiting import wait_until
 from tests.server import LiveServer
 
 NAME = "ada"
@@ -67,7 +68,7 @@ def test_a_login_that_expired_is_told_and_leads_to_another(player: Page) -> None
 def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
     break_off(player)
     expect(player.locator("[data-live-state=live]")).to_be_visible()
-    player.wait_for_function("sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
+    wait_until(player, "sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
     expect(player.locator("[data-notice]")).to_have_count(0)
 
 

@@ -71,6 +71,15 @@ def test_axe_finds_nothing_serious(page: Page, places: dict[str, int], path: str
         assert serious(page) == []
 
 
+@pytest.mark.usefixtures("places")
+@pytest.mark.parametrize("path", ["auth/user/1/change/", "auth/group/add/"])
+def test_a_form_of_the_admin_is_no_wider_than_the_page(page: Page, path: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.goto(f"/admin/{path}")
+    expect(page.locator(".selector-chosen").last).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 1280
+
+
 def use_of_tools(page: Page) -> Locator:
     """Its card on the page of `guess`; it is counted a little later than the rest."""
     page.goto("/environments/guess/")

@@ -92,8 +92,10 @@ def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None
     expect(page.get_by_role("button", name="Play", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     episode = at_the_form(page)
+    expect(page.locator("[data-content]")).to_contain_text("shown at the end")
     send(page, str(content_of(page, episode)["answer"]))
     expect(page.locator(".outcome")).to_be_focused()
+    expect(page.locator("[data-content]")).to_contain_text("1 field hidden from whoever plays it")
     expect(page.locator(".outcome")).to_contain_text("Solved")
     is_found(page, "math", episode, "+1.00")
 
@@ -257,6 +259,19 @@ def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page
     send(page, "second")
     assert [card.inner_text() for card in page.locator(".step .index").all()] == ["0", "1"]
     assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
+
+
+def test_an_end_that_is_told_after_a_loss_is_the_recorded_one(page: Page) -> None:
+    Wire(page, loses="ended")
+    episode = sit_down(page, "echo")
+    expect(page.locator(".replay-side")).to_contain_text("which is live")
+    choose(page, "finish")
+    page.keyboard.press("Enter")
+    took = page.locator(".outcome [data-acted]").inner_text()
+    expect(page.locator("[data-clock]")).to_have_text(took)
+    expect(page.locator(".replay-side")).not_to_contain_text("which is live")
+    page.goto(f"/episodes/{episode}/")
+    expect(page.locator("#headline")).to_contain_text(took)
 
 
 def test_two_tabs_show_the_same(page: Page) -> None:

@@ -14,11 +14,18 @@ from tests.envs_ors import Small as OrsSmall
 from tests.envs_ors import said as ors_said
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
-BLOCKED_SECONDS = 1.5
+LONGEST_BLOCKED_SECONDS = 120
+
+
+def block_until(path: str) -> None:
+    """Until that file is there."""
+    last = time.monotonic() + LONGEST_BLOCKED_SECONDS
+    while not Path(path).exists() and time.monotonic() < last:
+        time.sleep(0.02)
 
 
 class Blocking(Small):
-    """Plain code that blocks its thread where the task's `where` says."""
+    """Plain code that blocks its thread where the task's `where` says, until there is the file that `until` names."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
@@ -40,7 +47,7 @@ class Blocking(Small):
     def _block(self, where: str) -> None:
         if self.task_spec.get("where") == where:
             self.note(f"{where} blocks")
-            time.sleep(BLOCKED_SECONDS)
+            block_until(str(self.task_spec["until"]))
 
 
 class OrsBlocking(OrsSmall):
@@ -51,7 +58,7 @@ class OrsBlocking(OrsSmall):
         """Block."""
         with Path(str(self.task_spec["log"])).open("a") as log:
             log.write("tool blocks\n")
-        time.sleep(BLOCKED_SECONDS)
+        block_until(str(self.task_spec["until"]))
         return ors_said("done", 1.0, finished=True)
 
 

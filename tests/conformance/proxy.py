@@ -1,4 +1,4 @@
-"""CuttingProxy: a network between client and server that loses the first answer to a call."""
+"""Networks between client and server: CuttingProxy loses the first answer to a call, MutingProxy stalls."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, TypeVar
 
+Proxy = TypeVar("Proxy", "CuttingProxy", "MutingProxy")
 Cut = Literal["before the task_id", "after the task_id"]
 
 
@@ -56,9 +57,58 @@ class CuttingProxy:
             server.shutdown(socket.SHUT_WR)
 
 
+class MutingProxy:
+    """Listens on `url`; connections that go mute stay open, and neither side hears of the other any more."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._mute: set[socket.socket] = set()
+
+    def go_mute(self) -> None:
+        """All connections there are; those that are opened later pass everything."""
+        self._mute.update(one for pair in self._pairs for one in pair)
+
+    def serve(self) -> None:
+        """Until the listener is closed."""
+        with contextlib.suppress(OSError):
+            while True:
+                pair = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._port))
+                self._pairs.append(pair)
+                for source, sink in (pair, pair[::-1]):
+                    threading.Thread(target=self._pass, args=[source, sink], daemon=True).start()
+
+    def close(self) -> None:
+        for one in (self._listener, *(one for pair in self._pairs for one in pair)):
+            with contextlib.suppress(OSError):  # the other side has gone
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if source not in self._mute:
+                    sink.sendall(data)
+            if source not in self._mute:
+                sink.shutdown(socket.SHUT_WR)
+
+
 @contextlib.contextmanager
 def cutting_proxy(port: int, cut: Cut) -> Iterator[CuttingProxy]:
-    proxy = CuttingProxy(port, cut)
+    with _serving(CuttingProxy(port, cut)) as proxy:
+        yield proxy
+
+
+@contextlib.contextmanager
+def muting_proxy(port: int) -> Iterator[MutingProxy]:
+    with _serving(MutingProxy(port)) as proxy:
+        yield proxy
+
+
+@contextlib.contextmanager
+def _serving(proxy: Proxy) -> Iterator[Proxy]:
     thread = threading.Thread(target=proxy.serve, daemon=True)
     thread.start()
     try:

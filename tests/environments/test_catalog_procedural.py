@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from structlog.testing import capture_logs
 
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidSplit, ListingUnsupported
 from environments.models import Split as Row
@@ -121,6 +122,19 @@ async def test_it_names_the_task_of_a_range_that_is_no_json_object() -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: index)) as catalogue:
         with pytest.raises(EnvironmentFault, match="task 3: "):
             await collected(catalogue.range("dice", "train", 3, None))
+
+
+@pytest.mark.parametrize("method", ["num_tasks", "get_task", "get_task_range"])
+async def test_it_logs_what_a_class_raises(method: str) -> None:
+    hosted = procedural(**{"num_tasks": plain_count, "get_task": plain_task, method: broken})
+    async with catalogue_of(hosted) as catalogue:
+        with capture_logs() as logged, pytest.raises(EnvironmentFault):
+            await catalogue.get("dice", "train", 1)
+            await collected(catalogue.range("dice", "train", 1, 3))
+    [line] = logged
+    trace = line.pop("trace")
+    about = {"event": "tasks failed", "log_level": "warning", "environment": "dice", "split": "train"}
+    assert line == {**about, "error": "KeyError: 'broken'"} and "in broken" in trace
 
 
 async def test_it_answers_an_empty_range_without_asking_for_tasks() -> None:

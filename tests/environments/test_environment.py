@@ -9,8 +9,8 @@ import ors
 import pytest
 
 import environments
-from environments import Environment, JSONObject
-from tests.envs import Echo, Procedural
+from environments import Blocks, Environment, JSONObject, TextBlock
+from tests.envs import Conversation, Echo, Procedural
 
 
 async def test_it_counts_listed_tasks() -> None:
@@ -71,7 +71,7 @@ def test_it_is_named_after_its_class() -> None:
     assert Echo.name() == "Echo"
 
 
-@pytest.mark.parametrize("method", ["get_prompt", "get_messages", "list_task_tools", "score_group"])
+@pytest.mark.parametrize("method", ["get_prompt", "get_messages", "score_group"])
 def test_it_leaves_to_the_author_what_only_the_author_knows(method: str) -> None:
     arguments = [[]] if method == "score_group" else []
     with pytest.raises(NotImplementedError):
@@ -86,7 +86,7 @@ def test_it_offers_the_names_of_both_sdks(sdk: Any, left_out: set[str]) -> None:
 
 
 def test_its_server_says_how_to_serve() -> None:
-    with pytest.raises(RuntimeError, match=r"orsweb serves environments with `manage\.py serve module:Class`"):
+    with pytest.raises(RuntimeError, match=r"orsweb serves environments with: .*manage\.py serve module:Class"):
         environments.Server([Echo])
 
 
@@ -97,7 +97,8 @@ def test_it_reads_what_a_call_comes_to(answer: dict[str, Any]) -> None:
 
 
 METHODS = ["__init__", "setup", "teardown", "get_prompt", "list_splits", "list_tasks", "num_tasks", "get_task"]
-METHODS += ["get_task_range", "list_task_tools", "name"]
+METHODS += ["get_task_range", "list_task_tools", "list_tools", "name"]
+MORE_METHODS = ["get_messages", "terminal_tool", "is_assistant_message_final", "call_terminal_tool", "score_group"]
 
 
 def _signature(cls: type, method: str) -> list[tuple[str, Any]]:
@@ -108,3 +109,43 @@ def _signature(cls: type, method: str) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("method", METHODS)
 def test_it_takes_the_parameters_of_the_sdk(sdk: Any, method: str) -> None:
     assert _signature(Environment, method) == _signature(sdk.Environment, method)
+
+
+@pytest.mark.parametrize("method", MORE_METHODS)
+def test_it_takes_the_parameters_of_openreward(method: str) -> None:
+    assert _signature(Environment, method) == _signature(openreward.environments.Environment, method)
+
+
+def test_its_toolset_takes_the_parameters_of_openreward() -> None:
+    assert _signature(environments.Toolset, "__init__") == _signature(openreward.environments.Toolset, "__init__")
+
+
+PUBLIC = {name for sdk in (ors, openreward.environments) for name in dir(sdk.Environment) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_it_offers_what_is_public_in_the_sdks(name: str) -> None:
+    assert hasattr(Environment, name)
+
+
+def test_a_list_of_tools_is_the_callers_own() -> None:
+    Echo.list_tools().tools.clear()
+    assert [spec.name for spec in Echo.list_tools().tools] == ["echo", "finish"]
+
+
+async def test_its_prompt_is_made_of_its_messages() -> None:
+    class Later(Conversation):
+        async def get_prompt(self) -> Blocks:
+            prompt = super().get_prompt()
+            assert inspect.isawaitable(prompt)
+            return [TextBlock(text="Before."), *await prompt]
+
+    texts = [block.text for block in await Later().get_prompt() if isinstance(block, TextBlock)]
+    assert texts[:3] == ["Before.", "[system]", "Be brief."]
+
+
+def test_a_toolset_without_a_sandbox_says_who_has_to_set_it() -> None:
+    toolset = environments.Toolset(Echo())
+    assert not hasattr(toolset, "sandbox")
+    with pytest.raises(AttributeError, match="Toolset has no sandbox; let the environment set one"):
+        toolset.sandbox  # noqa: B018

@@ -164,7 +164,8 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
         (["a", "b", "a"], "Odd.list_splits() returns 'a' twice"),
         ([{"name": "x", "type": "dev"}], "Odd.list_splits() must return names or Split(name, type)"),
         ([None], "Odd.list_splits() must return names"),
-        (None, "Odd.list_splits() raised TypeError"),
+        (None, "Odd.list_splits() returned None; return a list of names or Split(name, type), such as ['train']."),
+        (5, "Odd.list_splits() returned 5; return a list"),
         (["x" * 201], "has 201 characters, and at most 200 are possible; shorten it."),
     ],
 )
@@ -225,7 +226,11 @@ WHOLE = {**PROMPT, **SPLITS, **GO, **TASKS}
         ({**PROMPT, **SPLITS, "go": tool(_unresolved)}, "Odd has a tool whose annotations cannot be resolved"),
         ({**PROMPT, **SPLITS, "go": tool(_schemaless)}, "Odd has a tool whose input has no JSON Schema"),
         ({**PROMPT, **SPLITS, **GO, "name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
-        ({**PROMPT, **SPLITS, **GO, "name": classmethod(lambda cls: "")}, "Environment name '' cannot stand in a URL"),
+        ({**WHOLE, "name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a text that is not empty."),
+        ({**WHOLE, "name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a text"),
+        ({**WHOLE, "name": classmethod(lambda cls: cls)}, "Odd.name() returned <class"),
+        ({**WHOLE, "list_tools": classmethod(_raise)}, "Odd.list_tools() raised RuntimeError: no disk."),
+        ({**WHOLE, "list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
         ({**PROMPT, **SPLITS, **GO, "toolsets": [type("Signs", (), GO)]}, "'go' is in both Odd and toolset 'Signs'"),
         ({**WHOLE, "name": classmethod(_raise)}, "Odd.name() raised RuntimeError: no disk."),
         ({**WHOLE, "name": classmethod(_exit)}, "Odd.name() raised SystemExit: bye."),
@@ -247,6 +252,22 @@ def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: st
         Hosted(type("Odd", (Environment,), body))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
+@pytest.mark.parametrize("method", ["name", "list_splits", "list_tasks", "num_tasks", "get_task", "list_tools"])
+def test_it_says_which_method_must_be_one_of_the_class(base: type, method: str) -> None:
+    def forgotten(self: Any, *_: Any) -> Any: ...
+
+    with pytest.raises(Unhostable) as caught:
+        Hosted(type("Odd", (base,), {**WHOLE, method: forgotten}))
+    assert str(caught.value) == f"Odd.{method}() must be a class method; put @classmethod above it."
+
+
+@pytest.mark.parametrize("kind", [staticmethod, lambda function: function])
+def test_a_method_of_the_class_may_do_without_the_class(kind: Any) -> None:
+    body = {**WHOLE, "list_splits": kind(lambda: ["train"]), "list_tasks": kind(lambda split: [{}])}
+    assert [split.name for split in Hosted(type("Odd", (Environment,), body)).splits] == ["train"]
 
 
 def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None:

@@ -143,3 +143,20 @@ def test_it_says_which_file_lacks_the_class(write: Callable[[str, str], None], t
 def test_it_refuses_an_empty_registry() -> None:
     with pytest.raises(Unhostable, match="No environment to serve"):
         Registry([])
+
+
+@pytest.mark.parametrize(
+    ("specification", "better"),
+    [
+        ("bad.py:Good", "bad:Good"),
+        ("./bad.py:Good", "bad:Good"),
+        ("./bad:Good", "bad:Good"),
+        ("mine=envs/bad.py:Good", "mine=envs.bad:Good"),
+        ("/srv/bad.py:Good", "bad:Good, in the directory /srv"),
+        ("../bad.py:Good", "bad:Good, in the directory .."),
+    ],
+)
+def test_it_says_how_to_name_what_is_in_a_file(specification: str, better: str) -> None:
+    with pytest.raises(Unhostable) as caught:
+        load([specification])
+    assert str(caught.value) == f"{specification!r} names a file, not a module; write {better}."

@@ -48,6 +48,11 @@ def test_a_text_of_a_character_or_more_is_not_empty() -> None:
     assert [field.limits for field in fields_of(schema)] == ["not empty", "2 characters or more"]
 
 
+def test_it_tells_a_pattern_as_the_schema_has_it() -> None:
+    [field] = fields_of({"properties": {"code": {"type": "string", "pattern": r"^[a-z]+\d$"}}})
+    assert field.limits == r'like "^[a-z]+\d$"'
+
+
 def test_it_tells_limits_defaults_and_descriptions() -> None:
     first, second, *_ = fields_of(Task.model_json_schema())
     assert (first.description, first.limits) == ("What to ask.", "100 characters at most")

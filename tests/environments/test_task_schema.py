@@ -11,8 +11,6 @@ from environments.errors import Unhostable
 from environments.task_schema import MOST_PROBLEMS, check, declared
 from tests.environments.listings import listing
 
-FLATTEN = "it is nested too deeply for the task schema; flatten it"
-
 
 class Question(BaseModel):
     question: str

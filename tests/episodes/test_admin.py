@@ -65,9 +65,10 @@ def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
         model="model-x",
         return_sum=0.75,
         steps_count=7,
+        duration_seconds=4.1,
     )
     page = client.get(LIST).content.decode()
-    for shown in ("finished", "train #12", "grpo-3", "model-x", "+0.75", '<span class="number">7', "4.2 s"):
+    for shown in ("finished", "train #12", "grpo-3", "model-x", "+0.75", '<span class="number">7', "4.1 s"):
         assert shown in page
 
 

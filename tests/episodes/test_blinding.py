@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 
 from episodes.models import Episode, Play
-from tests.stored import make_episode, make_step, make_task
+from tests.stored import make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +65,24 @@ def test_so_it_is_in_the_admin(client: Client, played: Episode, address: str) ->
     assert "4711" not in answer.content.decode() and "625" not in answer.content.decode()
 
 
+@pytest.mark.parametrize("address", ["/tasks/{}/", "/tasks/{}/group/", "/api/tasks/{}"])
+def test_its_task_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+    answer = client.get(address.format(played.task_id))
+    said = answer.content.decode()
+    assert answer.status_code == 403 and TOLD in said and f"episode {played.pk}" in said
+    assert "4711" not in said
+    client.force_login(User.objects.create_user("bob"))
+    assert client.get(address.format(played.task_id)).status_code != 403
+
+
+@pytest.mark.parametrize("query", ["", "?environment=math", "?environment=math&split=train"])
+def test_the_list_of_tasks_leaves_it_out(client: Client, played: Episode, query: str) -> None:
+    make_split(played.task)
+    assert "4711" not in client.get(f"/api/tasks{query}").content.decode()
+    Play.objects.update(is_blind=False)
+    assert "4711" in client.get(f"/api/tasks{query}").content.decode()
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"])
 def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) -> None:
@@ -74,10 +92,11 @@ def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) 
     assert "4711" in exported(client, address)
 
 
-def test_the_overview_does_not_tell_its_return_so_far(client: Client, played: Episode) -> None:
-    assert "0.62" not in client.get("/").content.decode()
+@pytest.mark.parametrize("address", ["/", "/episodes/"])
+def test_a_list_does_not_tell_its_return_so_far(client: Client, played: Episode, address: str) -> None:
+    assert "0.62" not in client.get(address).content.decode()
     Play.objects.update(is_blind=False)
-    assert "+0.62" in client.get("/").content.decode()
+    assert "+0.62" in client.get(address).content.decode()
 
 
 @pytest.mark.parametrize("address", ["/episodes/{}/", "/episodes/{}/steps/0.json", "/api/episodes/{}/steps"])

@@ -7,7 +7,7 @@ import sys
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.newest import MOST_ADDED, ended, running
+from episodes.newest import MOST_ADDED, SoFar, ended, running, so_far
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +30,19 @@ def test_the_rewards_of_a_very_long_one_are_not_added_up() -> None:
 def test_one_without_a_step_has_nothing_so_far() -> None:
     make_episode(status="running", cause="", ended=None)
     assert [(line.steps, line.return_so_far) for line in running(5)] == [(0, 0.0)]
+
+
+def test_it_is_told_by_each_definition() -> None:
+    episode = make_episode(status="running", cause="", ended=None)
+    for reward in (0.75, -0.25, None):
+        make_step(episode, reward=reward)
+    assert so_far([episode.pk]) == {episode.pk: SoFar(3, {"sum": 0.5, "last": -0.25, "max": 0.75, "mean": 0.25})}
+
+
+def test_without_a_reward_there_is_only_a_sum() -> None:
+    episode = make_episode(status="running", cause="", ended=None)
+    make_step(episode)
+    assert so_far([episode.pk])[episode.pk] == SoFar(1, {"sum": 0.0, "last": None, "max": None, "mean": None})
 
 
 def test_running_ones_take_three_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -47,6 +47,12 @@ def test_caches_are_told_that_answers_differ_and_how_long_they_last(server: Live
 
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip"])
+def test_no_other_site_may_read_one(server: LiveServer, accepted: str) -> None:
+    answer, _ = get(server, FILE, Accept_Encoding=accepted, Origin="http://elsewhere.example")
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("accepted", ["identity", "gzip"])
 def test_what_a_browser_has_is_not_sent_again(server: LiveServer, accepted: str) -> None:
     tag = get(server, FILE, Accept_Encoding=accepted)[0].headers["etag"]
     again, sent = get(server, FILE, Accept_Encoding=accepted, If_None_Match=tag)

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from orsweb.env import env_bool, env_choice, env_int, env_keys, env_list, env_seconds, env_secret, env_share, env_str
+from orsweb.env import (
+    env_addresses,
+    env_bool,
+    env_choice,
+    env_int,
+    env_keys,
+    env_list,
+    env_seconds,
+    env_secret,
+    env_share,
+    env_str,
+)
 
 NAME = "ORSWEB_TEST_VALUE"
 
@@ -32,6 +43,7 @@ READERS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: env_share(NAME, 0.5), 0.5),
     (lambda: env_choice(NAME, "a", ["a", "b"]), "a"),
     (lambda: env_list(NAME), []),
+    (lambda: env_addresses(NAME, "::1"), ["::1"]),
     (lambda: env_secret(NAME), ""),
     (lambda: env_keys(NAME), {}),
 ]
@@ -77,10 +89,28 @@ def test_it_drops_empty_entries_of_a_list(set_to: Callable[[str], None]) -> None
     assert env_list(NAME) == ["a", "b", "c:d=e"]
 
 
+@pytest.mark.parametrize("text", ["*", "10.0.0.7", "10.0.0.0/8,::1"])
+def test_it_reads_addresses_and_networks(set_to: Callable[[str], None], text: str) -> None:
+    set_to(text)
+    assert env_addresses(NAME, "127.0.0.1") == text.split(",")
+
+
 REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("maybe", lambda: env_bool(NAME), "'maybe' is neither true nor false; use one of 1, 0, true, false."),
     ("1.5", lambda: env_int(NAME, 1), "'1.5' is not a whole number."),
     ("-1", lambda: env_int(NAME, 1), "-1 is too small; the least is 0."),
+    ("9", lambda: env_int(NAME, 1, maximum=8), "9 is too large; the most is 8."),
+    (
+        "foo",
+        lambda: env_addresses(NAME, "::1"),
+        "'foo' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+    ),
+    ("::1,10.0.0.1/8", lambda: env_addresses(NAME, "::1"), "10.0.0.0/8; * alone stands for all."),
+    (
+        "::1,*",
+        lambda: env_addresses(NAME, "::1"),
+        "'*' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+    ),
     ("0", lambda: env_int(NAME, 1, minimum=1), "0 is too small; the least is 1."),
     ("soon", lambda: env_seconds(NAME, 1.0), "'soon' is not a number of seconds."),
     ("none", lambda: env_seconds(NAME, 1.0), "'none' is not a number of seconds."),

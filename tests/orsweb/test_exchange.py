@@ -104,6 +104,18 @@ def test_it_refuses_a_body_that_becomes_too_large(connection: socket.socket) -> 
     assert status(connection) == 200
 
 
+@pytest.mark.parametrize("length", [b"Content-Length: 33554432", b"Transfer-Encoding: chunked"])
+def test_it_refuses_a_foreign_host_before_a_large_body_has_come(connection: socket.socket, length: bytes) -> None:
+    ask(connection, b"POST /call HTTP/1.1\r\nHost: evil.example\r\n", SESSION, length, b"\r\n\r\n")
+    ask(connection, b"100000\r\n", *[b" " * 65_536] * 16)
+    assert status(connection) == 400
+
+
+def test_it_refuses_a_foreign_host_whatever_it_says_of_its_body(connection: socket.socket) -> None:
+    ask(connection, b"POST /call HTTP/1.1\r\nHost: evil.example\r\n", SESSION, b"Content-Length: 999999999999\r\n\r\n")
+    assert status(connection) == 400
+
+
 def test_a_path_cannot_put_a_line_into_the_answer(connection: socket.socket) -> None:
     ask(connection, b"GET /health%0d%0aX-Odd:%20yes/ HTTP/1.1\r\n", HOST, b"\r\n")
     head, _ = answer(connection)

@@ -57,6 +57,27 @@ def test_it_names_a_holder_that_has_not_written_itself_down_yet(tmp_path: Path) 
             FileLock(path)
 
 
+if connection.vendor == "sqlite":
+
+    @pytest.fixture
+    def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+        """A directory in which `one.sqlite3` has a server."""
+        monkeypatch.setitem(connection.settings_dict, "NAME", tmp_path / "one.sqlite3")
+        with lock.acquire():
+            yield tmp_path
+
+    def test_another_file_in_the_same_directory_has_its_own(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(connection.settings_dict, "NAME", beside / "two.sqlite3")
+        with lock.acquire() as second:
+            second.renew()
+
+    def test_another_name_of_the_same_file_has_the_same(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (beside / "link.sqlite3").symlink_to(beside / "one.sqlite3")
+        monkeypatch.setitem(connection.settings_dict, "NAME", beside / "link.sqlite3")
+        with pytest.raises(DatabaseInUse):
+            lock.acquire()
+
+
 if connection.vendor == "postgresql":
 
     def end_session_of_the_lock() -> None:

@@ -14,7 +14,8 @@ import httpx
 import pytest
 from django.conf import settings
 
-from tests.server import LiveServer
+from environments import invocation
+from tests.server import ROOT, LiveServer
 
 KEYS = {"ORSWEB_API_KEYS": "alice:secret-of-alice"}
 
@@ -112,7 +113,7 @@ if "DATABASE_URL" in os.environ:
 
     def test_it_leaves_migrating_postgresql_to_its_operator(server_environment: dict[str, str]) -> None:
         sentence = refusal(env={"DATABASE_URL": server_environment["DATABASE_URL"]})
-        assert sentence == "The database lacks migrations; run `manage.py migrate` first."
+        assert sentence == f"The database lacks migrations; run first: {invocation.command('migrate', ROOT)}"
 
 else:
 

@@ -65,3 +65,18 @@ def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:
 def test_it_refuses_buckets_that_overlap(tmp_path: Path) -> None:
     status, said = check(tmp_path, ORSWEB_BUCKET_HOPELESS="0.5", ORSWEB_BUCKET_SATURATED="0.5")
     assert (status, said) == (1, "ORSWEB_BUCKET_HOPELESS=0.5 has to be less than ORSWEB_BUCKET_SATURATED=0.5.")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("ORSWEB_PORT", "99999", "ORSWEB_PORT=99999 is too large; the most is 65535."),
+        (
+            "FORWARDED_ALLOW_IPS",
+            "foo",
+            "FORWARDED_ALLOW_IPS: 'foo' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+        ),
+    ],
+)
+def test_it_refuses_an_address_that_there_cannot_be(tmp_path: Path, name: str, value: str, sentence: str) -> None:
+    assert check(tmp_path, **{name: value}) == (1, sentence)

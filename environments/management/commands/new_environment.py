@@ -6,17 +6,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from environments import starter
+from environments import invocation, starter
 from environments.errors import Unhostable
 
 _NEXT = """
 Play it, check it, test it{where}:
 
-  {python} serve {target}
-  {python} check_environment {target}
+  {serve}
+  {check}
   {pytest} {test}
 """
 
@@ -41,10 +40,13 @@ class Command(BaseCommand):
 
 def _next_steps(name: str, directory: Path, test: str) -> str:
     """The three commands; with full paths where the environment does not lie beside manage.py."""
-    root = Path(settings.BASE_DIR)
     target = f"{name}:{starter.class_name(name)}"
-    is_beside = directory == root
     where = "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
-    python = "python manage.py" if is_beside else f"python {quote(str(root / 'manage.py'))}"
-    pytest = "python -m pytest" if is_beside else f"PYTHONPATH={quote(str(root))} python -m pytest"
-    return _NEXT.format(where=where, python=python, target=target, pytest=pytest, test=test)
+    pythonpath = "" if directory == invocation.ROOT else f"PYTHONPATH={quote(str(invocation.ROOT))} "
+    return _NEXT.format(
+        where=where,
+        serve=invocation.command(f"serve {target}", directory),
+        check=invocation.command(f"check_environment {target}", directory),
+        pytest=f"{pythonpath}{invocation.python(directory)} -m pytest",
+        test=test,
+    )

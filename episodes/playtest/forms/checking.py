@@ -18,7 +18,7 @@ from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
-from environments.schema_fields import kind_of
+from environments.schema_fields import kind_of, limit_shown
 from episodes.playtest.forms.control import Path, Problem
 from episodes.playtest.forms.values import shown
 from episodes.playtest.forms.ways import meant
@@ -133,7 +133,7 @@ def _sentence(error: jsonschema.ValidationError, root: Any) -> str:
     if word in _LIMITS:
         few = f"{len(value):,} {_COUNTED.get(word[3:], '')}" if isinstance(value, str | list | dict) else ""
         count = f"{few} is" if few.startswith("1 ") else f"{few}s are"
-        limit = f"{shown(asked)} {'is' if asked == 1 else 'are'}" if word[3:] in _COUNTED else shown(asked)
+        limit = limit_shown(word, asked) + ((" is" if asked == 1 else " are") if word[3:] in _COUNTED else "")
         text = _LIMITS[word].format(value=shown(value), limit=limit, count=count)
     elif word == "enum":
         text = f"{shown(value)} is none of {', '.join(shown(one) for one in asked[:12])}"

@@ -12,6 +12,7 @@ from django.db import DatabaseError, connection
 from rich.console import Console
 from rich.progress import Progress
 
+from environments import invocation
 from environments.errors import Unhostable
 from orsweb import lock, migrating
 from orsweb.demo import stage
@@ -19,7 +20,7 @@ from orsweb.demo.script import Part
 
 _TOLD = """Recorded {episodes} episodes in {environments} environments.
 
-Start the server with `manage.py serve` and open
+Start the server with `{serve}` and open
   /                    what has happened
   /episodes/           every episode; each opens its replay
   /runs/curves/        how the two training runs learnt
@@ -50,7 +51,8 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
         environments = Counter(part.environment for part in parts)
-        self.stdout.write(_TOLD.format(episodes=len(parts), environments=len(environments)))
+        serve = invocation.command("serve")
+        self.stdout.write(_TOLD.format(episodes=len(parts), environments=len(environments), serve=serve))
 
     def _play(self, episodes: int, seed: int) -> list[Part]:
         with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -1,17 +1,28 @@
-"""`manage.py runserver`: daphne's, which reloads when a file changes, for those whom `serve` would let in too."""
+"""`manage.py runserver`: daphne's, which reloads when a file changes, where and for whom `serve` would listen too."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from daphne.management.commands.runserver import Command as DaphneCommand
-from django.core.management.base import CommandError
+from django.conf import settings
 
-from orsweb.exposure import refusal_of
+from orsweb.management.commands.serve import listen
 
 
 class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
-    def inner_run(self, *args: Any, **options: Any) -> None:
-        if refusal := refusal_of(self.addr):
-            raise CommandError(refusal)
-        super().inner_run(*args, **options)
+    default_port = str(settings.ORSWEB_PORT)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["addrport"] or options["addrport"].isdecimal():  # which names no address
+            is_ipv6 = ":" in settings.ORSWEB_HOST
+            setattr(self, "default_addr_ipv6" if is_ipv6 else "default_addr", settings.ORSWEB_HOST)
+            options["use_ipv6"] = is_ipv6 or options["use_ipv6"]
+        super().handle(*args, **options)
+
+    def run(self, **options: Any) -> None:
+        """Raises: SystemExit with the sentence that says why not, before there is a reloader and its thread."""
+        for listener in listen(self.addr, int(self.port)):
+            listener.close()
+        settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)
+        super().run(**options)

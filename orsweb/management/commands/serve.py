@@ -54,9 +54,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, environments: list[str], host: str, port: int, **options: Any) -> None:
-        if refusal := exposure.refusal_of(host):
-            _fail(refusal)
-        listeners = _listen(host, port)
+        listeners = listen(host, port)
         # The rest of the program reads these from settings, whoever set them.
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
@@ -101,7 +99,10 @@ def _reachable_host() -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _listen(host: str, port: int) -> list[socket.socket]:
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets where the server may listen. Raises: SystemExit with the sentence that says why not."""
+    if refusal := exposure.refusal_of(host):
+        _fail(refusal)
     try:
         return server.listen(host, port)
     except socket.gaierror:

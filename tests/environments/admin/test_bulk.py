@@ -122,6 +122,16 @@ def test_it_acts_on_all_that_match(client: Client) -> None:
     assert list(Task.objects.filter(state="active")) == [other]
 
 
+@pytest.mark.parametrize("action", ["save", "copy"])
+def test_checked_tasks_keep_the_order_of_the_split_that_is_shown(client: Client, action: str) -> None:
+    tasks = [make_task() for _ in range(4)]
+    split, held = make_split(*tasks[::-1]), make_split(name="held-out")
+    said = {"into": held.pk} if action == "copy" else {"name": "new", "type": "test"}
+    do(client, action, split=split.pk, task=[task.pk for task in tasks[1:]], **said)
+    into = held if action == "copy" else Split.objects.get(name="new")
+    assert served(into) == [task.pk for task in tasks[:0:-1]]
+
+
 def test_it_saves_a_selection_as_a_new_split(client: Client) -> None:
     for number in range(3):
         TaskTag.objects.create(task=make_task({"question": f"hard {number}"}), name="hard")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
+from threading import Event
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -14,9 +16,17 @@ from django.contrib.auth.models import Permission, User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.http import HttpResponseBase
 from django.test import AsyncClient, Client
+from django.utils import timezone
 from pytest_django.fixtures import Settings
 
+from environments import jobs
+from environments.admin import imports
+from environments.jobs import Progress
 from environments.models import Split, SplitEntry, Task
+from environments.transfer.importing import dry_run
+from environments.transfer.report import Report
+from environments.transfer.source import Source
+from environments.transfer.target import Target
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -32,15 +42,19 @@ def uploads(settings: Settings, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def upload(client: Client, text: str, name: str = "tasks.jsonl", split: str = "new") -> HttpResponseBase:
+def upload(
+    client: Client, text: str, name: str = "tasks.jsonl", split: str = "new", type: str = "train"
+) -> HttpResponseBase:
     """The answer to a chosen file: the form again, or the way to the report."""
-    values = {"environment": make_environment().pk, "split": split, "type": "train"}
+    values = {"environment": make_environment().pk, "split": split, "type": type}
     return client.post(IMPORT, {**values, "file": SimpleUploadedFile(name, text.encode())})
 
 
-def report(client: Client, text: str, name: str = "tasks.jsonl", split: str = "new") -> tuple[str, str]:
+def report(
+    client: Client, text: str, name: str = "tasks.jsonl", split: str = "new", type: str = "train"
+) -> tuple[str, str]:
     """Address and content of the page that says what an import would do."""
-    address = upload(client, text, name, split).headers["Location"]
+    address = upload(client, text, name, split, type).headers["Location"]
     return address, client.get(address).content.decode()
 
 
@@ -51,6 +65,12 @@ def waiting() -> list[Path]:
 def tally(page: str) -> list[str]:
     """Added, changed, skipped, refused."""
     return re.findall(r"</dt><dd>([\d,]+)</dd>", page)
+
+
+def entered(page: str) -> list[str]:
+    """What the form holds: the environment's name, the split's and its type."""
+    values = re.findall(r'<option value="[^"]+" selected>([^<]+)|name="split" value="([^"]*)"', page)
+    return [unescape(choice or text) for choice, text in values]
 
 
 LINES = "".join(json.dumps({"question": f"number {n}"}) + "\n" for n in range(3))
@@ -104,6 +124,25 @@ def test_it_imports_into_a_split_that_is_there(client: Client) -> None:
     assert split.size == 3
 
 
+def test_a_look_that_is_stopped_imports_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = Event()
+
+    def slow(source: Source, target: Target, progress: Progress) -> Report:
+        go_on.wait(10)
+        return dry_run(source, target, progress)
+
+    monkeypatch.setattr(imports, "SHORT_SECONDS", 0)
+    monkeypatch.setattr(imports, "dry_run", slow)
+    address, page = report(client, LINES)
+    stop = re.search(r'<button type="submit"([^>]*)>Stop', page)
+    assert stop is not None
+    client.post(address, dict(re.findall(r'name="([^"]+)"()', stop[1])))
+    go_on.set()
+    [job] = (jobs.get(job) for job in re.findall("job=([^&]+)", address))
+    assert job is not None and job.wait(10) and job.state == "cancelled"
+    assert not Task.objects.exists() and "Nothing was imported." in client.get(address).content.decode()
+
+
 def test_what_is_imported_stands_in_the_log(client: Client) -> None:
     address, _ = report(client, LINES)
     client.post(address)
@@ -125,7 +164,31 @@ def test_it_says_what_is_wrong_with_a_file(client: Client, text: str, name: str,
 def test_it_says_what_is_wrong_inside_a_file(client: Client) -> None:
     _, page = report(client, "PAR1 and no more", "tasks.parquet")
     assert "tasks.parquet" in page and "Nothing was imported." in page and 'data-state="failed"' in page
-    assert f'<a href="{IMPORT}">Choose another file</a>' in page
+
+
+@pytest.mark.parametrize("text", [LINES, "no json\n", "\n"], ids=["fine", "refused", "unreadable"])
+def test_another_file_goes_where_the_first_was_to_go(client: Client, text: str) -> None:
+    make_environment("guess")
+    _, page = report(client, text, split="2024 & more", type="test")
+    again = re.search(r'href="([^"]+)">Choose another file', page)
+    assert again is not None
+    assert entered(client.get(unescape(again[1])).content.decode()) == ["math", "2024 & more", "test"]
+
+
+def test_where_a_file_was_to_go_is_kept_when_the_file_is_gone(client: Client) -> None:
+    make_environment("guess")
+    address, _ = report(client, LINES, split="2024", type="test")
+    [file] = waiting()
+    file.unlink()
+    assert entered(client.get(address, follow=True).content.decode()) == ["math", "2024", "test"]
+
+
+def test_where_a_file_was_to_go_is_kept_when_that_is_refused_meanwhile(client: Client) -> None:
+    split = make_split(name="hard")
+    address, _ = report(client, LINES, split="hard")
+    Split.objects.filter(pk=split.pk).update(frozen=timezone.now())
+    page = client.get(address, follow=True).content.decode()
+    assert "frozen" in page and entered(page) == ["math", "hard", "train"]
 
 
 def test_it_says_what_is_wrong_with_a_split(client: Client) -> None:
@@ -136,7 +199,7 @@ def test_another_persons_upload_is_not_to_be_had(client: Client, settings: Setti
     address, _ = report(client, LINES)
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     client.force_login(User.objects.create_superuser("ada"))
-    assert client.get(address).headers["Location"] == IMPORT
+    assert client.get(address).headers["Location"].startswith(f"{IMPORT}?")
 
 
 def test_someone_without_the_permission_is_refused(client: Client, settings: Settings) -> None:
@@ -177,6 +240,14 @@ def test_it_exports_a_split_in_its_order() -> None:
     split = make_split(tasks[2], tasks[0], name="hard")
     name, content = async_to_sync(exported)(f"{EXPORT}?split={split.pk}&format=jsonl&plain=on")
     assert name == 'attachment; filename="math-hard.jsonl"'
+    assert content == b'{"question": "c"}\n{"question": "a"}\n'
+
+
+def test_it_exports_checked_tasks_of_a_split_in_its_order() -> None:
+    tasks = [make_task({"question": text}) for text in ("a", "b", "c")]
+    split = make_split(*tasks[::-1])
+    query = f"split={split.pk}&ids={tasks[0].pk},{tasks[2].pk}&plain=on"
+    _, content = async_to_sync(exported)(f"{EXPORT}?{query}&format=jsonl")
     assert content == b'{"question": "c"}\n{"question": "a"}\n'
 
 

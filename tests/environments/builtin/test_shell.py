@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolError, ToolOutput
-from environments.builtin.shell import Command, FilePath, Shell
+from environments.builtin.shell import FORBIDDEN, Command, FilePath, Shell
+from environments.card import card_of
 from environments.hosting import Hosted
 from tests.conformance.agent import eventually
 from tests.sandboxed import needs_bubblewrap, processes_with
@@ -180,6 +181,19 @@ def test_the_same_again_is_wasteful_unless_something_changed() -> None:
 def test_what_needs_the_network_or_more_rights_is_blocked(command: str) -> None:
     [output] = bash(chore(), command)
     assert output.reward == -0.05 and "is blocked" in said(output)
+
+
+def test_the_card_names_the_commands_that_are_blocked() -> None:
+    assert f"`{FORBIDDEN}`" in card_of(Shell).replace("\n", " ")
+    outputs = [bash(chore(), f"true; {name} x")[0] for name in FORBIDDEN.split()]
+    assert {output.reward for output in outputs} == {-0.05}
+
+
+@needs_bubblewrap
+def test_reading_outside_with_bash_costs_nothing_and_shows_programs_alone() -> None:
+    read, absent = bash(chore(), "head -c 4 /usr/bin/bash | tail -c 3; ls /", "cat /etc/passwd")
+    assert (read.reward, absent.reward) == (0.0, 0.0)
+    assert "ELF" in said(read)
 
 
 @needs_bubblewrap

@@ -205,6 +205,15 @@ def test_it_plans_a_copy() -> None:
     )
 
 
+def test_it_says_when_the_order_of_a_class_is_lost() -> None:
+    tasks = make_tasks(2, source="code")
+    split, into = split_of(*tasks), split_of(name="hard")
+    for shown, said in ((None, True), (split.pk, False)):
+        chosen = Selection(make_environment().pk, shown)
+        for plan in (CopyToSplit(chosen, into.pk).plan(), SaveAsSplit(chosen, "new", "train").plan()):
+            assert said == any("will not have its order" in sentence for sentence in plan.sentences)
+
+
 def test_it_moves_many_tasks_or_none() -> None:
     tasks = make_tasks(2 * BATCH)
     train, hard = split_of(*tasks), split_of(name="hard")

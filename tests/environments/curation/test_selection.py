@@ -67,6 +67,13 @@ def test_it_goes_along_a_split_in_its_order() -> None:
     assert list(wanted.all_ids()) == [task.pk for task in tasks[2:][::-1]]
 
 
+def test_tasks_by_their_ids_keep_the_order_of_the_split_and_others_come_after() -> None:
+    tasks = [Task.objects.get(pk=pk) for pk in make_tasks(6)]
+    split = make_split(tasks[4], tasks[1], tasks[3], tasks[1], tasks[0])
+    wanted = Selection(split=split.pk, ids=tuple(tasks[n].pk for n in (5, 1, 2, 3, 4)))
+    assert list(wanted.all_ids()) == [tasks[n].pk for n in (4, 1, 3, 2, 5)]
+
+
 def test_it_sees_a_split_at_its_present_version() -> None:
     split = make_split(*(make_task() for _ in range(4)))
     Split.objects.update(version=5)

@@ -35,6 +35,13 @@ async def test_a_body_of_unknown_length_is_refused_once_it_is_too_long(pieces: l
         assert (await connection.next())["status"] == 413
 
 
+@pytest.mark.parametrize("headers", [{}, {"Content-Length": "2001"}])
+async def test_a_foreign_host_is_refused_before_its_body_comes(headers: dict[str, str]) -> None:
+    async with serving("tests.envs:Echo", ORSWEB_MAX_BODY_BYTES=2000):
+        connection = Connection("/num_tasks", b"x", {"Host": "evil.example", **headers}, more_body=True)
+        assert (await connection.next())["status"] == 400
+
+
 @pytest.mark.parametrize("length", ["²", "-1", "1e9", "9" * 30, ""])
 async def test_an_odd_content_length_is_no_fault(length: str) -> None:
     async with serving("tests.envs:Echo"):
@@ -121,3 +128,9 @@ async def test_a_large_body_of_unknown_fields_is_refused_quickly() -> None:
         body = "{" + ",".join(f'"k{n}":{n}' for n in range(500_000)) + "}"
         answer: httpx.Response = await client.post("/num_tasks", **raw(body))
         assert answer.status_code == 422 and answer.elapsed.total_seconds() < 10 and len(answer.text) < 20_000
+
+
+@pytest.mark.parametrize(("given", "told"), [("", None), ("8d4f505", "8d4f505")])
+async def test_the_version_names_the_build_that_the_operator_names(given: str, told: str | None) -> None:
+    async with serving("tests.envs:Echo", ORSWEB_BUILD_SHA=given) as client:
+        assert (await client.get("/version")).json()["build_sha"] == told

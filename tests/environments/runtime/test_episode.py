@@ -92,7 +92,8 @@ async def test_secrets_are_in_no_row_and_no_error() -> None:
         await play.open("s", spec={"note": secret}, secrets={"token": secret}, masked=(secret,), user_agent=secret)
         await within(play.service.prompt_json("s", "", None))
         for name in ("reveal", "leak", "scold"):
-            assert secret not in (await play.answer("s", name)).data or name != "leak"
+            told = (await play.answer("s", name)).data
+            assert (secret in told) is (name != "leak")  # what a tool says to its agent is its own affair
         await play.answer("s", "reveal", more=[secret], task_id=f"t-{secret}")
     assert secret not in repr(play.record.rows)
 

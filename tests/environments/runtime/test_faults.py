@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from ors import ToolOutput as OrsToolOutput
 from ors import tool as ors_tool
 from pydantic import BaseModel
 
-from environments import Blocks, TextBlock, ToolError, ToolOutput, tool
+from environments import Blocks, TextBlock, ToolError, ToolOutput, terminal, tool
 from environments.errors import EnvironmentFault, SessionNotFound
 from tests import envs_ors
 from tests.environments.runtime.play import Play, ended, within
-from tests.envs import Echo, FailingConstructor, FailingPrompt, FailingSetup, Raises
+from tests.envs import Echo, FailingConstructor, FailingPrompt, FailingSetup, Raises, TaskTools, Terminal
 from tests.envs_base import Small, Text, said
+from tests.envs_ors import OrsHidden
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,16 @@ async def test_a_million_wrong_values_hold_nobody_up() -> None:
         assert asyncio.get_running_loop().time() - started < 5
 
 
+class OnlyTerminal(Small):
+    """Nothing to call but the final message."""
+
+    @terminal
+    @tool
+    async def submit(self, args: Text) -> ToolOutput:
+        """Grade the final message."""
+        return said("graded", 1.0, finished=True)
+
+
 async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:
     async with Play(Echo) as play:
         await play.open("s")
@@ -217,6 +229,29 @@ async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:
         "error": "'ehco' is not a valid tool; this session has: echo, finish",
         "reason": "not_found",
     }
+
+
+@pytest.mark.parametrize(
+    ("environment", "spec", "asks", "known"),
+    [
+        (Terminal, {}, False, ": look"),
+        (Terminal, {}, True, ": look"),
+        (OrsHidden, {}, False, ": dig, look"),
+        (TaskTools, {"tools": ["dig"]}, False, ": look"),
+        (TaskTools, {"tools": ["dig"]}, True, ": dig, look"),
+        (TaskTools, {"tools": ["fly"]}, True, ": look"),
+        (OnlyTerminal, {}, False, " no tools"),
+    ],
+)
+async def test_it_names_the_tools_that_the_session_was_told_of(
+    environment: type, spec: dict[str, Any], asks: bool, known: str
+) -> None:
+    async with Play(environment) as play:
+        await play.open("s", spec=spec)
+        if asks:
+            await within(play.service.task_tools_json("s", "", None))
+        told = (await play.answer("s", "nope")).body["error"]
+    assert told == f"'nope' is not a valid tool; this session has{known}"
 
 
 @pytest.mark.parametrize("name", ["task_spec", "__init__", "setup", "log_size", ""])
@@ -375,3 +410,26 @@ async def test_another_session_does_not_notice() -> None:
         with pytest.raises(SessionNotFound):
             await play.start("a", "echo", text="x")
         assert (await play.answer("b", "echo", text="x")).text == "x"
+
+
+async def test_what_a_tool_raises_after_its_time_is_logged_by_nobody() -> None:
+    class Late(Small):
+        @tool
+        async def wait(self) -> ToolOutput:
+            """Swallow the cancellation, and raise."""
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+            gone.set()
+            raise RuntimeError("bad token")
+
+    gone, told = asyncio.Event(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with Play(Late, tool_timeout_seconds=0.02) as play:
+        await play.open("s")
+        assert "ran longer than 0.02 s" in (await play.answer("s", "wait")).data
+        await within(gone.wait())
+        await asyncio.sleep(0)
+    gc.collect()
+    assert told == []

@@ -49,6 +49,13 @@ def task(spec: dict[str, Any]) -> Task:
     return Task.objects.get(content_hash=digest(spec))
 
 
+def test_a_search_that_is_saved_has_the_files_order(shelf: Shelf) -> None:
+    fruit = [{"name": f"fruit {n}"} for n in range(30)]
+    shelf.apply(shelf.lines(PEAR, *fruit, PLUM))
+    SaveAsSplit(Selection(shelf.environment.pk, search="fruit"), "fruit", "test").apply("ada")
+    assert served("fruit") == fruit
+
+
 def test_it_makes_a_split_that_is_served_in_the_files_order(shelf: Shelf) -> None:
     report = shelf.apply(shelf.lines(APPLE, PEAR))
     split = Split.objects.get()

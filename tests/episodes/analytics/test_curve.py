@@ -12,6 +12,7 @@ from django.db import connection
 from environments.models import Environment, Split, SplitEntry, Task
 from episodes.analytics import cover as covers
 from episodes.analytics import scope as scopes
+from episodes.analytics import zoom as zooms
 from episodes.analytics.cover import cover
 from episodes.analytics.curve import Curve, curve, curves, drawn
 from episodes.analytics.definition import Definition, definition_of
@@ -70,6 +71,37 @@ def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope]) -> None:
     catch_up()
     expected = [exact(curve(of(), SUM, axis)) for axis in AXES]
     assert [exact(from_blocks(of(), SUM, axis)) for axis in AXES] == expected
+
+
+def side_by_side() -> Scope:
+    """Three runs that train in turn, each further than the one before, and episodes that say no step between them."""
+    runs = [make_run(f"side {place}") for place in range(3)]
+    for number in range(300):
+        place = number % 5
+        if place < 3:
+            end_episode(float(place), run=runs[place], run_step=number // 5 + 40 * place, player="human")
+        else:
+            end_episode(-1.0, player="human")
+    return scope_of(Environment.objects.get())
+
+
+def told(found: Curve) -> list[tuple[Any, ...]]:
+    names = ("x", "x_to", "episodes", "n", "first_end", "last_end", "mean", "success", "p10", "length_mean", "causes")
+    return [tuple(getattr(point, name) for name in names) for point in found.points]
+
+
+@pytest.mark.parametrize("shown", [None, Range(20, 70), Range(None, 39), Range(139, 500)])
+def test_runs_side_by_side_share_the_points_of_their_steps(
+    monkeypatch: pytest.MonkeyPatch, shown: Range | None
+) -> None:
+    scope = side_by_side()
+    catch_up()
+    expected = curve(scope, SUM, "step", shown=shown)
+    for module, name in ((covers, "RAW_ENDINGS"), (covers, "LEAST_RAW"), (zooms, "RAW_ENDINGS")):
+        monkeypatch.setattr(module, name, 0)
+    found = curve(scope, SUM, "step", shown=shown)
+    assert told(found) == told(expected)
+    assert found.stepless == expected.stepless == (0 if shown else 120)
 
 
 def test_points_lie_in_order_though_a_run_goes_through_its_steps_again(blocks_alone: None) -> None:

@@ -50,6 +50,7 @@ def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("episodes.analytics.cover.LEAST_RAW", 0)
     found = of_echo(Definition("max"))
     assert (sum(one.n for one in found.bins), found.causes) == (sum(one.n for one in expected.bins), expected.causes)
+    assert (expected.is_grouped, found.is_grouped) == (False, True)
 
 
 def test_outliers_do_not_stretch_it() -> None:

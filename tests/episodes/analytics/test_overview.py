@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from environments.models import Environment
-from episodes.analytics.activity import activity
+from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import duration_at, endings_of, tool_figures
 from episodes.analytics.overview import environment_figures, strip
 from episodes.follower.catch_up import catch_up
@@ -34,8 +34,9 @@ def test_the_strip_tells_of_now_today_and_the_last_hour(django_assert_num_querie
     assert found.live == 1
     assert found.today.episodes == sum(point.episodes for point in found.hours) == 120
     latest = [one for one in played() if one.ended >= found.minutes[0].start]
-    assert found.last_hour.causes == causes(latest)
-    assert (len(found.minutes), found.last_hour.attempts) == (60, len(attempts(latest)))
+    last_hour = together(found.minutes)
+    assert last_hour.causes == causes(latest)
+    assert (len(found.minutes), last_hour.attempts) == (60, len(attempts(latest)))
 
 
 @pytest.mark.parametrize(("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.episodes.api.asking import get
+from tests.episodes.ended import end_episode
 from tests.stored import make_episode, make_run
 
 pytestmark = pytest.mark.django_db
@@ -59,3 +60,11 @@ def test_a_point_leads_to_its_episodes() -> None:
     [point, *_] = get("curves?environment=math&points=2")["points"]
     found = get(f"episodes?ends_from={point['first_end']}&ends_to={point['last_end']}")["results"]
     assert len(found) == point["n"]
+
+
+def test_a_point_of_training_steps_leads_to_its_episodes() -> None:
+    for step in (1, 7, 2, 8) * 20:
+        end_episode(run=make_run(), run_step=step)
+    for point in get("curves?environment=math&x=step&points=2")["points"]:
+        query = f"step={point['x']:g}..{point['x_to']:g}&ends_from={point['first_end']}&ends_to={point['last_end']}"
+        assert len(get(f"episodes?{query}&limit=100")["results"]) == point["n"] == 40

@@ -141,6 +141,33 @@ def test_the_number_of_queries_does_not_grow_with_the_episodes(
         client.get("/episodes/?environment=math&split=train&sort=-return")
 
 
+def test_what_runs_is_told_as_far_as_it_came(client: Client) -> None:
+    running = make_episode(status="running", cause="", ended=None)
+    for reward in (0.25, None, 0.5):
+        make_step(running, reward=reward)
+    for query, told in (("", "+0.75"), ("?return=last", "+0.50"), ("?return=mean", "+0.38")):
+        text = page(client, f"/episodes/{query}")
+        assert told in text and '<td data-column="steps" class="right"><span class="number">3' in text
+    assert '<td data-column="duration" class="right number">\N{EN DASH}' in text
+
+
+def test_it_is_fetched_again_with_each_step_only_while_one_of_it_runs(client: Client) -> None:
+    make_episode()
+    assert 'data-refetch-on="started ended"' in page(client)
+    make_episode(status="running", cause="", ended=None)
+    assert 'data-refetch-on="started ended steps"' in page(client)
+
+
+def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    for _ in range(60):
+        make_episode()
+    for _ in range(4):
+        make_step(make_episode(status="running", cause="", ended=None), reward=0.5)
+    client.get("/episodes/")
+    with django_assert_num_queries(BARE + 3):
+        client.get("/episodes/")
+
+
 BARE = 8
 """Who asks; ids, rows, a tally; what environments, runs, models and saved views there are."""
 FILTERED = 14

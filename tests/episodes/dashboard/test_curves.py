@@ -7,6 +7,7 @@ import io
 import json
 import re
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -96,13 +97,24 @@ def test_training_steps_are_an_axis(client: Client) -> None:
     assert [(point["x"], point["n"]) for point in points] == [(10, 2), (20, 1)]
 
 
+def test_the_episodes_of_a_training_step_are_found_among_those_of_others(client: Client) -> None:
+    runs = [make_run(name) for name in "ab"]
+    for number in range(40):
+        end_episode(run=runs[number % 2], run_step=number // 2 + 100 * (number % 2))
+    [series] = chart(client, "environment=math&x=step")["series"]
+    for point in series["points"]:
+        query = f"{series['query']}&{urlencode(point['behind'])}"
+        page = client.get(f"/episodes/?{query}").content.decode()
+        assert len(re.findall(r"<tr data-episode=", page)) == point["attempts"] > 1
+
+
 def test_the_episodes_of_a_point_are_those_it_counts(client: Client) -> None:
     for _ in range(40):
         end_episode(1.0)
     end_episode(0.0, cause="interrupted")
     [series] = chart(client, "environment=math")["series"]
     for point in series["points"]:
-        query = f"{series['query']}&ends_from={point['first']}&ends_to={point['last']}&ending=attempt"
+        query = f"{series['query']}&{urlencode(point['behind'])}&ending=attempt"
         page = client.get(f"/episodes/?{query}").content.decode()
         assert len(re.findall(r"<tr data-episode=", page)) == point["attempts"]
 

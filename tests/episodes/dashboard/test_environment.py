@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+from urllib.parse import parse_qsl
+
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Split
 from environments.parts import ToolPart
+from episodes.analytics.histogram import MOST_BINS
 from episodes.dashboard.connect import method_of
+from episodes.filters import EpisodeFilter
 from episodes.follower.catch_up import catch_up
 from episodes.models import Episode
-from tests.stored import make_environment, make_episode, make_split, make_step, make_task
+from tests.stored import make_environment, make_episode, make_split, make_statistics, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +48,35 @@ def test_a_page_shows_returns_that_lead_to_their_attempts(client: Client) -> Non
     page = client.get("/environments/math/").content.decode()
     assert "<title>return 1: 2 attempts</title>" in page
     assert "return_from=1.0&amp;return_to=1.0" in page
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda random: random.gauss(0.5, 0.3),
+        lambda random: random.randrange(-60, 60) / 20,  # among them the edges of bins
+        lambda random: random.randrange(100) * 0.1,
+        lambda random: 1 + random.randrange(90) * 2**-52,
+        lambda random: random.choice([-1e300, -1e-300, 1e-300, random.random(), 1e300]),
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
+    client: Client, draw: Callable[[Random], float], seed: int
+) -> None:
+    random = Random(seed)
+    played(*(draw(random) for _ in range(300)))
+    found = client.get("/environments/math/").context
+    counts = [one.n for one in found["returns"].bins]
+    listed = [EpisodeFilter.parse(dict(parse_qsl(one.query))).episodes().count() for one in found["columns"]]
+    assert (len(counts), sum(counts)) == (MOST_BINS, 300)
+    assert listed == counts
+
+
+def test_a_single_value_beyond_what_sums_bear_leads_to_its_attempts(client: Client) -> None:
+    played(0.0, 1e300, -1e300)
+    for one in client.get("/environments/math/").context["columns"]:
+        assert EpisodeFilter.parse(dict(parse_qsl(one.query))).episodes().count() == 1
 
 
 def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:
@@ -118,3 +153,22 @@ def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
     played(*[0.5] * 30)
     with django_assert_max_num_queries(14):
         client.get("/environments/math/")
+
+
+def test_the_list_is_switched_to_another_definition(client: Client) -> None:
+    make_episode(environment=make_environment(), return_sum=0.25, return_max=0.75, end_number=1)
+    page = client.get("/environments/?return=max&threshold=0.5").content.decode()
+    assert "+0.75" in page and "1 of 1 attempts" in page and "max &gt; 0.5" in page
+    assert 'data-definition="max"' in page and 'name="threshold" value="0.5"' in page
+
+
+@pytest.mark.parametrize("query", ["colour=red", "return=best", "threshold=high"])
+def test_the_list_refuses_what_it_does_not_know(client: Client, query: str) -> None:
+    assert client.get(f"/environments/?{query}").status_code == 400
+
+
+def test_the_tasks_say_by_which_definition_they_are_counted(client: Client) -> None:
+    make_statistics(make_task(), attempts=4, successes=1)
+    page = client.get("/environments/math/?return=max&threshold=0.5").content.decode()
+    assert "counted by the environment&#x27;s own definition, sum &gt; 0.9, whatever this page asks for" in page
+    assert "mean return (sum)" in page and "success (&gt; 0.9)" in page

@@ -115,3 +115,33 @@ def test_another_return_is_asked_for_in_the_address(client: Client) -> None:
     make_episode(environment=make_environment("chess"), return_sum=0.25, return_max=0.75, end_number=1)
     assert "+0.25" in client.get("/?part=environments").content.decode()
     assert "+0.75" in client.get("/?part=environments&return=max").content.decode()
+
+
+def test_the_latest_are_told_by_the_return_that_is_asked_for(client: Client) -> None:
+    task = make_task(environment=make_environment("deep", default_return="mean"))
+    make_episode(task=task, return_sum=0.25, return_max=0.75, return_mean=0.5)
+    running = make_episode(task=task, status="running", cause="", ended=None)
+    for reward in (1.0, 0.25):
+        make_step(running, reward=reward)
+    own, most = (client.get(f"/?part=now{more}").content.decode() for more in ("", "&return=max"))
+    assert "return (own)" in own and "+0.50" in own and "+0.62" in own
+    assert "return (max)" in most and "+0.75" in most and "+1.00" in most
+
+
+def test_another_threshold_is_asked_for_in_the_address_and_stays(client: Client) -> None:
+    make_episode(environment=make_environment("chess"), return_sum=0.25, end_number=1)
+    page = client.get("/?threshold=0.2&return=max&span=1h").content.decode()
+    assert "1 of 1 attempts" in client.get("/?part=environments&threshold=0.2").content.decode()
+    assert "0 of 1 attempts" in client.get("/?part=environments").content.decode()
+    assert 'data-refetch="/?part=environments&amp;return=max&amp;threshold=0.2"' in page
+    assert 'href="?return=max&amp;threshold=0.2&amp;span=24h"' in page
+    assert '<input type="hidden" name="return" value="max">' in page and 'name="threshold" value="0.2"' in page
+
+
+def test_the_success_of_the_day_says_by_whose_definition(client: Client) -> None:
+    assert "by each environment&#x27;s own return and threshold" in client.get("/?part=now&return=max").content.decode()
+
+
+def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
+    response = client.get("/?threshold=high")
+    assert response.status_code == 400 and "threshold=" in response.content.decode()

@@ -59,9 +59,10 @@ def with_steps(count: int, **values: Any) -> Episode:
 def test_it_says_how_the_episode_went(client: Client) -> None:
     task = make_task()
     facts = {"run": make_run(), "run_step": 40, "model": "model-x", "return_sum": 0.75, "steps_count": 7}
-    episode = make_episode(task=task, split=make_split(task), task_index=12, refused_count=2, **facts)
+    counts = {"refused_count": 2, "duration_seconds": 4.1}
+    episode = make_episode(task=task, split=make_split(task), task_index=12, **facts, **counts)
     page = seen(client, episode)
-    for shown in ("finished", "train #12", "grpo-3", "step 40", "model-x", "+0.75", "7 steps", "2 refused", "4.2 s"):
+    for shown in ("finished", "train #12", "grpo-3", "step 40", "model-x", "+0.75", "7 steps", "2 refused", "4.1 s"):
         assert shown in page
 
 

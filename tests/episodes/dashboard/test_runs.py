@@ -116,3 +116,21 @@ def test_a_run_that_is_not_there_is_said_so(client: Client) -> None:
 def test_an_unknown_definition_is_refused(client: Client) -> None:
     answer = client.get("/runs/?return=median")
     assert answer.status_code == 400 and "sum, last, max, mean" in answer.content.decode()
+
+
+def test_its_latest_episodes_are_told_by_the_same_return(client: Client) -> None:
+    episode = end_episode(0.25, return_max=0.75, run=make_run())
+    page = client.get(f"/runs/{episode.run_id}/?return=max").content.decode()
+    assert "return (max)" in page and "+0.25" not in page
+
+
+@pytest.mark.parametrize("address", ["/runs/", "/runs/{}/"])
+def test_another_threshold_can_be_asked_for(client: Client, address: str) -> None:
+    episode = end_episode(0.25, run=make_run())
+    page = client.get(f"{address.format(episode.run_id)}?threshold=0.2&return=max").content.decode()
+    assert "100%" in page and 'name="threshold" value="0.2"' in page
+    assert '<input type="hidden" name="return" value="max">' in page
+
+
+def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
+    assert client.get("/runs/?threshold=high").status_code == 400

@@ -10,6 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Task
 from episodes.models import Run
+from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -83,7 +84,57 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
     client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     task, run = make_group(*[0.5] * 30)
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):
         client.get(f"/tasks/{task.pk}/")
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(7):
         client.get(f"/tasks/{task.pk}/group/?run={run.pk}&step=30")
+
+
+def switched() -> Task:
+    """Three attempts by two models, a probe and a failure; of each the sum is 0.25 and the maximum more."""
+    task = make_task()
+    for model, most in (("a", 0.75), ("a", 0.5), ("b", None)):
+        end_episode(0.25, task=task, model=model, run=make_run(), return_max=most)
+    end_episode(0.25, task=task, model="a", is_probe=True)
+    end_episode(0.25, task=task, model="a", cause="env_error")
+    count_statistics()
+    return task
+
+
+def test_a_task_is_counted_by_the_definition_that_is_asked_for(client: Client) -> None:
+    task = switched()
+    own = client.get(f"/tasks/{task.pk}/").context["dossier"].statistics
+    assert (own.overall.attempts, own.overall.successes, own.overall.mean) == (3, 0, 0.25)
+    found = client.get(f"/tasks/{task.pk}/?return=max&threshold=0.5").context["dossier"].statistics
+    assert (found.overall.attempts, found.overall.scored, found.overall.successes) == (3, 2, 1)
+    assert (found.overall.mean, found.overall.low, found.overall.high) == (0.625, 0.5, 0.75)
+    assert [(one.key, one.attempts, one.successes) for one in found.models] == [("a", 2, 1), ("b", 1, 0)]
+    assert [(one.key, one.attempts, one.successes) for one in found.runs] == [("grpo-3", 3, 1)]
+
+
+def test_counted_from_its_episodes_a_task_has_the_figures_that_are_kept(client: Client) -> None:
+    task = switched()
+    kept = client.get(f"/tasks/{task.pk}/").context["dossier"].statistics
+    close = client.get(f"/tasks/{task.pk}/?threshold=0.9000001").context["dossier"].statistics
+    assert close == kept
+
+
+def test_a_task_says_by_which_definition_it_is_counted(client: Client) -> None:
+    page = client.get(f"/tasks/{switched().pk}/?return=max&threshold=0.5").content.decode()
+    assert "success (return above 0.5)" in page and "mean return (max)" in page
+    assert "by return (max), success above 0.5" in " ".join(page.split())
+    assert 'name="threshold" value="0.5"' in page
+
+
+def test_of_very_many_attempts_it_says_how_many_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("episodes.analytics.attempts.MOST_NEWEST", 2)
+    page = client.get(f"/tasks/{switched().pk}/?return=max").content.decode()
+    assert "of its newest 2 episodes" in page
+
+
+def test_another_definition_takes_no_more_queries(
+    client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    task = switched()
+    with django_assert_max_num_queries(15):
+        client.get(f"/tasks/{task.pk}/?return=max")

@@ -73,12 +73,6 @@ def test_each_tells_of_its_own_endings(seed: int) -> None:
         assert (block.episodes, block.attempts) == (len(endings), len(attempts(endings)))
         assert json.loads(block.causes) == causes(endings)
         assert block.steps == sum(values(endings, "length"))
-        assert (block.run_step_low, block.run_step_high) == told_steps(endings)
-
-
-def told_steps(endings: list[Ending]) -> tuple[int | None, int | None]:
-    steps = [ending.run_step for ending in endings if ending.run_step is not None]
-    return min(steps, default=None), max(steps, default=None)
 
 
 @pytest.mark.parametrize("name", SKETCHES)

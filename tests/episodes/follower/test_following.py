@@ -195,7 +195,7 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     play(3)
     heard: list[tuple[str, int]] = []
     assert catch_up(lambda *news: heard.append(news)) == len(heard)
-    assert heard[:4] == [("activity", 3), ("blocks", 2), ("blocks", 3), ("tools", 3)]
+    assert heard[:4] == [("activity", 3), ("blocks", 2), ("blocks", 3), ("steps", 3)]
 
 
 def test_the_command_makes_everything_anew() -> None:

@@ -55,9 +55,6 @@ class Tab:
     async def next(self) -> dict[str, Any]:
         return json.loads(await self._communicator.receive_from(WAIT_SECONDS))  # type: ignore[no-any-return]
 
-    async def is_silent(self) -> bool:
-        return bool(await self._communicator.receive_nothing(0.1))
-
     async def close(self) -> None:
         await self._communicator.disconnect(timeout=WAIT_SECONDS)
 

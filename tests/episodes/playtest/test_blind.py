@@ -11,11 +11,14 @@ import pytest
 from environments.models import Environment, Task
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, play_of, seated, table
+from tests.sandboxed import needs_bubblewrap
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 REWARDS = ("+0.10", "Σ", "thread")
 """What a step of SyncEcho tells: its reward, the return, a member of its metadata."""
+SEED = "train/0"
+"""A field of the first task of guess, which its prompt does not say."""
 
 
 async def page_of(browser: httpx.AsyncClient, path: str, *, status: int = 200) -> str:
@@ -62,19 +65,59 @@ async def test_an_environment_may_always_be_blind() -> None:
         assert (await play_of(await begin(browser, "echo"))).is_blind
 
 
-async def test_what_is_hidden_from_agents_is_not_sent_to_players() -> None:
+async def test_no_field_of_the_task_is_sent_before_the_end() -> None:
     async with table("environments.builtin.guess:Guess") as browser:
         pk = await begin(browser, "guess")
-        play = await play_of(pk)
-        spec = await in_database(lambda: Task.objects.get(pk=play.episode.task_id).spec)
         page = await page_of(browser, f"/play/{pk}/")
-        assert "hidden from whoever plays it" in page and ">low<" in page
-        assert ">target<" not in page and f">{json.loads(spec)['target']}<" not in page
+        assert "an agent gets the prompt and the tools alone" in _beside(page)
+        assert SEED not in page and ">low<" not in page
+        async with seated(browser, pk) as tab:
+            assert SEED not in json.dumps(await tab.told("state"))
+            await tab.call("guess", number=1)
+            assert SEED not in json.dumps(await tab.told("step"))
+
+
+async def test_no_field_of_a_task_is_sent_to_who_is_about_to_play_it() -> None:
+    async with table("environments.builtin.guess:Guess") as browser:
+        task = await in_database(lambda: Task.objects.get(spec__contains=f'"{SEED}"'))
+        page = await page_of(browser, f"/play/?environment=guess&task={task.pk}")
+        assert f"this one: <b>{task}</b>" in page and SEED not in page
+
+
+async def test_the_end_shows_the_fields_but_for_what_is_hidden_from_agents() -> None:
+    async with table("environments.builtin.guess:Guess") as browser:
+        pk = await begin(browser, "guess")
+        target = await _given_up(browser, pk)
+        page = await page_of(browser, f"/play/{pk}/")
+        assert "hidden from whoever plays it" in page and ">low<" in page and SEED in page
+        assert ">target<" not in page and f">{target}<" not in page
+
+
+async def test_a_page_that_is_open_gets_the_fields_with_the_end() -> None:
+    async with (
+        table("environments.builtin.guess:Guess") as browser,
+        seated(browser, await begin(browser, "guess")) as tab,
+    ):
+        await tab.send("leave")
+        content = (await tab.told("ended"))["content"]
+        assert SEED in content and ">target<" not in content
+
+
+@needs_bubblewrap
+async def test_what_shell_is_graded_by_is_never_sent() -> None:
+    async with (
+        table("environments.builtin.shell:Shell") as browser,
+        seated(browser, await begin(browser, "shell")) as tab,
+    ):
+        await tab.send("leave")
+        content = (await tab.told("ended"))["content"]
+        assert ">files<" in content and not any(f">{name}<" in content for name in ("goals", "keep", "gone"))
 
 
 async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> None:
     async with table("environments.builtin.guess:Guess") as browser:
         pk = await begin(browser, "guess")
+        await _given_up(browser, pk)
         task = (await play_of(pk)).episode.task_id
         spec = json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))
         await in_database(lambda: Environment.objects.update(name="gone"))
@@ -86,3 +129,12 @@ async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> Non
 def _beside(page: str) -> str:
     """Text of all that stands beside the transcript, its task and what the agent sees of it among others."""
     return re.sub(r"<[^>]*>", " ", page.split("<aside")[1].split("</aside>")[0])
+
+
+async def _given_up(browser: httpx.AsyncClient, pk: int) -> int:
+    """The number that was to be guessed."""
+    async with seated(browser, pk) as tab:
+        await tab.send("leave")
+        await tab.told("ended")
+    task = (await play_of(pk)).episode.task_id
+    return int(json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))["target"])

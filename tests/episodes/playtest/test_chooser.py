@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from episodes.models import Episode, Play
@@ -20,6 +22,14 @@ async def test_a_play_is_an_episode_of_a_human() -> None:
         assert play.user is not None and play.user.username == OPERATOR
         page = await browser.get(f"/play/{episode.pk}/")
         assert page.status_code == 200 and "echo" in page.text
+
+
+async def test_the_newest_of_ones_plays_come_first() -> None:
+    async with table("tests.envs:Echo") as browser:
+        begun = [await begin(browser, "echo") for _ in range(4)]
+        await in_database(lambda: Episode.objects.filter(pk__in=begun[:2]).update(status="ended", cause="abandoned"))
+        shown = re.findall(r'<li><a href="/play/(\d+)/">', (await browser.get("/play/")).text)
+        assert [int(pk) for pk in shown] == [begun[3], begun[2], begun[1], begun[0]]
 
 
 async def test_the_prompt_and_the_tools_are_on_record() -> None:

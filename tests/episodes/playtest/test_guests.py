@@ -100,12 +100,23 @@ async def test_a_guest_plays_the_split_of_the_invite() -> None:
         assert play.episode.key_label == f"@Zoë (guest {play.guest_id})"
 
 
-@pytest.mark.parametrize("form", [{"split": "test"}, {"pick": "spec", "spec": "{}"}, {"environment": "math"}])
-async def test_and_no_other_tasks(form: dict[str, str]) -> None:
+OUTSIDE = [
+    *({"split": "test"}, {"split": "nope"}, {"split": ""}, {"pick": "spec", "spec": "{}"}),
+    *({"pick": "task", "task": "1"}, {"environment": "math"}, {"environment": "nope"}),
+    *({"environment": "math", "pick": "spec", "spec": "{}"}, {"environment": "math", "split": "nope"}),
+    {"environment": "nope", "pick": "task", "task": "1"},
+]
+
+
+@pytest.mark.parametrize("form", OUTSIDE)
+async def test_and_no_other_tasks_and_is_not_told_which_there_are(form: dict[str, str]) -> None:
     async with table("tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser, split="train")
-        wish = {"environment": "echo", "split": "train", "pick": "random", **form}
-        assert (await send_form(browser, **wish)).status_code == 422
+        answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
+        assert answer.status_code == 422
+        assert re.findall(r'role="alert">([^<]*)<', answer.text) == [
+            "Your invite is for echo / train; choose a task there at random, the next or by number."
+        ]
         assert not await in_database(Episode.objects.exists)
 
 

@@ -194,6 +194,15 @@ async def test_typing_counts_as_activity() -> None:
         assert (await tab.told("time"))["remaining_seconds"] >= before - 1
 
 
+async def test_whether_the_server_is_there_is_answered_and_keeps_no_session() -> None:
+    async with table("tests.envs:Echo") as browser, seated(browser, await begin(browser, "echo")) as tab:
+        before = (await tab.told("state"))["remaining_seconds"]
+        await tab.send("here")
+        assert await tab.next() == {"type": "here"}
+        [episode] = await in_database(lambda: list(Episode.objects.all()))
+        assert wiring.service().remaining_seconds(episode.session_id, episode.key_label) < before
+
+
 async def test_a_play_that_is_over_is_told_how_it_ended() -> None:
     async with table("tests.envs:Echo", ORSWEB_PLAY_GRACE=0.01) as browser:
         pk = await begin(browser, "echo")
@@ -206,7 +215,7 @@ MESSAGES = [
     ("{", "is not JSON"),
     ("[" * 50_000, "is not JSON"),
     ("[1]", "The message is a list; send a JSON object"),
-    ('{"type": "dance"}', "type='dance' is unknown; use one of call, form, alive, leave"),
+    ('{"type": "dance"}', "type='dance' is unknown; use one of call, form, alive, here, leave"),
     ('{"type": ["call"]}', "is unknown"),
     ("{}", "type=None is unknown"),
     ('{"type": "call", "tool": "echo"}', 'needs "tool", a name, and "input"'),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client, override_settings
 
 from environments import wiring
@@ -14,7 +16,7 @@ from environments.errors import SessionNotFound
 from environments.wire import ToolCall
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened
-from tests.episodes.playtest.playing import begin, communicator, play_of, table
+from tests.episodes.playtest.playing import begin, communicator, play_of, seated, table
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,3 +122,17 @@ async def test_a_socket_of_another_address_is_none() -> None:
             socket.scope["path"] = "/ws/none/"
             is_open, _ = await socket.connect(timeout=30)
             assert not is_open
+
+
+@pytest.mark.parametrize("ends", [lambda: Session.objects.all().delete(), lambda: User.objects.update(is_active=False)])
+async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(ends: Callable[[], Any]) -> None:
+    async with table("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await begin(browser, "echo")
+        async with seated(browser, pk) as tab:
+            await tab.call("echo", text="hello")
+            await tab.told("step")
+            await in_database(ends)
+            await tab.call("echo", text="again")
+            assert "logged out" in (await tab.told("error"))["message"]
+        assert await in_database(lambda: Episode.objects.get().steps.count()) == 1

@@ -23,6 +23,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     ({"minLength": 2}, "x", ["a"], "1 character is too few; at least 2 are needed."),
     ({"maxItems": 1}, [1, 2], ["a"], "2 items are too many; at most 1 is allowed."),
     ({"pattern": "^x"}, "y", ["a"], '"y" does not match "^x".'),
+    ({"pattern": r"^[a-z]+\d$"}, "zz", ["a"], r'"zz" does not match "^[a-z]+\d$".'),
     ({"enum": ["x", 1]}, "y", ["a"], '"y" is none of "x", 1.'),
     ({"const": "v1"}, "v2", ["a"], '"v2" was given; it has to be "v1".'),
     ({"uniqueItems": True}, [1, 1], ["a"], "Two of the items are the same; each may stand here once."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from environments.runtime.conversation import as_blocks, as_messages
+from environments.conversation import as_blocks, as_messages
 from environments.wire import ImageBlock, Message, TextBlock
 from tests.environments.runtime.play import Play, within
 from tests.envs import Conversation, Echo

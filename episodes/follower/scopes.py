@@ -1,0 +1,47 @@
+"""Scopes: whose endings are put together, and what they say as columns. Shared by `blocks.py` and `steps.py`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+from episodes.endings import Ending, Epoch
+from episodes.sql import BulkWriter, Values
+from episodes.summary import FACTS, SKETCHES, Summary
+
+ScopeKind = Literal["environment", "split", "run"]
+SCOPES: tuple[ScopeKind, ...] = ("environment", "split", "run")
+COLUMNS = (*FACTS, *SKETCHES)
+"""Of a Summed row, besides those that say of what it is."""
+
+
+class Scope(NamedTuple):
+    kind: ScopeKind
+    id: int
+
+
+def by_scope(endings: Iterable[Ending]) -> dict[Scope, list[Ending]]:
+    """Each ending in every scope that it belongs to, in their order."""
+    found: dict[Scope, list[Ending]] = {}
+    for ending in endings:
+        found.setdefault(Scope("environment", ending.environment), []).append(ending)
+        if ending.split is not None:
+            found.setdefault(Scope("split", ending.split), []).append(ending)
+        if ending.run is not None:
+            found.setdefault(Scope("run", ending.run), []).append(ending)
+    return found
+
+
+def columns_read() -> list[Any]:
+    """COLUMNS for `summary.read_summary`."""
+    return [Epoch(name) if name in ("began", "ended") else name for name in COLUMNS]
+
+
+def values_of(summary: Summary, writer: BulkWriter) -> Values:
+    """In the order of COLUMNS."""
+    facts = {name: getattr(summary, name) for name in FACTS}
+    facts |= {"began": writer.time(summary.began), "ended": writer.time(summary.ended)}
+    facts["causes"] = json.dumps(summary.causes, separators=(",", ":"))
+    sketches = [json.dumps(summary.sketches[name], separators=(",", ":")) for name in SKETCHES]
+    return (*facts.values(), *sketches)

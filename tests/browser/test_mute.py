@@ -1,0 +1,82 @@
+"""A connection that goes mute while somebody plays, or a browser that is offline: the page notices and goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, WebSocket, expect
+
+from tests.browser.test_play import send, sit_down
+from tests.conformance.proxy import MutingProxy, muting_proxy
+from tests.server import LiveServer
+
+BETWEEN_BEATS_MS = 10_500
+"""The server is asked whether it is there when nothing was heard for 10 s."""
+UNTIL_NOTICED_MS = 22_000
+"""It is given 10 s to answer."""
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[MutingProxy]:
+    """The network before a server that hosts `echo`."""
+    with LiveServer("tests.envs:Echo") as server, muting_proxy(server.port) as network:
+        yield network
+
+
+@pytest.fixture
+def sockets(page: Page) -> list[WebSocket]:
+    """Those that the page has opened."""
+    found: list[WebSocket] = []
+    page.on("websocket", lambda socket: found.append(socket))
+    return found
+
+
+@pytest.fixture
+def player(page: Page, sockets: list[WebSocket]) -> Page:
+    """Playing `echo`, with one step done; its clock can be put forward."""
+    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+    page.clock.install()
+    sit_down(page, "echo")
+    send(page, "first")
+    return page
+
+
+def submit(page: Page, text: str) -> None:
+    page.keyboard.type(text)
+    page.keyboard.press("Enter")
+
+
+def recorded(page: Page) -> int:
+    episode = page.url.split("/")[-2]
+    return len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"])
+
+
+def test_a_mute_connection_is_replaced_and_its_call_asked_again(player: Page, live: MutingProxy) -> None:
+    live.go_mute()
+    submit(player, "second")
+    expect(player.locator("[data-composer][data-busy]")).to_be_visible()
+    player.clock.run_for(UNTIL_NOTICED_MS)
+    expect(player.locator(".step").nth(1)).to_contain_text("second")
+    expect(player.locator("[data-live-state=live]")).to_be_visible()
+    send(player, "third")
+    assert recorded(player) == 3
+
+
+def test_a_connection_on_which_nothing_happens_is_kept(player: Page, sockets: list[WebSocket]) -> None:
+    for _ in range(3):
+        with sockets[0].expect_event("framereceived", lambda text: '"here"' in str(text)):
+            player.clock.run_for(BETWEEN_BEATS_MS)
+    send(player, "second")
+    assert len(sockets) == 1
+
+
+def test_a_browser_that_is_offline_says_so_at_once_and_goes_on_when_it_is_back(player: Page) -> None:
+    player.context.set_offline(True)
+    expect(player.locator("[data-notice=lost]")).to_be_visible()
+    submit(player, "second")
+    expect(player.locator("[data-call-state]")).to_contain_text("as soon as the connection is back")
+    player.context.set_offline(False)
+    expect(player.locator(".step").nth(1)).to_contain_text("second")
+    expect(player.locator("[data-notice=lost]")).to_have_count(0)
+    assert recorded(player) == 2

@@ -1,0 +1,73 @@
+"""`manage.py runserver`, for people who write environments: it listens where `serve` would, for the same people."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from tests.server import ROOT, LiveServer
+
+
+class Runserver(LiveServer):
+    """As LiveServer, but daphne, which is told its port by the setting; `args` are those of the command."""
+
+    def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
+        super().__init__(*args, env=env)
+        self.env = {"ORSWEB_PORT": str(self.port), "ORSWEB_ENVIRONMENTS": "tests.envs:Echo"} | self.env
+
+    def launch(self) -> LiveServer:
+        command = [sys.executable, str(ROOT / "manage.py"), "runserver", "--noreload", *self.args]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(command, cwd=self.cwd, env=self.env, stdout=log, stderr=log)
+        return self
+
+
+def test_it_listens_where_the_settings_say() -> None:
+    with Runserver() as server:  # asked at the port that the setting names
+        assert server.is_healthy()
+
+
+def test_a_port_of_the_command_wins() -> None:
+    server = Runserver(env={"ORSWEB_PORT": "1"})
+    server.args = (str(server.port),)
+    with server:
+        assert server.is_healthy()
+
+
+def test_it_takes_an_address_of_ipv6() -> None:
+    server = Runserver(env={"ORSWEB_HOST": "::1"})
+    server.url = f"http://[::1]:{server.port}"
+    with server:
+        assert server.is_healthy()
+
+
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [
+        ("0.0.0.0", "Listening on 0.0.0.0 lets other machines in without a key"),
+        ("no-such-host.invalid", "Listening on no-such-host.invalid lets other machines in without a key"),
+    ],
+)
+def test_it_refuses_whom_serve_refuses(host: str, sentence: str) -> None:
+    refused(Runserver(env={"ORSWEB_HOST": host}), sentence)
+
+
+def test_it_refuses_a_port_that_is_in_use() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        refused(Runserver(env={"ORSWEB_PORT": port}), f"Port {port} of 127.0.0.1 is in use; stop what listens there")
+
+
+def refused(server: LiveServer, sentence: str) -> None:
+    """It ends with status 1 and that sentence."""
+    try:
+        assert server.launch().process.wait(60) == 1
+        assert server.log.startswith(sentence) and "Traceback" not in server.log
+    finally:
+        server.discard()
