@@ -252,8 +252,9 @@ class TaskRevision(models.Model):
 class TaskStatistics(models.Model):
     """What the record says of a task: over all attempts, and for each run and model that attempted it.
 
-    An attempt is an ended episode that is no probe and no failure of the machinery (setup_failed, env_error,
-    interrupted). Its return is by the environment's definition in force; without one it counts as no success.
+    An attempt is an ended episode that is no probe, no failure of the machinery (setup_failed, env_error,
+    interrupted) and continues no other one. Its return is by the environment's definition in force; without one it
+    counts as no success.
     """
 
     BY: ClassVar = [("all", "all"), ("run", "run"), ("model", "model")]

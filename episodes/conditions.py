@@ -76,7 +76,7 @@ class Condition:
     further: Q = ALL
     """What no index holds; it is checked in either form."""
     branches: Sequence[Q] = ()
-    """The same as several conditions, none of which shares an episode: each is one stretch of the index."""
+    """This condition in parts, no two of which share an episode: each is one stretch of the index."""
 
     @property
     def where(self) -> Q:

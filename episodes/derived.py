@@ -26,7 +26,7 @@ class Summed(models.Model):
     began = models.DateTimeField(help_text="When the first of its episodes ended")
     ended = models.DateTimeField(help_text="When the last of its episodes ended")
     episodes = models.PositiveIntegerField()
-    attempts = models.PositiveIntegerField(help_text="Without probes and failures of the machinery")
+    attempts = models.PositiveIntegerField(help_text="Without probes, continuations and failures of the machinery")
     causes = models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")
     steps = models.PositiveBigIntegerField(help_text="Of the attempts")
     # of the attempts: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
@@ -139,7 +139,7 @@ class ToolUse(models.Model):
 
 
 class RunTask(models.Model):
-    """Attempts of one run at one task, without probes and failures of the machinery."""
+    """Attempts of one run at one task, without probes, continuations and failures of the machinery."""
 
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()

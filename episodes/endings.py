@@ -38,7 +38,7 @@ class Ending(NamedTuple):
     kind: str
     """Its cause, or "probe"; "continued" of what plays on from another, unless the machinery failed."""
     steps: int
-    """That ran."""
+    """Steps that ran."""
     failed: int
     refused: int
     return_sum: float

@@ -107,7 +107,7 @@ class EpisodeFilter:
     since: str | None = None
     """ISO date or time, UTC unless it says otherwise; or a span before now, such as 24h."""
     until: str | None = None
-    """The same, exclusive; a date includes its day."""
+    """In the forms of `since`, exclusive; a date includes its day."""
     text: str | None = None
     ends_from: int | None = None
     """Of Episode.end_number."""

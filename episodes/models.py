@@ -1,4 +1,7 @@
-"""What was played, as rows: Run, Episode, Step, Blob. Written by `recorder.py` alone; read by every page.
+"""What was played, as rows: Run, Episode, Step, Blob, and the SavedView of people who look at it.
+
+The recorder's thread writes them (`writer.py`); so do the start of a server, for what a dead one left open
+(`interrupted.py`), and imports (`transfer/`). Every page reads them.
 
 Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`): the recorder
 has found or made them in the same transaction and nobody may delete them, while PostgreSQL would lock, and so write,
@@ -44,7 +47,7 @@ HAS_SPLIT = models.Q(split__isnull=False)
 
 
 class Blob(models.Model):
-    """Content of any size, stored once: specs' prompts, tool lists, large inputs and outputs."""
+    """Content of any size, stored once: prompts, tool lists, large inputs and outputs."""
 
     digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
     is_compressed = models.BooleanField(default=False, help_text="By zstandard")

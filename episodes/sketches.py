@@ -90,7 +90,7 @@ def quantile(sketch: Sketch, share: float) -> float | None:
 
 
 def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
-    """The same of each share."""
+    """The `quantile` of each share."""
     passed = list(accumulate([count for _, count in sketch]))
     return [sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None for share in shares]
 

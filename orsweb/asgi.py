@@ -63,7 +63,7 @@ served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
-    """Pages have Django's ordinary handling, a thread each; the protocol has its lean handler."""
+    """Pages have Django's ordinary handling, on a few threads (`page_threads.py`); the protocol its lean handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
     handler = play if wiring.current() is None and scope["path"].startswith("/play/") else pages

@@ -36,7 +36,7 @@ class ActivityPoint:
     episodes: int
     """Of every kind."""
     attempts: int
-    """Without probes and failures of the machinery."""
+    """Without probes, continuations and failures of the machinery."""
     scored: int
     """Attempts that have a return."""
     successes: int

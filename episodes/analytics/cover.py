@@ -25,11 +25,10 @@ from episodes.models import Episode
 
 RAW_ENDINGS = 10_000
 """Of one scope, up to which its episodes are read one by one."""
+LEAST_RAW = 1280
+"""As few of each of many scopes: ten blocks."""
 FEWEST_BLOCKS = 16
 """Of each of very many scopes."""
-
-LEAST_RAW = 1280
-"""The same of each of many scopes: ten blocks."""
 
 
 @dataclass(frozen=True, slots=True)

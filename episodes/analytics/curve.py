@@ -56,7 +56,7 @@ class Curve:
     total: Figures | None
     """Of all that is shown; None without an ending."""
     excluded: dict[str, int]
-    """Probes and failures of the machinery, by cause, most first: they count in no other figure."""
+    """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
     stepless: int
     """By training step, all of it: endings that are left out, for they say none."""
     is_bounded: bool
@@ -97,7 +97,7 @@ def curves(
 
 
 def drawn(scope: Scope, found: Cover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
-    """Of what was read of the scope for the definition's return and the axis; the threshold may be another."""
+    """The curve of what `cover` read for this scope, axis and return; only the threshold may have changed since."""
     return _curve(scope, definition, axis, _Asked(points, Range()), found)
 
 
@@ -161,7 +161,7 @@ def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
 
 
 def _most_points(units: _Units, axis: Axis) -> int:
-    """So many that each has some episodes, the newest, which no large block holds yet, no fewer than others."""
+    """How many to draw: each shall have some episodes, and the newest, which no large block holds yet, as many."""
     sizes = [tally.episodes for _, _, tally in units.blocks]
     if not sizes or axis == "step":  # of training steps some may have many more than others
         return max(FEW_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)

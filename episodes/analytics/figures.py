@@ -17,7 +17,7 @@ class Figures:
     episodes: int
     """Endings of every kind."""
     n: int
-    """Attempts: without probes and failures of the machinery."""
+    """Attempts: without probes, continuations and failures of the machinery."""
     scored: int
     """Attempts that have a return."""
     mean: float | None

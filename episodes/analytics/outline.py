@@ -28,7 +28,7 @@ class Outline:
     total: Figures | None
     """Of all endings; None without one."""
     excluded: dict[str, int]
-    """Probes and failures of the machinery, by cause, most first: they count in no other figure."""
+    """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
     means: Sequence[float | None]
     """Of the returns from the first ending to the last, POINTS at most; None where no attempt has one."""
     is_bounded: bool

@@ -18,7 +18,7 @@ from episodes.models import Episode
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """What is going on."""
+    """Figures at the head of the first page."""
 
     live: int
     """Episodes that are running."""
@@ -37,7 +37,7 @@ class EnvironmentFigures:
     total: Figures | None
     """Of all its episodes; None: none has ended yet."""
     excluded: dict[str, int]
-    """Probes and failures of the machinery, by cause."""
+    """Probes, continuations and failures of the machinery, by cause."""
     sparkline: Sequence[float | None]
     """Mean returns from its first episode to its last, POINTS at most; None where no attempt has one."""
     is_bounded: bool

@@ -56,7 +56,7 @@ def _of_places(head: Head, shown: Range) -> tuple[int, int]:
 
 
 def _of_times(scope: Scope, head: Head, shown: Range) -> tuple[int, int]:
-    """The same, to within the blocks of a higher level."""
+    """Blocks of level 0 that hold some of `shown`, to within those of a higher level: first, and beyond last."""
     chosen = Q(pk__in=())
     for level, first, beyond in stretches(0, head.blocks):
         chosen |= Q(level=level, number__gte=first, number__lt=beyond)

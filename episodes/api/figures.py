@@ -49,7 +49,7 @@ class CurveSerializer(s.Serializer[Any]):
     definition = DefinitionSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
     total = FiguresSerializer(allow_null=True, help_text="Of all that is shown; null without an ending")
-    excluded = s.DictField(child=s.IntegerField(), help_text="Probes and failures of the machinery, in no other figure")
+    excluded = s.DictField(child=s.IntegerField(), help_text="Probes, continuations and failures of the machinery")
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="What should be said beside the curve; may be empty")
     points = PointSerializer(many=True, help_text="In order of x")

@@ -18,7 +18,7 @@ def limit_of(request: Request) -> int:
 
 
 def link(request: Request, after: object) -> str | None:
-    """The same address from the cursor `after` on; None when there is none."""
+    """The request's address from the cursor `after` on; None when there is none."""
     if after is None or after == "":
         return None
     query = request.GET.copy()

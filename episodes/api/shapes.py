@@ -95,7 +95,7 @@ class EnvironmentSerializer(s.Serializer[Any]):
 
 
 class TaskFigures(s.Serializer[Any]):
-    """Over all attempts at a task: without probes and failures of the machinery."""
+    """Over all attempts at a task: without probes, continuations and failures of the machinery."""
 
     attempts = s.IntegerField()
     scored = s.IntegerField(help_text="Attempts that have a return")

@@ -18,6 +18,11 @@ class Migration(migrations.Migration):
             model_name='curveblock',
             name='run_step_low',
         ),
+        migrations.AlterField(
+            model_name='curveblock',
+            name='attempts',
+            field=models.PositiveIntegerField(help_text='Without probes, continuations and failures of the machinery'),
+        ),
         migrations.CreateModel(
             name='StepSpan',
             fields=[
@@ -29,7 +34,7 @@ class Migration(migrations.Migration):
                 ('began', models.DateTimeField(help_text='When the first of its episodes ended')),
                 ('ended', models.DateTimeField(help_text='When the last of its episodes ended')),
                 ('episodes', models.PositiveIntegerField()),
-                ('attempts', models.PositiveIntegerField(help_text='Without probes and failures of the machinery')),
+                ('attempts', models.PositiveIntegerField(help_text='Without probes, continuations and failures of the machinery')),
                 ('causes', models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")),
                 ('steps', models.PositiveBigIntegerField(help_text='Of the attempts')),
                 ('return_sum', models.TextField()),

@@ -34,7 +34,7 @@ class Rerun:
     """One step that was called again."""
 
     index: int
-    """The same in both episodes."""
+    """0-based; that of the recorded step is equal."""
     differing: tuple[Aspect, ...]
     """What came out otherwise; empty: nothing."""
 

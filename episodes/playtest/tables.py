@@ -34,7 +34,7 @@ _tables: Tables | None = None
 
 
 def tables_of(service: SessionService) -> Tables:
-    """The same for the same service; a process has one open at a time."""
+    """Of the service that is open: a process has one at a time."""
     global _tables
     if _tables is None or _tables.service is not service:
         _tables = Tables(service)

@@ -129,7 +129,7 @@ def milliseconds(value: float | None) -> str:
 
 @register.filter
 def seconds(value: float) -> str:
-    """The same of seconds."""
+    """A duration in seconds as `milliseconds` writes it."""
     return milliseconds(value * 1000)
 
 
@@ -157,7 +157,7 @@ def steps(episode: Episode) -> SafeString:
 
 @register.filter
 def calls(episode: Episode) -> SafeString:
-    """The same in words: those that failed are among the steps, those that were refused beside them."""
+    """The calls of an episode in words: failed ones are among the steps, refused ones beside them."""
     if episode.status == "running":
         return SafeString()
     ran, failed, refused = episode.steps_count, episode.failed_count, episode.refused_count

@@ -68,7 +68,7 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def page_keys(context: dict[str, Any]) -> list[Page]:
-    """The same pages, for the list of keys."""
+    """The rail's pages, for the list of keys."""
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
