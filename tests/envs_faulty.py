@@ -21,6 +21,7 @@ from environments import (
     ToolOutput,
     tool,
 )
+from environments.runtime.outcome import ERROR_CHARACTERS
 from tests.envs_base import Size, Small, Text, said
 
 
@@ -185,6 +186,12 @@ class Leaky(Working):
 
     def get_prompt(self) -> Blocks:
         self._maybe_fail("prompt")
+        if "content" in self.fails:
+            return [self.token] * 2000  # type: ignore[list-item]
+        if "model" in self.fails:
+            TextBlock(text=[self.token])  # type: ignore[arg-type]
+        if "cut" in self.fails:
+            raise RuntimeError("x" * (ERROR_CHARACTERS - 30) + self.token)
         return [TextBlock(text="hello")]
 
     async def get_messages(self) -> Sequence[Message]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault
 from environments.runtime.calls import Call, Calls
 from environments.runtime.mask import Mask
-from environments.runtime.outcome import Outcome
+from environments.runtime.outcome import Outcome, short
 from environments.runtime.records import Cause, EpisodeEnded, EpisodeNoted, EpisodeStarted, Player, RunInfo, StepTaken
 from environments.wire import JSONObject, value_json
 
@@ -191,7 +191,7 @@ class LiveEpisode:
             reward=outcome.reward,
             finished=outcome.finished,
             status=outcome.status,
-            error=mask.text(outcome.error),
+            error=self.mask_text(outcome.error),
             reason=outcome.reason,
             task_id=mask.text(call.task_id),
             started=started,
@@ -236,7 +236,7 @@ class LiveEpisode:
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Note the ending; the first one stays."""
         if self.cause is None:
-            self.cause, self.ended, self.detail = cause, now, self._mask.text(detail)
+            self.cause, self.ended, self.detail = cause, now, self.mask_text(detail)
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
@@ -265,7 +265,14 @@ class LiveEpisode:
         return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
-        return self._mask.text(text)
+        """What was said in this session, as it may be logged, recorded and told: without its secrets, and short."""
+        return short(self._mask.text(text))
+
+    def masked_failure(self, outcome: Outcome) -> Outcome:
+        """`outcome`; of a failure without the session's secrets."""
+        if outcome.status != "failed":
+            return outcome
+        return replace(outcome, error=self.mask_text(outcome.error), trace=self.mask_text(outcome.trace))
 
     def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
         return EnvironmentFault(fault.kind, self.mask_text(fault.text), self.mask_text(fault.trace))

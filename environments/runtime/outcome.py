@@ -46,12 +46,11 @@ class Outcome:
 
 
 def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> Outcome:
-    return Outcome("refused", error=shorten(error, ERROR_CHARACTERS), reason=reason, waited_ms=waited_ms)
+    return Outcome("refused", error=error, reason=reason, waited_ms=waited_ms)
 
 
 def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> Outcome:
-    text = shorten(error.strip() or reason, ERROR_CHARACTERS)
-    return Outcome("failed", error=text, reason=reason, trace=shorten(trace, ERROR_CHARACTERS), waited_ms=waited_ms)
+    return Outcome("failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms)
 
 
 def cut_short(cause: Cause | None) -> Outcome:
@@ -72,7 +71,12 @@ def told(outcome: Outcome, mode: ReturnErrors) -> Result:
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
         # the protocol has no word for a ToolError, and the openreward client reads a missing one as "not_found"
         reason = outcome.reason if outcome.reason in _TOLD_REASONS else "input_validation"
-        return Result("end", value_json({"ok": False, "error": outcome.error, "reason": reason}))
+        return Result("end", value_json({"ok": False, "error": short(outcome.error), "reason": reason}))
     if mode == "none" and outcome.reason not in _OF_THE_SERVER:
         return Result("error", "Internal Server Error")
-    return Result("error", (outcome.trace if mode == "stacktrace" else "") or outcome.error)
+    return Result("error", short((outcome.trace if mode == "stacktrace" else "") or outcome.error))
+
+
+def short(text: str) -> str:
+    """What an author's code said, no longer than anybody reads. Secrets have to be masked before: half a one is not."""
+    return shorten(text, ERROR_CHARACTERS)

@@ -228,9 +228,9 @@ class SessionService:
         """Record the step; the commit answers the call."""
         if call.result is not None:  # given up when the session ended
             return
+        outcome = episode.masked_failure(outcome)
         if not episode.number:  # deleted before it was bound
-            result = told(outcome, self.limits.return_errors)
-            self._answer(episode, call, Result(result.event, episode.mask_text(result.data)))
+            self._answer(episode, call, told(outcome, self.limits.return_errors))
             return
         now = time.time()
         step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
@@ -245,8 +245,6 @@ class SessionService:
             about = {"tool": episode.mask_text(call.tool), "reason": outcome.reason}
             log_failure("tool call failed", episode, outcome.error, outcome.trace, **about)
         result = told(outcome, self.limits.return_errors)
-        if outcome.status == "failed":
-            result = Result("error", episode.mask_text(result.data))
         self._record.record(*rows, committed=partial(self._answer, episode, call, result, step))
 
     def _answer(self, episode: LiveEpisode, call: Call, result: Result, step: StepTaken | None = None) -> None:

@@ -25,12 +25,8 @@ from environments.hosting import Hosted, plain_specs
 from environments.runtime.gate import Gate
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, failed, faulted, refused
-from environments.runtime.usercode import UserCode, fault_of
+from environments.runtime.usercode import MOST_PROBLEMS, UserCode, fault_of, text_of
 from environments.tools import Tool, ToolTable, build_toolset, find_tools
-
-MOST_PROBLEMS = 100
-MOST_TOLD = 3
-"""Of what is wrong with an output."""
 
 
 class Session:
@@ -122,7 +118,8 @@ class Session:
         try:
             return wire.adapted_json(kind, kind.validate_python(wire.plain_blocks(answer)))
         except Exception as error:  # whatever the author put there
-            raise EnvironmentFault(type(error).__name__, f"{method} returned no valid content: {error}") from None
+            text = f"{method} returned no valid content: {text_of(error)}"
+            raise EnvironmentFault(type(error).__name__, text) from None
 
     async def task_tools_json(self) -> str:
         """JSON of ListToolsOutput for this session. Raises: EnvironmentFault."""
@@ -138,7 +135,7 @@ class Session:
         try:
             return plain_specs(listing)
         except Exception as error:  # whatever the author returned
-            text = f"list_task_tools returned no ListToolsOutput: {error}"
+            text = f"list_task_tools returned no ListToolsOutput: {text_of(error)}"
             raise EnvironmentFault(type(error).__name__, text) from None
 
     # --- what the agent does ------------------------------------------------------------------------------------------
@@ -246,8 +243,7 @@ class Session:
             answer, text = wire.checked_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
         except ValidationError as error:
-            told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:MOST_TOLD])
-            text = f"{name!r} returned a ToolOutput that was changed into none ({told})"
+            text = f"{name!r} returned a ToolOutput that was changed into none ({text_of(error)})"
             return failed(text, "TypeError", waited_ms=waited_ms)
         except Exception as error:  # whatever the author put into metadata
             return faulted(fault_of(error), waited_ms=waited_ms)
@@ -271,7 +267,7 @@ class Session:
                 raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
             return wire.value_json({"scores": [score.model_dump() for score in checked]})
         except Exception as error:  # whatever the author returned
-            raise EnvironmentFault(type(error).__name__, str(error)) from None
+            raise EnvironmentFault(type(error).__name__, text_of(error)) from None
 
 
 def _problems(error: ValidationError) -> str:

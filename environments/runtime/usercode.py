@@ -13,10 +13,15 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError
+
 from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Job, Lease, ThreadPool
 
 Passing = tuple[type[Exception], ...]
+MOST_PROBLEMS = 100
+"""Of what does not validate; a longer list would hold up the server."""
+MOST_TOLD = 3
 NOTICE_SECONDS = 0.1
 """In which async code in a thread of its own may end after it was cancelled."""
 
@@ -148,5 +153,22 @@ def fault_of(error: BaseException) -> EnvironmentFault:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
     trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
-    trace += "".join(traceback.format_exception_only(error))
-    return EnvironmentFault(type(error).__name__, str(error), trace)
+    text = text_of(error)
+    trace += f"{type(error).__name__}: {text}" if isinstance(error, ValidationError) else _last_lines(error)
+    return EnvironmentFault(type(error).__name__, text, trace)
+
+
+def text_of(error: BaseException) -> str:
+    """Its message; of pydantic's without the values that it quotes in part, for half a secret is not masked."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    count = error.error_count()
+    if count > MOST_PROBLEMS:
+        return f"{count} problems"
+    problems = error.errors(include_url=False, include_input=False)
+    told = [f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MOST_TOLD]]
+    return "; ".join([*told, *([f"{count - MOST_TOLD} more"] if count > MOST_TOLD else [])])
+
+
+def _last_lines(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error))

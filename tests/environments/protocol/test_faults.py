@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
+from environments.runtime.outcome import ERROR_CHARACTERS
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened, serving
 
@@ -40,6 +41,21 @@ async def test_a_listing_that_is_none_is_told_without_the_secret(
     assert answer.status_code == 500
     assert answer.json()["detail"].startswith("AttributeError: list_task_tools returned no ListToolsOutput: ")
     assert SECRET not in caplog.text + "".join(capsys.readouterr()) + answer.text
+
+
+@pytest.mark.parametrize("secret", [SECRET, "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3])
+@pytest.mark.parametrize("what", ["content", "model", "cut"])
+async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: str, secret: str) -> None:
+    """Not where pydantic quotes some of a value, and not where a long text is cut."""
+    header = await opened(client, task_spec={"fails": [what]}, secrets={"token": secret})
+    with capture_logs() as logged:
+        answer = await client.get("/prompt", headers=header)
+    await client.post("/delete", headers=header)
+    detail = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail)
+    assert answer.status_code == 500
+    for told in (answer.text, str(logged), detail):
+        assert "Error" in told and len(told) < 2.5 * ERROR_CHARACTERS
+        assert secret[:12] not in told and secret[-12:] not in told
 
 
 @pytest.mark.parametrize(
