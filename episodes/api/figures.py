@@ -34,9 +34,15 @@ class FiguresSerializer(s.Serializer[Any]):
     length_p90 = s.FloatField(allow_null=True)
 
 
+class PlaceField(s.FloatField):
+    def to_representation(self, value: float) -> float:
+        """A whole number as filters take it: 7, not 7.0."""
+        return int(value) if float(value).is_integer() else float(value)
+
+
 class PointSerializer(FiguresSerializer):
-    x = s.FloatField(help_text="Where it begins: place of an episode, seconds since the epoch, or training step")
-    x_to = s.FloatField(help_text="Where it ends")
+    x = PlaceField(help_text="Where it begins: place of an episode, seconds since the epoch, or training step")
+    x_to = PlaceField(help_text="Where it ends")
     first_end = s.IntegerField(help_text="`ends_from` of the filter that finds its episodes")
     last_end = s.IntegerField(help_text="`ends_to` of it; by training step it asks for `step=<x>..<x_to>` too")
     causes = s.DictField(

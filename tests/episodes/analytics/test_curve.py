@@ -20,6 +20,7 @@ from episodes.analytics.rows import Axis
 from episodes.analytics.scope import Scope, filtered, scope_of
 from episodes.analytics.zoom import Range
 from episodes.derived import Progress
+from episodes.follower.blocks import BlocksPart
 from episodes.follower.catch_up import catch_up, start_over
 from episodes.models import Episode, Run
 from tests.episodes.ended import end_episode
@@ -270,6 +271,21 @@ def test_a_follower_far_behind_makes_a_curve_say_so(monkeypatch: pytest.MonkeyPa
     assert found.is_bounded and "still being counted" in found.note
     numbers = [one.number for one in played(environment__name="echo")]
     assert found.total and found.total.episodes == sum(not 300 < number <= 350 for number in numbers)
+
+
+def test_what_has_not_been_looked_at_says_no_step_by_no_means(
+    blocks_alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade: blocks know everything, spans are made anew."""
+    play(20)
+    catch_up()
+    play(380, first=21)
+    monkeypatch.setattr("episodes.follower.catch_up.make_parts", lambda: [BlocksPart()])
+    catch_up()
+    monkeypatch.setattr(covers, "MOST_ENDINGS", 50)
+    found = curve(OF["environment"](), SUM, "step")
+    assert found.is_bounded
+    assert found.stepless == 0
 
 
 def test_while_blocks_are_made_anew_none_is_taken() -> None:

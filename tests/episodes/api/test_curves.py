@@ -66,5 +66,5 @@ def test_a_point_of_training_steps_leads_to_its_episodes() -> None:
     for step in (1, 7, 2, 8) * 20:
         end_episode(run=make_run(), run_step=step)
     for point in get("curves?environment=math&x=step&points=2")["points"]:
-        query = f"step={point['x']:g}..{point['x_to']:g}&ends_from={point['first_end']}&ends_to={point['last_end']}"
+        query = f"step={point['x']}..{point['x_to']}&ends_from={point['first_end']}&ends_to={point['last_end']}"
         assert len(get(f"episodes?{query}&limit=100")["results"]) == point["n"] == 40
