@@ -35,7 +35,7 @@ class FiguresSerializer(s.Serializer[Any]):
 
 
 class PlaceField(s.FloatField):
-    def to_representation(self, value: float) -> float:
+    def to_representation(self, value: float) -> float:  # type: ignore[override]
         """A whole number as filters take it: 7, not 7.0."""
         return int(value) if float(value).is_integer() else float(value)
 

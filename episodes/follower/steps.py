@@ -20,7 +20,7 @@ from episodes.derived import StepSpan
 from episodes.endings import Ending, rows_of
 from episodes.follower.part import NO_LIMIT, delete_some
 from episodes.follower.scopes import COLUMNS, Scope, by_scope, columns_read, values_of
-from episodes.sql import BulkWriter
+from episodes.sql import BulkWriter, Values
 from episodes.summary import SKETCHES, Summary, read_summary, summary_of, together
 
 MOST_SPANS = 256
@@ -61,17 +61,11 @@ class _Row(NamedTuple):
     told: _Told
 
 
-class Span(NamedTuple):
-    scope: Scope
-    width: int
-    number: int
-    told: _Told
-
-
 class Change(NamedTuple):
     stale: list[int]
-    """Ids of rows whose episodes are told by `spans` now."""
-    spans: list[Span]
+    """Ids of rows whose episodes are told by `fresh` now."""
+    fresh: list[Values]
+    """In the order of _COLUMNS; ready to be written, for what is made in the transaction others wait for."""
 
 
 class StepsPart:
@@ -94,21 +88,19 @@ class StepsPart:
         for scope, row in _read(fresh, before, self._layouts):
             fresh[scope][row.told.low // self._layouts[scope].width].append(row.told)
             change.stale.append(row.pk)
+        writer = BulkWriter(connection)
         for scope, told in fresh.items():
             width, edge = self._layouts[scope].width, edges.get(parts[scope][-1].environment)
-            change.spans.extend(Span(scope, width, number, _together(each, edge)) for number, each in told.items())
+            for number, each in told.items():
+                low, high, summary = _together(each, edge)
+                change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
         while len(self._layouts) > MOST_SCOPES:
             self._layouts.popitem(last=False)
         return change
 
     def write(self, gathered: Change) -> None:
         StepSpan.objects.filter(pk__in=gathered.stale).delete()
-        writer = BulkWriter(connection)
-        rows = [
-            (*scope, width, number, told.low, told.high, *values_of(told.summary, writer))
-            for scope, width, number, told in gathered.spans
-        ]
-        writer.insert(StepSpan, _COLUMNS, rows)
+        BulkWriter(connection).insert(StepSpan, _COLUMNS, gathered.fresh)
 
     def forget(self) -> None:
         self._layouts.clear()
