@@ -32,10 +32,12 @@ class Cancelled(Exception):
 class Job:
     """One piece of work. Everything here may be read by any thread."""
 
-    def __init__(self, title: str, owner: str) -> None:
+    def __init__(self, title: str, owner: str, subject: str) -> None:
         self.id = secrets.token_hex(8)
         self.title = title
         self.owner = owner
+        self.subject = subject
+        """What a page knows it by, such as the token of an upload."""
         self.state: Literal["running", "done", "failed", "cancelled"] = "running"
         self.done = 0
         self.total = 0
@@ -92,9 +94,9 @@ _jobs: dict[str, Job] = {}
 _lock = threading.Lock()  # nobody walks through _jobs while it changes
 
 
-def start(title: str, work: Callable[[Progress], Any], owner: str) -> Job:
+def start(title: str, work: Callable[[Progress], Any], owner: str, subject: str = "") -> Job:
     """Run `work(progress)` on a thread of its own. Its result, or the result's `sentence`, tells what came of it."""
-    job = Job(title, owner)
+    job = Job(title, owner, subject)
     with _lock:
         _forget()
         _jobs[job.id] = job

@@ -121,7 +121,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        job = jobs.get(request.GET.get("job", ""))
+        job = _job_of(upload, request.GET.get("job", ""))
         if request.method == "POST":
             return _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
         if job is None:
@@ -145,10 +145,19 @@ def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
     """Raises: TransferError, when the file's name tells no format."""
     source = Source.of(upload.path)
     job = jobs.start(
-        f"Look at {upload.name}", lambda progress: dry_run(source, target, progress), owner=author_of(request)
+        f"Look at {upload.name}",
+        lambda progress: dry_run(source, target, progress),
+        owner=author_of(request),
+        subject=upload.token,
     )
     job.wait(SHORT_SECONDS)
     return job
+
+
+def _job_of(upload: Upload, job_id: str) -> jobs.Job | None:
+    """A look at this very upload: an address may name any job."""
+    job = jobs.get(job_id)
+    return job if job is not None and job.subject == upload.token else None
 
 
 def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:

@@ -143,6 +143,19 @@ def test_a_look_that_is_stopped_imports_nothing(client: Client, monkeypatch: pyt
     assert not Task.objects.exists() and "Nothing was imported." in client.get(address).content.decode()
 
 
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> None:
+    going_on = Event()
+    job = jobs.start("a bulk action", lambda progress: [going_on.wait(), progress(1, 1)], owner="bob")
+    address, _ = report(client, LINES)
+    other = re.sub(r"job=\w+", f"job={job.id}", address)
+    client.post(other, {"stop": ""}) if is_stopped else client.get(other)
+    going_on.set()
+    assert job.wait(20)
+    assert job.state == "done"
+    assert "new train split" in client.get(other, follow=True).content.decode()
+
+
 def test_what_is_imported_stands_in_the_log(client: Client) -> None:
     address, _ = report(client, LINES)
     client.post(address)
