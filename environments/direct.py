@@ -1,15 +1,17 @@
 """Direct calls: an environment's methods called by its base class or by its author, where no session calls them.
 
 Source: openreward 0.1.167, `run_user_callable` and `Environment._call_tool`. Sessions have their own way, with turns,
-threads of the server's and a record: `environments/runtime/session.py`.
+threads of the server's and a record: `environments/runtime/session.py`. What async code of a session calls here runs on
+those threads too, for a session is torn down only after the last thread that runs its code has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,19 +19,27 @@ from pydantic import ValidationError
 from environments.tools import Tool, build_toolset
 from environments.wire import JSONObject, RunToolError, RunToolOutput, RunToolSuccess, ToolOutput
 
+PLAIN: ContextVar[Callable[..., Awaitable[Any]] | None] = ContextVar("PLAIN", default=None)
+"""Calls a plain function on a thread of the session whose async code is running; None outside of sessions."""
+
 
 async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
     """What `fn(*args)` returns, awaited if need be. A plain function runs beside the loop unless `inline`."""
-    if inline or inspect.iscoroutinefunction(fn):
+    plain = PLAIN.get() or (None if inline else _in_a_thread)
+    if plain is None or inspect.iscoroutinefunction(fn):
         result = fn(*args)
     else:
-        # a thread of its own: the loop's few would be shared by all sessions
-        thread = ThreadPoolExecutor(1, thread_name_prefix="environment")
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(thread, fn, *args)
-        finally:
-            thread.shutdown(wait=False)
+        result = await plain(fn, *args)
     return await result if inspect.isawaitable(result) else result
+
+
+async def _in_a_thread(fn: Callable[..., Any], *args: Any) -> Any:
+    """In one of its own: the loop's few would be shared by all."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="environment")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(thread, fn, *args)
+    finally:
+        thread.shutdown(wait=False)
 
 
 async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutput:

@@ -1,8 +1,9 @@
 """Blinding: whose page must not show the record of an episode yet. For every face that shows single episodes or tasks.
 
 Whoever plays an episode blind is told its rewards and its answer when it has ended. Until then the rest of the server
-tells them nothing of it either, nor of its task; everybody else with a login may watch. Open stay the admin's pages of
-tasks and splits, where curators see everything, and what was recorded of others who played the same task.
+tells them nothing of it either, and has no page of its task; everybody else with a login may watch. Open stay a task's
+line in lists, which is without its class's `hidden_fields`, the admin's pages of tasks and splits, where curators see
+everything, and what was recorded of others who played the same task.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from environments.direct import PLAIN
 from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Job, Lease, ThreadPool
 
@@ -46,11 +47,9 @@ class UserCode:
         fault: EnvironmentFault
         try:
             if inspect.iscoroutinefunction(fn) and not self._own_loop:
+                PLAIN.set(self._plain)
                 return await fn(*args)
-            if self._own_thread:
-                return await self._in_lease(fn, args)
-            result = await self._result_of(Job(fn, args, asyncio.get_running_loop()), self._pool.submit)
-            return await result if inspect.isawaitable(result) else result
+            return await self._plain(fn, *args)
         except (EnvironmentFault, SessionDeleted):
             raise
         except asyncio.CancelledError as error:
@@ -62,6 +61,13 @@ class UserCode:
                 raise
             fault = fault_of(error)
         raise fault  # outside the handlers, so that the fault does not hold the frames of what it tells
+
+    async def _plain(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """On a thread of the session's. Raises what `fn` raises."""
+        if self._own_thread:
+            return await self._in_lease(fn, args)
+        result = await self._result_of(Job(fn, args, asyncio.get_running_loop()), self._pool.submit)
+        return await result if inspect.isawaitable(result) else result
 
     async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """In the session's own thread, on its own loop, to the end."""

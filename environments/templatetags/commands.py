@@ -1,6 +1,11 @@
-"""Commands as a page names them: such that they can be pasted into a shell beside the server. Used by templates."""
+"""Commands as a page names them: such that they can be pasted into a shell beside the server. Used by templates.
+
+Strangers and guests are not told where on its machine the server lies.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django import template
 
@@ -9,7 +14,9 @@ from environments import invocation
 register = template.Library()
 
 
-@register.simple_tag
-def command(*arguments: str) -> str:
+@register.simple_tag(takes_context=True)
+def command(context: dict[str, Any], *arguments: str) -> str:
     """`{% command "serve" environment.class_path %}`"""
-    return invocation.command(" ".join(arguments))
+    user = getattr(context.get("request"), "user", None)
+    told = " ".join(arguments)
+    return invocation.command(told) if user is not None and user.is_authenticated else f"manage.py {told}"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from pytest_django.fixtures import Settings
 
 from environments import invocation
 
@@ -44,6 +45,13 @@ def test_a_directory_that_was_deleted_is_no_fault(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert invocation.command("demo") == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+
+
+@pytest.mark.django_db
+def test_strangers_are_not_told_where_the_server_lies(settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "a-key-of-the-lab"}
+    page = Client().get("/login/", follow=True).content.decode()
+    assert "<code>manage.py createsuperuser</code>" in page
 
 
 @pytest.mark.django_db

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import ClassVar
 
-from environments import JSONObject, ToolOutput, tool
+from environments import Blocks, JSONObject, Message, TextBlock, ToolOutput, tool
 from tests.envs import Echo
 from tests.envs_base import Small, said
 
@@ -37,6 +38,17 @@ class Staged(Small):
         if name in self.task_spec.get("waits", ()):
             Staged.doors[name].wait(30)
         Staged.events.append(f"{name} ends")
+
+
+class ToldSlowly(Staged):
+    """Async messages made of a plain prompt, which waits in a thread."""
+
+    def get_prompt(self) -> Blocks:
+        self._stage("work")
+        return [TextBlock(text="at last")]
+
+    async def get_messages(self) -> Sequence[Message]:
+        return await super().get_messages()
 
 
 class SlowTasks(Echo):

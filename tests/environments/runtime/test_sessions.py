@@ -18,7 +18,7 @@ from environments.errors import (
     TooManySessions,
 )
 from tests.environments.runtime.play import Play, ended, until, within
-from tests.environments.runtime.staged import SlowTasks, Staged
+from tests.environments.runtime.staged import SlowTasks, Staged, ToldSlowly
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
 from tests.envs_base import Small, said
 
@@ -90,6 +90,18 @@ async def test_delete_during_a_call_tears_down_after_its_thread_has_ended() -> N
         await within(deleting)
     assert Staged.events[-3:] == ["work ends", "teardown starts", "teardown ends"]
     assert (play.record.steps[0].reason, play.record.end.cause) == ("deleted", "abandoned")
+
+
+async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_for() -> None:
+    async with Play(ToldSlowly) as play:
+        await creating(play, "s", "work")
+        reading = asyncio.ensure_future(play.service.messages_json("s", "", None))
+        await until(lambda: "work starts" in Staged.events)
+        deleting = await closing(play, "s")
+        Staged.doors["work"].set()
+        await within(deleting)
+        assert "at last" in await within(reading)
+    assert Staged.events[-3:] == ["work ends", "teardown starts", "teardown ends"]
 
 
 async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:
