@@ -12,7 +12,9 @@ same, on the loop alone, and keeps no session from expiring; "alive" does that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import time
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -20,6 +22,7 @@ import structlog
 from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError
 
 from environments import wire, wiring
 from environments.errors import OrsError, shorten
@@ -45,7 +48,9 @@ KINDS = ("call", "form", "alive", "here", "leave")
 
 
 HERE = '{"type":"here"}'
-"""As pages write it. Nobody has to be welcome to be told that: the database may be away, and is asked nothing."""
+"""As pages write it. It is answered at once: the database may be away, and is asked later, if at all."""
+ASKED_AGAIN_SECONDS = 60.0
+"""Whether somebody is still welcome who says no more than that."""
 
 
 class Refused(Exception):
@@ -58,6 +63,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     facts: Facts | None = None
     play: LivePlay | None = None
     writer: asyncio.Task[None] | None = None
+    asking: asyncio.Task[None] | None = None
+    asked = 0.0
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -66,6 +73,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         if self.facts is None:
             await self.close(STRANGER)
             return
+        self.asked = time.monotonic()
         await self.accept()
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MOST_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
@@ -82,8 +90,9 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     async def disconnect(self, code: int) -> None:
         if self.play is not None:
             self.play.part(self)
-        if self.writer is not None:
-            self.writer.cancel()
+        for task in (self.writer, self.asking):
+            if task is not None:
+                task.cancel()
 
     def tell(self, message: Message) -> None:
         try:
@@ -118,6 +127,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def _is_welcome(self) -> bool:
         """An invite may end, and an account be logged out, with the page open; then the socket closes."""
+        self.asked = time.monotonic()
         if not can_be_shut_out(self.scope) or await readers().run(may_go_on, self.scope):
             return True
         is_guest = self.facts is not None and self.facts.play.guest_id is not None
@@ -152,6 +162,13 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def take_here(self, message: Message) -> None:
         self.tell({"type": "here"})
+        if time.monotonic() - self.asked > ASKED_AGAIN_SECONDS:
+            self.asked = time.monotonic()
+            self.asking = asyncio.get_running_loop().create_task(self._ask_again())
+
+    async def _ask_again(self) -> None:
+        with contextlib.suppress(DatabaseError, InterfaceError):
+            await self._is_welcome()
 
     async def take_leave(self, message: Message) -> None:
         self._live().leave()

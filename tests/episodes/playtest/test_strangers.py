@@ -15,6 +15,7 @@ from environments import wiring
 from environments.errors import SessionNotFound
 from environments.wire import ToolCall
 from episodes.models import Episode
+from episodes.playtest.consumer import HERE
 from tests.environments.protocol.serving import in_database, opened
 from tests.episodes.playtest.playing import begin, communicator, play_of, seated, table
 
@@ -124,7 +125,10 @@ async def test_a_socket_of_another_address_is_none() -> None:
             assert not is_open
 
 
-@pytest.mark.parametrize("ends", [lambda: Session.objects.all().delete(), lambda: User.objects.update(is_active=False)])
+ENDS = [lambda: Session.objects.all().delete(), lambda: User.objects.update(is_active=False)]
+
+
+@pytest.mark.parametrize("ends", ENDS)
 async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(ends: Callable[[], Any]) -> None:
     async with table("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
@@ -136,3 +140,19 @@ async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(en
             await tab.call("echo", text="again")
             assert "logged out" in (await tab.told("error"))["message"]
         assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
+
+
+@pytest.mark.parametrize("ends", ENDS)
+async def test_an_open_socket_that_says_nothing_closes_too(
+    ends: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks from time to time whether the server is there, and is told so first."""
+    monkeypatch.setattr("episodes.playtest.consumer.ASKED_AGAIN_SECONDS", -1.0)
+    async with table("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        async with seated(browser, await begin(browser, "echo")) as tab:
+            await tab.told("state")
+            await in_database(ends)
+            await tab.send_text(HERE)
+            await tab.told("here")
+            assert "logged out" in (await tab.told("error"))["message"]
