@@ -33,26 +33,26 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
     return sorted(counts.items())
 
 
-def compressed(sketch: Sketch, edge: float | None = None) -> Sketch:
-    """With MOST_VALUES pairs at most; `edge`: values up to it and values above it are not put together."""
+def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
+    """With MOST_VALUES pairs at most; `edges`, ascending: values up to one and values above it are not put together."""
     if len(sketch) <= MOST_VALUES:
         return sketch
     size = count_of(sketch) / (MOST_VALUES - 1)
-    while len(groups := _grouped(sketch, size, edge)) > MOST_VALUES:
+    while len(groups := _grouped(sketch, size, edges)) > MOST_VALUES:
         size *= 1.2
     return groups
 
 
-def _grouped(sketch: Sketch, size: float, edge: float | None) -> Sketch:
+def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
     """Neighbours together while their count is within `size`."""
     groups: list[tuple[float, int]] = []
-    total, count, is_above = 0.0, 0, False
+    total, count, below = 0.0, 0, 0
     for value, more in sketch:
-        crosses = edge is not None and not is_above and value > edge
-        if count and (count + more > size or crosses):
+        passed = bisect_left(edges, value)
+        if count and (count + more > size or passed > below):
             groups.append((total / count, count))
             total, count = 0.0, 0
-        total, count, is_above = total + value * more, count + more, is_above or crosses
+        total, count, below = total + value * more, count + more, passed
     groups.append((total / count, count))
     return merged([groups])  # means of two groups may round to one number
 

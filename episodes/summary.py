@@ -38,10 +38,10 @@ class Summary:
     sketches: dict[str, Sketch]
     """Of the attempts, by name of SKETCHES; those that were asked for."""
 
-    def compressed(self, edge: float | None) -> Summary:
-        """With small sketches. `edge`: the success threshold, which groups of returns do not cross."""
+    def compressed(self, edges: Sequence[float]) -> Summary:
+        """With small sketches. `edges`: thresholds of success, ascending, which groups of returns do not cross."""
         sketches = {
-            name: compressed(sketch, None if name == "length" else edge) for name, sketch in self.sketches.items()
+            name: compressed(sketch, () if name == "length" else edges) for name, sketch in self.sketches.items()
         }
         facts = {name: getattr(self, name) for name in FACTS}
         return Summary(**facts, sketches=sketches)

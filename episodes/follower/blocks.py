@@ -7,17 +7,16 @@ row of an episode that is deleted later leaves its block as it is.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from django.db import connection
 
-from environments.models import Environment
 from episodes.derived import CurveBlock
 from episodes.endings import Ending, endings_of
 from episodes.follower.part import NO_LIMIT, delete_some
-from episodes.follower.scopes import COLUMNS, Scope, by_scope, columns_read, values_of
+from episodes.follower.scopes import COLUMNS, Edges, Scope, by_scope, columns_read, edges_of_environments, values_of
 from episodes.models import Episode
 from episodes.sql import BulkWriter, Values
 from episodes.summary import SKETCHES, Summary, read_summary, summary_of, together
@@ -56,7 +55,7 @@ class BlocksPart:
 
     def gather(self, endings: Sequence[Ending]) -> list[Block]:
         """Blocks that are full now, lower levels first."""
-        edges = dict(Environment.objects.values_list("pk", "success_threshold"))
+        edges = edges_of_environments()
         blocks: list[Block] = []
         for scope, part in by_scope(endings).items():
             filling = self._of(scope, before=endings[0].number)
@@ -92,21 +91,21 @@ def _read_open(scope: Scope, before: int) -> _Open:
     return _Open(number + 1, endings_of(after))
 
 
-def _filled(scope: Scope, filling: _Open, edges: dict[int, float]) -> Iterator[Block]:
+def _filled(scope: Scope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[Block]:
     """Takes full blocks out of `filling`, each followed by those above that it completes."""
     recent: dict[tuple[int, int], Summary] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
-        edge, level, number = edges.get(first[-1].environment), 0, filling.number
+        thresholds, level, number = edges.get(first[-1].environment, ()), 0, filling.number
         filling.number += 1
-        recent[level, number] = summary = summary_of(first).compressed(edge)
+        recent[level, number] = summary = summary_of(first).compressed(thresholds)
         yield Block(scope, level, number, summary)
         while (number + 1) % BLOCKS_ABOVE == 0:
             parts = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
             if len(parts) < BLOCKS_ABOVE:
                 break
             level, number = level + 1, number // BLOCKS_ABOVE
-            recent[level, number] = summary = together(parts).compressed(edge)
+            recent[level, number] = summary = together(parts).compressed(thresholds)
             yield Block(scope, level, number, summary)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
+from environments.models import Environment
 from episodes.endings import Ending, Epoch
 from episodes.sql import BulkWriter, Values
 from episodes.summary import FACTS, SKETCHES, Summary
@@ -19,6 +20,18 @@ COLUMNS = (*FACTS, *SKETCHES)
 class Scope(NamedTuple):
     kind: ScopeKind
     id: int
+
+
+Edges = tuple[float, ...]
+
+
+def edges_of_environments() -> dict[int, Edges]:
+    """By environment the thresholds that tell its successes exactly, ascending: the class's, and the one in force.
+
+    Both: what is put together while somebody has changed it shall be exact again when the class's is restored.
+    """
+    rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
+    return {pk: tuple(sorted(set(thresholds))) for pk, *thresholds in rows}
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[Scope, list[Ending]]:

@@ -15,11 +15,10 @@ from django.db import connection
 from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
 
-from environments.models import Environment
 from episodes.derived import StepSpan
 from episodes.endings import Ending, rows_of
 from episodes.follower.part import NO_LIMIT, delete_some
-from episodes.follower.scopes import COLUMNS, Scope, by_scope, columns_read, values_of
+from episodes.follower.scopes import COLUMNS, Edges, Scope, by_scope, columns_read, edges_of_environments, values_of
 from episodes.sql import BulkWriter, Values
 from episodes.summary import SKETCHES, Summary, read_summary, summary_of, together
 
@@ -81,7 +80,7 @@ class StepsPart:
         parts = by_scope(ending for ending in endings if ending.run_step is not None)
         if not parts:
             return change
-        edges = dict(Environment.objects.values_list("pk", "success_threshold"))
+        edges = edges_of_environments()
         self._learn(parts)
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
@@ -90,9 +89,9 @@ class StepsPart:
             change.stale.append(row.pk)
         writer = BulkWriter(connection)
         for scope, told in fresh.items():
-            width, edge = self._layouts[scope].width, edges.get(parts[scope][-1].environment)
+            width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
             for number, each in told.items():
-                low, high, summary = _together(each, edge)
+                low, high, summary = _together(each, thresholds)
                 change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
         while len(self._layouts) > MOST_SCOPES:
             self._layouts.popitem(last=False)
@@ -137,8 +136,8 @@ def _told(endings: Sequence[Ending]) -> _Told:
     return _Told(min(steps), max(steps), summary_of(endings))
 
 
-def _together(parts: Sequence[_Told], edge: float | None) -> _Told:
-    summary = together([part.summary for part in parts]).compressed(edge)
+def _together(parts: Sequence[_Told], edges: Edges) -> _Told:
+    summary = together([part.summary for part in parts]).compressed(edges)
     return _Told(min(part.low for part in parts), max(part.high for part in parts), summary)
 
 

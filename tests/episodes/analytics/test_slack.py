@@ -51,6 +51,18 @@ def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:
     assert from_blocks(scope, definition_of(environment, "max"))[0] > 0
 
 
+def test_it_is_exact_again_after_somebody_had_changed_the_threshold(scope: Scope) -> None:
+    Environment.objects.update(success_threshold=0.2)
+    play(600, first=601)
+    catch_up()
+    Environment.objects.update(success_threshold=THRESHOLD)
+    definition = definition_of(Environment.objects.get(name="echo"), "max")
+    slack, found = from_blocks(scope, definition)
+    whole = curve(scope, definition).total
+    assert slack == 0.0 and found.total and whole
+    assert found.total.successes == whole.successes
+
+
 def test_few_distinct_returns_are_exact_at_any_threshold(scope: Scope) -> None:
     slack, found = from_blocks(scope, Definition("last", 0.3))
     assert (slack, found.note) == (0.0, "")
