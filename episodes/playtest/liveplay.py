@@ -183,7 +183,7 @@ class LivePlay:
         is_blind = self._facts is None or self._facts.is_blind
         return {
             "steps": self._shown.counted,
-            "returned": None if is_blind else self._shown.running.value,
+            "returned": None if is_blind else self._shown.so_far.value,
             "remaining_seconds": self._remaining(),
         }
 
