@@ -1,7 +1,8 @@
 """Conditions: what a filter asks of an episode, one for each thing asked, each in two forms.
 
 `where` may be found by an index. `beside` never is: SQLite has no statistics of its tables and takes a bad index when
-two columns qualify, so one condition is chosen to find episodes (`scope.py`) and others are checked on what it found.
+two columns qualify, so one condition is chosen to find episodes (`query_plan.py`) and others are checked on what it
+found.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class EpisodeFilter:
 
     def episodes(self) -> QuerySet[Episode]:
         """All of them, in no order and without a bound: for export and counts. Some queries find names."""
-        from episodes.scope import episodes_of  # it imports this module
+        from episodes.query_plan import episodes_of  # it imports this module
 
         return episodes_of(self)
 

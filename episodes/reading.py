@@ -1,7 +1,8 @@
-"""Reading: the keys of one page of episodes in a scope, in an order, from a cursor on. Used by `browse.py`.
+"""Reading: the keys of one page of what a plan finds, in an order, from a cursor on. Used by `browse.py`.
 
 A page is read along an index. Where conditions are checked beside it, only some episodes are looked at: for the order
-of time LOOKED_AT from the cursor on, so that reading can go on; for a figure's the newest SORTED, whatever the page.
+of time LOOKED_AT_FOR_PAGE from the cursor on, so that reading can go on; for a figure's the newest SORTED, whatever the
+page.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.db.models.sql.compiler import SQLCompiler
 from episodes.conditions import ENDED, Condition
 from episodes.cursor import Cursor, Order, Segment
 from episodes.models import Episode
-from episodes.scope import LOOKED_AT, SORTED, Scope, scope_of, without_heap
+from episodes.query_plan import LOOKED_AT_FOR_PAGE, SORTED, QueryPlan, plan_of, without_heap
 
 FEW_HEAPED = 1_000
 MOST_HEAPED = 12_000
@@ -60,32 +61,32 @@ class _Beyond(Func):
 
 def read(conditions: Mapping[str, Condition], order: Order, cursor: Cursor | None, size: int) -> Found:
     """Up to `size` keys beyond the cursor."""
-    scope = scope_of(conditions, order)
+    plan = plan_of(conditions, order)
     if order.is_figure:
-        return _by_figure(scope, order, cursor, size)
-    if scope.is_heap and not scope.beside:
-        return _from_heap(scope, conditions, order, cursor, size)
-    return _by_time(scope, order, cursor, size)
+        return _by_figure(plan, order, cursor, size)
+    if plan.is_heap and not plan.beside:
+        return _from_heap(plan, conditions, order, cursor, size)
+    return _by_time(plan, order, cursor, size)
 
 
-def within(scope: Scope, looked_at: int) -> Iterator[tuple[QuerySet[Episode], bool]]:
-    """What the scope finds, in parts without order, and whether it is all: else among the newest `looked_at`."""
-    edge = _edge(scope, Order(scope.axis), None, looked_at) if scope.is_bounded else None
-    for walk in scope.walks:
-        rows = Episode.objects.filter(walk, *scope.beside).order_by()
-        yield (rows if edge is None else rows.filter(**{f"{scope.axis}__gte": edge.value})), edge is None
+def within(plan: QueryPlan, looked_at: int) -> Iterator[tuple[QuerySet[Episode], bool]]:
+    """What the plan finds, in parts without order, and whether it is all: else among the newest `looked_at`."""
+    edge = _edge(plan, Order(plan.axis), None, looked_at) if plan.is_bounded else None
+    for walk in plan.walks:
+        rows = Episode.objects.filter(walk, *plan.beside).order_by()
+        yield (rows if edge is None else rows.filter(**{f"{plan.axis}__gte": edge.value})), edge is None
 
 
 def axis_of(conditions: Mapping[str, Condition], order: Order) -> Order:
-    """The order with the column by which its scope is read."""
-    return order if order.is_figure else replace(order, column=scope_of(conditions, order).axis)
+    """The order with the column by which its plan is read."""
+    return order if order.is_figure else replace(order, column=plan_of(conditions, order).axis)
 
 
 def _from_heap(
-    scope: Scope, conditions: Mapping[str, Condition], order: Order, cursor: Cursor | None, size: int
+    plan: QueryPlan, conditions: Mapping[str, Condition], order: Order, cursor: Cursor | None, size: int
 ) -> Found:
     """A small heap is sorted. What a large one holds is met soon among the newest episodes, unless all of it is old."""
-    heap = Episode.objects.filter(scope.walks[0]).order_by().values_list("pk", flat=True)
+    heap = Episode.objects.filter(plan.walks[0]).order_by().values_list("pk", flat=True)
     if len(ids := list(heap[: FEW_HEAPED + 1])) <= FEW_HEAPED:
         return Found(list(_sorted(ids, order, cursor, size)))
     found = _by_time(without_heap(conditions), order, cursor, size)
@@ -109,12 +110,12 @@ def _is_down(order: Order, cursor: Cursor | None) -> bool:
 # --- in the order of time --------------------------------------------------------------------------------------------
 
 
-def _by_time(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Found:
+def _by_time(plan: QueryPlan, order: Order, cursor: Cursor | None, size: int) -> Found:
     down = _is_down(order, cursor)
-    edge = _edge(scope, order, cursor, LOOKED_AT) if scope.is_bounded else None
+    edge = _edge(plan, order, cursor, LOOKED_AT_FOR_PAGE) if plan.is_bounded else None
     parts = []
-    for walk in scope.walks:
-        rows = _beyond(Episode.objects.filter(walk, *scope.beside), F(order.column), order, cursor)
+    for walk in plan.walks:
+        rows = _beyond(Episode.objects.filter(walk, *plan.beside), F(order.column), order, cursor)
         if edge is not None:
             rows = rows.filter(**{f"{order.column}__{'gte' if down else 'lte'}": edge.value})
         parts.append(list(_ordered(rows, order.column, down=down).values_list(order.column, "pk")[:size]))
@@ -123,13 +124,13 @@ def _by_time(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Fo
     return Found(keys, edge if len(keys) < size else None)
 
 
-def _edge(scope: Scope, order: Order, cursor: Cursor | None, looked_at: int) -> Key | None:
+def _edge(plan: QueryPlan, order: Order, cursor: Cursor | None, looked_at: int) -> Key | None:
     """The last episode that is looked at; None: there are not so many."""
     down = _is_down(order, cursor)
-    if scope.is_by_id:
+    if plan.is_by_id:
         return _edge_by_id(cursor, looked_at, down=down)
-    rows = _beyond(Episode.objects.filter(scope.walks[0]), F(order.column), order, cursor)
-    if scope.is_heap:
+    rows = _beyond(Episode.objects.filter(plan.walks[0]), F(order.column), order, cursor)
+    if plan.is_heap:
         return None
     row = _ordered(rows, order.column, down=down).values_list(order.column, "pk")[looked_at - 1 : looked_at].first()
     return Key("known", *row) if row else None
@@ -165,18 +166,18 @@ def _ordered(rows: QuerySet[Episode], column: str, *, down: bool) -> QuerySet[Ep
 # --- in the order of a figure ----------------------------------------------------------------------------------------
 
 
-def _by_figure(scope: Scope, order: Order, cursor: Cursor | None, size: int) -> Found:
+def _by_figure(plan: QueryPlan, order: Order, cursor: Cursor | None, size: int) -> Found:
     """Segment after segment until the page is full."""
-    floor = _floor(scope) if scope.is_bounded else None
+    floor = _floor(plan) if plan.is_bounded else None
     keys, backward = list[Key](), cursor is not None and cursor.is_backward
     segments = order.segments[::-1] if backward else order.segments
     for segment in segments[segments.index(cursor.segment) if cursor else 0 :]:
-        rows = Episode.objects.filter(scope.walks[0], *scope.beside)
+        rows = Episode.objects.filter(plan.walks[0], *plan.beside)
         if floor is not None:
-            rows = rows.filter(**{f"{scope.axis}__gte": floor.value})
+            rows = rows.filter(**{f"{plan.axis}__gte": floor.value})
         start = cursor if cursor and cursor.segment == segment else None
         # a segment that is entered at its other end is read in the cursor's direction all the same
-        keys += _segment(rows, segment, _Direction(order, start, backward, not scope.is_bounded), size - len(keys))
+        keys += _segment(rows, segment, _Direction(order, start, backward, not plan.is_bounded), size - len(keys))
         if len(keys) >= size:
             break
     return Found(keys, floor)
@@ -206,6 +207,6 @@ def _segment(rows: QuerySet[Episode], segment: Segment, way: _Direction, room: i
     return [Key(segment, *row) for row in rows.order_by(*sorting).values_list(column, "pk")[:room]]
 
 
-def _floor(scope: Scope) -> Key | None:
-    """The oldest of the newest SORTED that the scope finds; None: there are not so many."""
-    return _edge(scope, Order(scope.axis), None, SORTED)
+def _floor(plan: QueryPlan) -> Key | None:
+    """The oldest of the newest SORTED that the plan finds; None: there are not so many."""
+    return _edge(plan, Order(plan.axis), None, SORTED)

@@ -1,6 +1,6 @@
 """Summary: what endings of a scope say together, from the endings themselves or from CurveBlocks or StepSpans. Pure.
 
-Made by `follower/blocks.py` and `follower/steps.py`, which keep it, and read by `analytics/`, for points of curves.
+Made by `follower/blocks.py` and `follower/spans.py`, which keep it, and read by `analytics/`, for points of curves.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from django.db.models import Max, QuerySet
 from environments.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
 from episodes.increment import steps_after
 from episodes.models import Blob, Episode, Step
-from episodes.running import Running
+from episodes.return_so_far import ReturnSoFar
 
 STEPS_PER_PAGE = 200
 STEP_FACTS = ("index", "tool", "status", "reason", "error", "reward", "finished", "task_id", "duration_ms", "waited_ms")
@@ -105,14 +105,14 @@ def lines_at(episode: Episode, first: int, stop: int, view: View) -> list[Line]:
     return list(_lines(list(steps), _before(episode, first, view), view))
 
 
-def lines_after(episode: Episode, last: int, running: Running, view: View) -> list[Line]:
-    """Steps after index `last`, where the return is `running`, which they are added to. One query, or two more."""
-    return list(_lines(steps_after(episode.pk, last, view.steps), running, view))
+def lines_after(episode: Episode, last: int, so_far: ReturnSoFar, view: View) -> list[Line]:
+    """Steps after index `last`, where the return is `so_far`, which they are added to. One query, or two more."""
+    return list(_lines(steps_after(episode.pk, last, view.steps), so_far, view))
 
 
-def line_after(step: Step, running: Running, view: View) -> Line:
-    """A step that came after the return `running`, which it is added to. No query, unless it has blobs."""
-    return next(iter(_lines([step], running, view)))
+def line_after(step: Step, so_far: ReturnSoFar, view: View) -> Line:
+    """A step that came after the return `so_far`, which it is added to. No query, unless it has blobs."""
+    return next(iter(_lines([step], so_far, view)))
 
 
 def line_of(episode: Episode, index: int, view: View) -> Line | None:
@@ -130,20 +130,20 @@ def return_so_far(episode: Episode, definition: str) -> float | None:
     return _sum_of(episode.steps.all(), definition).value
 
 
-def _before(episode: Episode, first: int, view: View) -> Running:
+def _before(episode: Episode, first: int, view: View) -> ReturnSoFar:
     """The return before step `first`."""
-    return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else Running(view.definition)
+    return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else ReturnSoFar(view.definition)
 
 
-def _sum_of(steps: QuerySet[Step], definition: str) -> Running:
+def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
     """Added here: where sums run over, PostgreSQL refuses to add."""
-    running = Running(definition)
+    so_far = ReturnSoFar(definition)
     for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
-        running.add(reward)
-    return running
+        so_far.add(reward)
+    return so_far
 
 
-def _lines(steps: Sequence[Step], running: Running, view: View) -> Iterable[Line]:
+def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: View) -> Iterable[Line]:
     texts = _texts((blob for step in steps for blob in (step.input_blob, step.output_blob) if blob), view)
     for step in steps:
         given = texts.get(step.input_blob_id) if step.input_blob_id else step.input
@@ -158,7 +158,7 @@ def _lines(steps: Sequence[Step], running: Running, view: View) -> Iterable[Line
             metadata=indented(metadata)[: 4 * SHOWN_CHARACTERS] if metadata is not None else "",
             components=components(metadata),
             raw=answer if answer and len(answer) <= SHOWN_CHARACTERS else "",
-            running=running.add(step.reward),
+            running=so_far.add(step.reward),
             is_whole=given is not None and answer is not None,
         )
 

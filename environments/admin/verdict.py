@@ -30,10 +30,6 @@ class Verdict:
     def prompt(self) -> list[Part]:
         return prompt(self.trial.prompt_json) if self.trial else []
 
-    @property
-    def is_good(self) -> bool:
-        return not (self.problems or self.refusal or (self.trial and self.trial.failures))
-
 
 def checked(edit: Edit) -> Verdict:
     """Whether it could be saved, and what that would touch. Raises: Replaced."""

@@ -78,8 +78,8 @@ class LiveEpisode:
         "ended",
         "environment",
         "fault",
-        "heard",
         "number",
+        "on_step",
         "owner",
         "ready",
         "request",
@@ -104,7 +104,7 @@ class LiveEpisode:
         self.cause: Cause | None = None
         self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = ""
-        self.heard: Callable[[StepTaken], None] | None = None  # who follows is told of each step that is on record
+        self.on_step: Callable[[StepTaken], None] | None = None  # who follows is told of each step that is on record
         self._mask = Mask(request.masked)
         self._waiters: list[asyncio.Future[None]] | None = None
         self._next_index = self._steps = self._failed = self._refused = self._rewards = 0

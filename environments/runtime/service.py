@@ -106,12 +106,12 @@ class SessionService:
         """Return once the session has ended and its end is on record."""
         await self._sessions.until_gone(self._sessions.find(sid, owner))
 
-    def follow(self, sid: str, owner: str, heard: Callable[[StepTaken], None]) -> None:
-        """From now on `heard` is called with each step of a call, in order, once it is on record.
+    def follow(self, sid: str, owner: str, on_step: Callable[[StepTaken], None]) -> None:
+        """From now on `on_step` is called with each step of a call, in order, once it is on record.
 
         Raises: SessionNotFound.
         """
-        self._sessions.find(sid, owner).heard = heard
+        self._sessions.find(sid, owner).on_step = on_step
 
     def check(self, sid: str, owner: str) -> None:
         """Raises: what any use of the session would raise now; used before a body's types are judged."""
@@ -253,8 +253,8 @@ class SessionService:
         episode.calls.running.discard(call)
         call.finish(result)
         self._lingering.add(call, episode.calls, now)
-        if step is not None and episode.heard is not None:
-            episode.heard(step)
+        if step is not None and episode.on_step is not None:
+            episode.on_step(step)
 
     async def _sweep(self) -> None:
         """Forever: forget results that have lingered long enough."""

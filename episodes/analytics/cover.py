@@ -20,7 +20,7 @@ from episodes.analytics.tally import Row
 from episodes.derived import Progress
 from episodes.endings import last_end
 from episodes.follower.blocks import BlocksPart
-from episodes.follower.steps import StepsPart
+from episodes.follower.spans import SpansPart
 from episodes.models import Episode
 
 RAW_ENDINGS = 10_000
@@ -109,7 +109,7 @@ def followed_to(axis: Axis) -> int:
 
     What has spans is known from blocks, so both have to be there.
     """
-    names = (BlocksPart.name, StepsPart.name) if axis == "step" else (BlocksPart.name,)
+    names = (BlocksPart.name, SpansPart.name) if axis == "step" else (BlocksPart.name,)
     ends = dict(Progress.objects.filter(name__in=names).values_list("name", "end_number"))
     return ends[names[-1]] if all(ends.get(name, 0) > 0 for name in names) else 0
 

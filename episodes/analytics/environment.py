@@ -42,7 +42,7 @@ class ToolFigures:
         return (self.refused + self.failed) / self.calls if self.calls else 0.0
 
 
-def endings_of(environment: Environment) -> ActivityPoint:
+def totals_of(environment: Environment) -> ActivityPoint:
     """Of all its episodes together: endings by cause, steps, attempts. One query."""
     return together(activity("all", environment))
 

@@ -20,10 +20,10 @@ from episodes.browse import EpisodePage, page_of, shown, summary_of, with_runnin
 from episodes.choices import models, runs
 from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
 from episodes.glimpse import glimpse_of
+from episodes.match_count import match_count_of
 from episodes.models import Episode, SavedView
 from episodes.named import Named
 from episodes.people import names
-from episodes.tally import tally_of
 from episodes.words import BadFilter
 
 COLUMNS = {
@@ -73,7 +73,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "asked": asked,
         "page": page,
         "heads": list(_heads(asked, sort)),
-        "total": str(len(page.rows)) if is_whole else str(tally_of(asked, len(page.rows))),
+        "total": str(len(page.rows)) if is_whole else str(match_count_of(asked, len(page.rows))),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),

@@ -26,7 +26,7 @@ from environments.models import Environment, Split, Task, TaskStatistics
 from environments.schema_fields import fields_of
 from environments.statistics import figures_of
 from environments.summary import READ_CHARACTERS, summary, summary_field
-from episodes.analytics.environment import endings_of, tool_figures
+from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
@@ -90,7 +90,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "returns": returns,
         "columns": columns(found, returns),
         "edges": (returns.bins[0].low, returns.bins[-1].high) if returns.bins else None,
-        "endings": endings_of(found),
+        "endings": totals_of(found),
         "players": in_environment(found, definition, returns.total),
         "tool_use": tool_figures(found),
         "tasks": _tasks(found),

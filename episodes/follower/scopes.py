@@ -1,4 +1,4 @@
-"""Scopes: whose endings are put together, and what they say as columns. Shared by `blocks.py` and `steps.py`."""
+"""Scopes: whose endings are put together, and what they say as columns. Shared by `blocks.py` and `spans.py`."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from environments.runtime.calls import Call
 from environments.runtime.episode import NewSession
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
+from episodes.playtest.continuing.progress import Rerunning
 from episodes.playtest.facts import Facts
-from episodes.playtest.rerunning import Rerunning
 from episodes.playtest.shown import MOST_STEPS, Shown, ToldStep, ending_of, steps_html
 from episodes.playtest.threads import readers
 from episodes.playtest.toolbox import offered
@@ -183,7 +183,7 @@ class LivePlay:
         is_blind = self._facts is None or self._facts.is_blind
         return {
             "steps": self._shown.counted,
-            "returned": None if is_blind else self._shown.running.value,
+            "returned": None if is_blind else self._shown.so_far.value,
             "remaining_seconds": self._remaining(),
         }
 

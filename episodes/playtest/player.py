@@ -12,9 +12,9 @@ from django.views.decorators.http import require_safe
 from environments import parts
 from episodes.cards import said
 from episodes.notes import notes_of
-from episodes.playtest.again import progress_of
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.content import content_of
+from episodes.playtest.continuing.progress_page import progress_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.flagging import shown_flags
 from episodes.playtest.outcome import outcome_of

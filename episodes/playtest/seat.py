@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from episodes.people import label_of
 from episodes.plays import Guest, Invite, Play
-from episodes.playtest.invitation import is_open_to
+from episodes.playtest.invites.rule import is_open_to
 
 GUEST_KEY = "guest"
 """Of a browser's session: the id of the Guest that it is."""

@@ -20,8 +20,8 @@ from episodes.models import Episode
 from episodes.playtest.content import content_of
 from episodes.playtest.facts import Facts
 from episodes.playtest.outcome import outcome_of
+from episodes.return_so_far import ReturnSoFar
 from episodes.rows import step_of
-from episodes.running import Running
 from episodes.step_cards import step_html
 from episodes.transcript import Line, View, line_after, lines_after, lines_at
 
@@ -50,13 +50,13 @@ class Shown:
     counted: int = 0
     """Steps that ran; refused ones are not counted."""
     is_finished: bool = False
-    running: Running = field(default_factory=Running)
+    so_far: ReturnSoFar = field(default_factory=ReturnSoFar)
 
     def grown(self, facts: Facts, is_seen: bool) -> tuple[Shown, list[ToldStep]]:
         """With the steps that were recorded since, and these."""
-        running = self._running(facts)
-        lines = lines_after(facts.episode, self.last, running, view_of(facts))
-        return self._with(facts, lines, running, is_seen)
+        so_far = self._so_far(facts)
+        lines = lines_after(facts.episode, self.last, so_far, view_of(facts))
+        return self._with(facts, lines, so_far, is_seen)
 
     def is_next(self, row: StepTaken) -> bool:
         """Whether `with_step` may be asked: nothing came between, and it does not take long to show."""
@@ -66,23 +66,23 @@ class Shown:
 
     def with_step(self, facts: Facts, row: StepTaken) -> tuple[Shown, ToldStep]:
         """With a step that was just recorded, and this. Asks no database."""
-        running = self._running(facts)
-        shown, told = self._with(facts, [line_after(step_of(row), running, view_of(facts))], running, True)
+        so_far = self._so_far(facts)
+        shown, told = self._with(facts, [line_after(step_of(row), so_far, view_of(facts))], so_far, True)
         return shown, told[0]
 
-    def _running(self, facts: Facts) -> Running:
+    def _so_far(self, facts: Facts) -> ReturnSoFar:
         """The return so far, to be added to."""
-        return self.running.copy() if self.last >= 0 else Running(facts.definition)
+        return self.so_far.copy() if self.last >= 0 else ReturnSoFar(facts.definition)
 
     def _with(
-        self, facts: Facts, lines: Sequence[Line], running: Running, is_seen: bool
+        self, facts: Facts, lines: Sequence[Line], so_far: ReturnSoFar, is_seen: bool
     ) -> tuple[Shown, list[ToldStep]]:
         if not lines:
             return self, []
         told = [_told(facts, line, is_seen) for line in lines]
         counted = self.counted + sum(line.step.status != "refused" for line in lines)
         is_finished = self.is_finished or any(line.step.finished for line in lines)
-        return Shown(told[-1].index, counted, is_finished, running), told
+        return Shown(told[-1].index, counted, is_finished, so_far), told
 
 
 def view_of(facts: Facts) -> View:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.playtest import pieces
-from episodes.playtest.again import again
 from episodes.playtest.chooser import chooser
-from episodes.playtest.continuing import continue_from
-from episodes.playtest.entrance import invite, leave
+from episodes.playtest.continuing.ask_page import continue_from
+from episodes.playtest.continuing.progress_page import again
 from episodes.playtest.flagging import flag_task
-from episodes.playtest.invites import invites, revoke_invite
+from episodes.playtest.invites.entrance import invite, leave
+from episodes.playtest.invites.page import invites, revoke_invite
 from episodes.playtest.noting import notes
 from episodes.playtest.people import people
 from episodes.playtest.player import player

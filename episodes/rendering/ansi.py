@@ -46,11 +46,6 @@ def ansi(text: str) -> SafeString:
     return format_html_join("", "{}", ((_span(piece, look),) for piece, look in pieces if piece))
 
 
-def stripped(text: str) -> str:
-    """`text` without any sequence."""
-    return _SEQUENCE.sub("", text)
-
-
 def _span(piece: str, look: _Look) -> SafeString | str:
     shown = visible(piece)
     return format_html('<span class="{}">{}</span>', look.classes, shown) if look.classes else shown

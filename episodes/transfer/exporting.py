@@ -18,9 +18,9 @@ from environments.transfer.streaming import Pieces
 from episodes.models import Episode
 from episodes.transfer.chat import Chat
 from episodes.transfer.episode_lines import EpisodeLines
+from episodes.transfer.episode_table import EpisodeTable
 from episodes.transfer.pairs import pairs
 from episodes.transfer.source import Recorded, facts_of, ids_of, recorded
-from episodes.transfer.summary import Summary
 
 Format = Literal["jsonl", "csv", "parquet", "messages", "pairs"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -108,7 +108,7 @@ def _writer(format: Format, definition: str | None, *, has_additions: bool) -> W
     if format == "jsonl":
         return EpisodeLines(has_additions=has_additions)
     if format == "csv":
-        return Summary()
+        return EpisodeTable()
     if format == "messages":
         return Chat(definition)
     from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second

@@ -1,7 +1,7 @@
 // The replay: brings rail, windows, chart and search together, answers keys, and follows an episode that still runs.
 import { Finder } from "./finder.js";
 import { Rail } from "./rail.js";
-import { RunningChart } from "./running.js";
+import { ReturnChart } from "./return_chart.js";
 import { Steps } from "./steps.js";
 import { Windows } from "./windows.js";
 
@@ -27,7 +27,7 @@ const windows = new Windows(transcript, {
   first: Number(facts.first),
 });
 const rail = new Rail(page.querySelector("[data-step-rail]"), steps);
-const chart = new RunningChart(page.querySelector("[data-chart-panel]"), steps, go);
+const chart = new ReturnChart(page.querySelector("[data-chart-panel]"), steps, go);
 const finder = new Finder(page.querySelector("[data-find-form]"), facts.find, {
   found: (found) => rail.mark(found),
   go,

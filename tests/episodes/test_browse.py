@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from episodes import reading, scope, tally
+from episodes import match_count, query_plan, reading
 from episodes.browse import EpisodePage, page_of
 from episodes.filters import EpisodeFilter
+from episodes.match_count import match_count_of
 from episodes.models import Episode
 from episodes.search import index
-from episodes.tally import tally_of
 from episodes.words import BadFilter
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
@@ -110,7 +110,7 @@ def test_conditions_combine_in_every_order(sort: str) -> None:
         {"text": "walrus", "ending": "attempt"},
     ],
 )
-def test_every_scope_reads_the_same_page_by_page_as_at_once(query: dict[str, str]) -> None:
+def test_every_plan_reads_the_same_page_by_page_as_at_once(query: dict[str, str]) -> None:
     for number in range(8):
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
         facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3}
@@ -137,7 +137,7 @@ def test_a_split_that_people_made_is_read_newest_first() -> None:
 @pytest.fixture
 def short_sight(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five episodes instead of 50,000."""
-    monkeypatch.setattr(reading, "LOOKED_AT", 5)
+    monkeypatch.setattr(reading, "LOOKED_AT_FOR_PAGE", 5)
     monkeypatch.setattr(reading, "SORTED", 5)
     monkeypatch.setattr(reading, "FEW_HEAPED", 2)
     monkeypatch.setattr(reading, "MOST_HEAPED", 4)
@@ -208,7 +208,7 @@ def _plan(**condition: str) -> str:
     from episodes.named import Named
 
     filter, order = asked(**condition), Order("return_sum" if "return_from" in condition else "id")
-    found = scope.scope_of(conditions_of(filter, Named.of(filter)), order)
+    found = query_plan.plan_of(conditions_of(filter, Named.of(filter)), order)
     return str(Episode.objects.filter(found.walks[0]).order_by(f"-{order.column}").values("pk")[:5].explain())
 
 
@@ -267,10 +267,10 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_que
         page_of(asked(environment="math", run="grpo-3"), "-steps", size=5)
 
 
-def test_a_tally_counts_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_match_count_is_of_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         make_episode(model="m", player="script" if number % 2 else "agent")
-    assert [str(tally_of(asked(**query))) for query in ({}, {"model": "m"}, {"run": "x"})] == ["7", "7", "0"]
-    monkeypatch.setattr(tally, "LOOKED_AT", 5)
-    assert str(tally_of(asked(model="m", player="script"))) == "at least 2"
-    assert str(tally_of(asked(model="m", player="script"), seen=3)) == "at least 3"
+    assert [str(match_count_of(asked(**query))) for query in ({}, {"model": "m"}, {"run": "x"})] == ["7", "7", "0"]
+    monkeypatch.setattr(match_count, "LOOKED_AT_FOR_COUNT", 5)
+    assert str(match_count_of(asked(model="m", player="script"))) == "at least 2"
+    assert str(match_count_of(asked(model="m", player="script"), seen=3)) == "at least 3"

@@ -8,7 +8,7 @@ import pytest
 
 from environments.models import Environment
 from episodes.analytics.activity import activity, together
-from episodes.analytics.environment import duration_at, endings_of, tool_figures
+from episodes.analytics.environment import duration_at, tool_figures, totals_of
 from episodes.analytics.overview import environment_figures, strip
 from episodes.follower.catch_up import catch_up
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
@@ -76,7 +76,7 @@ def test_an_environments_endings_are_told_by_cause(django_assert_num_queries: An
     play(100)
     catch_up()
     with django_assert_num_queries(2):
-        found = endings_of(Environment.objects.get(name="echo"))
+        found = totals_of(Environment.objects.get(name="echo"))
     assert found.causes == causes(played(environment__name="echo"))
 
 

@@ -169,7 +169,7 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 
 BARE = 8
-"""Who asks; ids, rows, a tally; what environments, runs, models and saved views there are."""
+"""Who asks; ids, rows, a count; what environments, runs, models and saved views there are."""
 FILTERED = 14
 """And twice each the environment and the split; how far the newest reach; the splits to choose from."""
 

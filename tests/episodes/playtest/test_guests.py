@@ -16,7 +16,7 @@ from django.utils import timezone
 from environments.models import Environment, Split
 from episodes.models import Episode, Play
 from episodes.plays import Guest, Invite
-from episodes.playtest.invitation import write
+from episodes.playtest.invites.rule import write
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, communicator, seated, send_form, table
 from tests.stored import make_environment, make_episode

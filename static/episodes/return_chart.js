@@ -6,7 +6,7 @@ const WIDTH = 300;
 const HEIGHT = 110;
 const EDGE = 6;
 
-export class RunningChart {
+export class ReturnChart {
   #panel;
   #svg;
   #steps;
@@ -18,7 +18,7 @@ export class RunningChart {
 
   constructor(panel, steps, go) {
     this.#panel = panel;
-    this.#svg = panel.querySelector("[data-running-chart]");
+    this.#svg = panel.querySelector("[data-return-chart]");
     this.#steps = steps;
     steps.addEventListener("change", () => this.#draw());
     const goTo = (event) => {

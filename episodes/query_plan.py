@@ -1,8 +1,8 @@
-"""Scope: which condition of a filter finds episodes, and which are only checked on those found. Made for one order.
+"""QueryPlan: which condition of a filter finds episodes, and which are only checked on those found. Made for one order.
 
 One condition alone, and one figure's range in that figure's order, are read along an index, however many episodes there
-are. Of other combinations the newest LOOKED_AT episodes of the most telling condition are looked at, the newest SORTED
-to sort them by a figure.
+are. Of other combinations the newest LOOKED_AT_FOR_PAGE episodes of the most telling condition are looked at; to sort
+them by a figure, the newest SORTED.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from episodes.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.named import Named
 
-LOOKED_AT = 50_000
+LOOKED_AT_FOR_PAGE = 50_000
 """Episodes; reading so many rows takes some 40 ms."""
 SORTED = 25_000
 """Episodes that are looked at for the order of a figure, all of them for every page: on PostgreSQL it takes three times
@@ -37,7 +37,7 @@ _HEAPS = frozenset(("text", "curated", "return", "steps"))
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class QueryPlan:
     walks: Sequence[Q]
     """Of the condition that finds; several share no episode."""
     beside: Sequence[Lookup[Any] | Q] = ()
@@ -49,7 +49,7 @@ class Scope:
     is_by_id: bool = False
     """`walks` are all episodes, so the id tells how many were looked at."""
     is_bounded: bool = False
-    """No index answers alone: only LOOKED_AT episodes are looked at."""
+    """No index answers alone: only LOOKED_AT_FOR_PAGE episodes are looked at."""
 
 
 def driver_of(conditions: Mapping[str, Condition]) -> str | None:
@@ -76,11 +76,11 @@ def episodes_of(asked: EpisodeFilter) -> QuerySet[Episode]:
     return Episode.objects.filter(conditions[driver].where if driver else ALL, *others).order_by()
 
 
-def scope_of(conditions: Mapping[str, Condition], order: Order) -> Scope:
+def plan_of(conditions: Mapping[str, Condition], order: Order) -> QueryPlan:
     if order.is_figure:
         return _by_figure(conditions, order)
     if not conditions:
-        return Scope([ALL], is_by_id=True)
+        return QueryPlan([ALL], is_by_id=True)
     if "ends" in conditions and "task" not in conditions:
         return _by_ends(conditions)
     driver = driver_of(conditions)
@@ -88,27 +88,27 @@ def scope_of(conditions: Mapping[str, Condition], order: Order) -> Scope:
     if not alone and driver:
         own = conditions[driver]
         axis = "created" if driver == "time" else "id"
-        return Scope(own.branches or [own.where], axis=axis, is_heap=driver in _HEAPS)
+        return QueryPlan(own.branches or [own.where], axis=axis, is_heap=driver in _HEAPS)
     return _beside(conditions, driver)
 
 
-def without_heap(conditions: Mapping[str, Condition]) -> Scope:
+def without_heap(conditions: Mapping[str, Condition]) -> QueryPlan:
     """Of a heap that is too large to be sorted: all episodes by their ids."""
     return _beside(conditions, "environment" if "environment" in conditions else None)
 
 
-def _beside(conditions: Mapping[str, Condition], driver: str | None) -> Scope:
+def _beside(conditions: Mapping[str, Condition], driver: str | None) -> QueryPlan:
     """`driver` finds, unless what it finds has no order of time."""
     if driver in _HEAPS - {"text"} or (driver and len(conditions[driver].branches) > 1):
         driver = None
     others = [check for name, condition in conditions.items() if name != driver for check in condition.beside]
     if driver is None:
-        return Scope([ALL], others, is_by_id=True, is_bounded=True)
+        return QueryPlan([ALL], others, is_by_id=True, is_bounded=True)
     axis = "created" if driver == "time" else "id"
-    return Scope([conditions[driver].where], others, axis=axis, is_heap=driver == "text", is_bounded=True)
+    return QueryPlan([conditions[driver].where], others, axis=axis, is_heap=driver == "text", is_bounded=True)
 
 
-def _by_ends(conditions: Mapping[str, Condition], *, is_sorted: bool = True) -> Scope:
+def _by_ends(conditions: Mapping[str, Condition], *, is_sorted: bool = True) -> QueryPlan:
     """By the number of the ending, which indexes have after a run, a split, an environment, or alone.
 
     `is_sorted`: the page is in that order too.
@@ -119,13 +119,13 @@ def _by_ends(conditions: Mapping[str, Condition], *, is_sorted: bool = True) -> 
     for name in own:
         where &= conditions[name].where
     others = [check for name, condition in conditions.items() if name not in own for check in condition.beside]
-    return Scope([where], others, axis="end_number", is_bounded=bool(others) or not is_sorted)
+    return QueryPlan([where], others, axis="end_number", is_bounded=bool(others) or not is_sorted)
 
 
-def _by_figure(conditions: Mapping[str, Condition], order: Order) -> Scope:
+def _by_figure(conditions: Mapping[str, Condition], order: Order) -> QueryPlan:
     figure = "return" if order.column.startswith("return_") else order.column.removesuffix("_count")
     if set(conditions) <= {figure}:
-        return Scope([conditions[figure].where if conditions else ALL])
+        return QueryPlan([conditions[figure].where if conditions else ALL])
     if "ends" in conditions and "task" not in conditions:
         return _by_ends(conditions, is_sorted=False)
     return _beside(conditions, driver_of(conditions))

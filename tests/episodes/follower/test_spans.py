@@ -11,9 +11,9 @@ import pytest
 
 from episodes.derived import StepSpan
 from episodes.endings import Ending
-from episodes.follower import steps
+from episodes.follower import spans
 from episodes.follower.catch_up import catch_up, start_over
-from episodes.follower.steps import StepsPart
+from episodes.follower.spans import SpansPart
 from episodes.models import Episode
 from episodes.sketches import above, count_of, mean_of
 from episodes.summary import SKETCHES
@@ -29,8 +29,8 @@ SCOPES = ("environment", "split", "run")
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four spans of a scope; small batches; tests follow by themselves."""
     monkeypatch.setattr("episodes.follower.thread.make_parts", list)
-    monkeypatch.setattr(steps, "MOST_SPANS", 4)
-    monkeypatch.setattr(StepsPart, "most_endings", 37)
+    monkeypatch.setattr(spans, "MOST_SPANS", 4)
+    monkeypatch.setattr(SpansPart, "most_endings", 37)
 
 
 def shuffled() -> None:
@@ -124,14 +124,14 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     catch_up()
     plenty = counted()
     start_over()
-    monkeypatch.setattr(steps, "MOST_SCOPES", 1)
+    monkeypatch.setattr(spans, "MOST_SCOPES", 1)
     catch_up()
     assert counted() == plenty
 
 
 def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(django_assert_num_queries: Any) -> None:
     play(200)
-    part, endings = StepsPart(), played(run_step__isnull=False)
+    part, endings = SpansPart(), played(run_step__isnull=False)
     part.gather(endings[:-1])
     with django_assert_num_queries(2):  # the thresholds of environments, and spans
         part.gather(endings[-1:])
@@ -139,7 +139,7 @@ def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(django
 
 def test_what_says_no_step_asks_for_nothing(django_assert_num_queries: Any) -> None:
     shuffled()
-    part, endings = StepsPart(), played(run_step=None)
+    part, endings = SpansPart(), played(run_step=None)
     assert endings
     with django_assert_num_queries(0):
         part.gather(endings)

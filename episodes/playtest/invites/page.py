@@ -1,4 +1,4 @@
-"""Invites: the page of those who run the server, where links for guests are made, watched and taken back."""
+"""The page of those who run the server, where links for guests are made, watched and taken back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from environments.models import Environment, Split
 from episodes.people import label_of
 from episodes.plays import Guest, Invite
-from episodes.playtest.invitation import State, revoke, state_of, write
+from episodes.playtest.invites.rule import State, revoke, state_of, write
 from episodes.playtest.seat import for_people
 
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}

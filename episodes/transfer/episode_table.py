@@ -1,4 +1,4 @@
-"""Summary: CSV with a row an episode, for spreadsheets. Its cells cannot become formulas."""
+"""EpisodeTable: CSV with a row an episode, for spreadsheets. Its cells cannot become formulas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = {
 """Head of a column -> what of Facts stands there."""
 
 
-class Summary:
+class EpisodeTable:
     needs_steps = False
 
     def start(self) -> str:

@@ -1,4 +1,4 @@
-"""Tally: how many episodes a filter finds, counted only so far that a page does not wait for it."""
+"""MatchCount: how many episodes a filter finds, counted only so far that a page does not wait for it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from episodes.conditions import conditions_of
 from episodes.cursor import Order
 from episodes.filters import EpisodeFilter
 from episodes.named import Named
+from episodes.query_plan import plan_of
 from episodes.reading import within
-from episodes.scope import scope_of
 
 MOST_COUNTED = 10_000
 """Along an index."""
-LOOKED_AT = 10_000
+LOOKED_AT_FOR_COUNT = 10_000
 """Episodes, where each has to be looked at: the page has looked at more, and is not to take twice as long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class MatchCount:
     count: int
     is_more: bool = False
     """There are more than `count`."""
@@ -30,15 +30,15 @@ class Tally:
         return f"{words}{self.count:,}"
 
 
-def tally_of(asked: EpisodeFilter, seen: int = 0) -> Tally:
+def match_count_of(asked: EpisodeFilter, seen: int = 0) -> MatchCount:
     """`seen`: so many are known of already. Some queries find names, one or two more count."""
     named = Named.of(asked)
     if named.unknown:
-        return Tally(0)
-    scope = scope_of(conditions_of(asked, named), Order("id"))
+        return MatchCount(0)
+    plan = plan_of(conditions_of(asked, named), Order("id"))
     count, is_least = 0, False
-    for rows, is_all in within(scope, LOOKED_AT):
+    for rows, is_all in within(plan, LOOKED_AT_FOR_COUNT):
         count, is_least = count + rows[: MOST_COUNTED + 1 - count].count(), is_least or not is_all
         if count > MOST_COUNTED:
-            return Tally(MOST_COUNTED, is_more=True)
-    return Tally(max(count, seen), is_least=is_least)
+            return MatchCount(MOST_COUNTED, is_more=True)
+    return MatchCount(max(count, seen), is_least=is_least)

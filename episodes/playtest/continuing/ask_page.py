@@ -1,6 +1,7 @@
-"""Continuing: the page that asks whether to play on from a step of a recorded episode, and begins it.
+"""The page that asks whether to play on from a step of a recorded episode, and begins it.
 
-The steps up to that one are run again in a fresh session, on the service's loop; `again.py` shows how far they are.
+The steps up to that one are run again in a fresh session, on the service's loop; `progress_page.py` shows how
+far they are.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from episodes.cards import card_of
 from episodes.models import Episode
+from episodes.playtest.continuing.origin import NoWayOn, Origin, origin_of
+from episodes.playtest.continuing.progress import AT_ONCE_SECONDS, Rerunning
 from episodes.playtest.facts import BIGGEST_ID
 from episodes.playtest.opening import Continuation, NotOpened, open_play
-from episodes.playtest.origin import NoWayOn, Origin, origin_of
-from episodes.playtest.rerunning import AT_ONCE_SECONDS, Rerunning
 from episodes.playtest.seat import Seat, seated
 from episodes.playtest.tables import tables_of
 from episodes.transcript import View, line_of

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from episodes.plays import Invite
-from episodes.playtest.invitation import LONGEST_NAME, Unwelcome, admit, welcome
+from episodes.playtest.invites.rule import LONGEST_NAME, Unwelcome, admit, welcome
 from episodes.playtest.seat import GUEST_KEY, seat_of
 
 REFERRER = "strict-origin"

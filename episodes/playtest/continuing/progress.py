@@ -1,4 +1,4 @@
-"""Rerunning: the steps of a recorded episode on their way into a new session, as far as they are.
+"""Progress of the steps of a recorded episode on their way into a new session; Rerunning, which calls them.
 
 On the service's event loop only; its LivePlay starts it and takes no other call before it is done. What pages are told
 of it is `progress`.
@@ -16,7 +16,7 @@ from django.db import Error
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from episodes.plays import Play
-from episodes.playtest.rerun import Rerun, recorded_steps, rerun
+from episodes.playtest.continuing.calls import Rerun, recorded_steps, rerun
 from episodes.playtest.threads import readers
 
 log = structlog.get_logger(__name__)

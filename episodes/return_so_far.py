@@ -1,4 +1,7 @@
-"""The return of an episode as it grows, by each of the four definitions. Pure; pages show it beside every step."""
+"""ReturnSoFar: the return of an episode as it grows, by each of the four definitions. Pure.
+
+Pages show it beside every step.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from copy import copy
 from episodes.values import finite
 
 
-class Running:
+class ReturnSoFar:
     """What the rewards so far amount to. As the recorder reckons: a sum that runs over stays the largest number."""
 
     def __init__(self, definition: str = "sum") -> None:
@@ -17,7 +20,7 @@ class Running:
         self._last: float | None = None
         self._most: float | None = None
 
-    def copy(self) -> Running:
+    def copy(self) -> ReturnSoFar:
         return copy(self)
 
     def add(self, reward: float | None) -> float | None:

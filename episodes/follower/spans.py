@@ -1,4 +1,4 @@
-"""StepsPart: StepSpan rows of environments, splits and runs, by which curves over training steps are drawn.
+"""SpansPart: StepSpan rows of environments, splits and runs, by which curves over training steps are drawn.
 
 Runs that train side by side end in any order, so a span takes what belongs to its steps whenever that ends. When a
 scope has more than MOST_SPANS, neighbours become one. Endings that say no step are in none, and cost nothing here.
@@ -67,8 +67,8 @@ class Change(NamedTuple):
     """In the order of _COLUMNS; ready to be written, for what is made in the transaction others wait for."""
 
 
-class StepsPart:
-    name = "steps"
+class SpansPart:
+    name = "steps"  # as Progress rows of databases in use have it, though these are training steps
     most_endings = 1000
     most_steps = NO_LIMIT
 

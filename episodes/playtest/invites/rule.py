@@ -1,4 +1,4 @@
-"""Invitation: the rule of invites. A link's secret is told once and kept as its hash alone.
+"""The rule of invites. A link's secret is told once and kept as its hash alone.
 
 Who holds the link may become a guest, as often as browsers open it, until its time is over or it is taken back. What
 a guest may play is `seat.py`'s.

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from episodes.models import Play
 from episodes.plays import Guest, Invite
-from episodes.playtest.invitation import write
+from episodes.playtest.invites.rule import write
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db

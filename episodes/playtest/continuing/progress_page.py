@@ -1,4 +1,4 @@
-"""Again: the page of a play whose recorded steps are run again: how far they are, and what to do about a difference."""
+"""The page of a play whose recorded steps are run again: how far they are, and what to do about a difference."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from django_htmx.http import HttpResponseClientRedirect
 from environments import wiring
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
+from episodes.playtest.continuing.progress import AT_ONCE_SECONDS, Progress
 from episodes.playtest.facts import Facts
 from episodes.playtest.pieces import held
-from episodes.playtest.rerunning import AT_ONCE_SECONDS, Progress
 from episodes.playtest.seat import Seat, seated
 from episodes.playtest.shown import cards, step_context, view_of
 from episodes.playtest.tables import tables_of
@@ -40,7 +40,9 @@ def again(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
         return _to_player(request, pk)
     context = {"seat": seat, "play": facts.play, "progress": progress, **step_context(facts), **_sides(facts, progress)}
     is_piece = "HX-Request" in request.headers
-    return render(request, "playtest/again_state.html" if is_piece else "playtest/again.html", context)
+    return render(
+        request, "playtest/continue_progress_state.html" if is_piece else "playtest/continue_progress.html", context
+    )
 
 
 def progress_of(facts: Facts) -> Progress | None:

@@ -1,4 +1,4 @@
-"""Rerun: recorded steps called again in another session, each compared with the record. Driven by `rerunning.py`.
+"""Calls: recorded steps called again in another session, each compared with the record. Driven by `progress.py`.
 
 One after the other, in the order in which they were completed, refused ones too, so that the new transcript is like the
 recorded one. What the record cannot hold is not called again as it was: a NaN stands there as null, a secret as stars.
