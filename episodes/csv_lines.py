@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
+"""With the full-width forms of the first four, which spreadsheets in East Asia read alike."""
 
 
 def csv_line(values: Iterable[Any]) -> str:
     file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n").writerow([_cell(value) for value in values])
-    return file.getvalue()
+    csv.writer(file).writerow([_cell(value) for value in values])  # who ends lines with \n does not quote \r
+    return file.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _cell(value: Any) -> str:
