@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from environments.transfer import cells
@@ -76,9 +76,10 @@ class CsvWriter:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n").writerows(rows)
-    return file.getvalue().encode()
+    lines: list[str] = []
+    # told that lines end with \n it would leave a \r in a cell without quotes
+    csv.writer(SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))).writerows(rows)
+    return "".join(lines).encode()
 
 
 def _line(text: str) -> str:

@@ -24,7 +24,7 @@ ODD: list[dict[str, Any]] = [
     {"text": "plain", "n": 1, "x": 0.5, "yes": True},
     {"text": "", "n": -(2**63), "x": 1e20, "yes": False},
     {"text": "é€😀 ‏\u2028 \t", "n": 2**63, "x": -0.0},
-    {"text": ' "quoted", \\ with\nlines\r\n', "n": 10**30, "x": 5e-324},
+    {"text": ' "quoted", \\ with\nlines\r\n', "one": "a\rb", "n": 10**30, "x": 5e-324},
     {"text": "12", "n": 0, "mixed": 12},
     {"text": '"12"', "mixed": "12"},
     {"text": "null", "mixed": None},
