@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Max, QuerySet
 
-from environments.models import Split, SplitEntry, SplitStretches
+from environments.models import Split, SplitEntry, SplitStretches, seen_at
 
 POSITIONS = 100
 """In a stretch."""
@@ -36,8 +36,7 @@ def stretch_of(position: int) -> int:
 
 def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
     """Places whose tasks clients get."""
-    now = Q(until=None) | Q(until__gt=version)
-    return SplitEntry.objects.filter(now, split=split, since__lte=version, is_hidden=False)
+    return SplitEntry.objects.filter(seen_at(version), split=split, is_hidden=False)
 
 
 def served_before(split: Split) -> list[int] | None:
