@@ -20,8 +20,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
 from environments.conversation import as_blocks, as_messages
+from environments.declarations import plain_specs
 from environments.errors import EnvironmentFault, OrsError, ToolError
-from environments.hosting import Hosted, plain_specs
+from environments.hosting import Hosted
 from environments.runtime.gate import Gate
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, failed, faulted, refused
