@@ -91,7 +91,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
     @admin.display(description="made by")
     def maker(self, split: Split) -> str:
-        """And what else there is to know of it."""
+        """Who made the split, and whether it is frozen or not served."""
         marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 

@@ -31,7 +31,7 @@ from environments.tools import Tool, ToolTable, build_toolset, find_tools
 
 MOST_PROBLEMS = 100
 MOST_TOLD = 3
-"""Of what is wrong with an output."""
+"""Problems of one output that are told."""
 
 
 class Session:
@@ -76,7 +76,7 @@ class Session:
             await self._toolset(self._extra)
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
-        """In the thread: an instance that came too late for its caller has to be torn down all the same."""
+        """Keep the instance in its thread: one that comes too late for its caller has to be torn down all the same."""
         self._instance = self._hosted.cls(task_spec=spec, secrets=secrets)
 
     @property
@@ -189,7 +189,7 @@ class Session:
             return failed(text, "timeout", waited_ms=waited_ms)
 
     async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
-        """By the class's own `_call_tool`. Raises: as `_limited`."""
+        """What the class's own `_call_tool` comes to. Raises: as `_limited`."""
         answer = (await self._limited(self._instance._call_tool, (name, arguments))).root
         if answer.ok:
             return self._output(name, answer.output, waited_ms)

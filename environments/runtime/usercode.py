@@ -18,7 +18,7 @@ from environments.runtime.threads import Job, Lease, ThreadPool
 
 Passing = tuple[type[Exception], ...]
 NOTICE_SECONDS = 0.1
-"""In which async code in a thread of its own may end after it was cancelled."""
+"""So long may async code in a thread of its own take to end after it was cancelled."""
 
 
 class UserCode:
@@ -59,7 +59,7 @@ class UserCode:
         raise fault  # outside the handlers, so that the fault does not hold the frames of what it tells
 
     async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """In the session's own thread, on its own loop, to the end."""
+        """What `fn(*args)` returns, run to its end in the session's own thread and on its own loop."""
         job = Job(fn, args, asyncio.get_running_loop())
         if self._lease is None:
             self._lease = self._pool.lease()

@@ -46,7 +46,7 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str
 
 
 def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> list[tuple[EpisodeFilter, str]]:
-    """The same for runs by id, in the order given; those that are not there are left out."""
+    """A filter and its label for each of the runs by id, in the order given; those that are not there are left out."""
     found = Run.objects.in_bulk(list(runs))
     return [(replace(asked, run=found[pk].name), found[pk].name) for pk in runs if pk in found]
 

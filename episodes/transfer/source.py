@@ -97,7 +97,7 @@ class Taken(NamedTuple):
     input: str
     """Exact JSON text."""
     output: str
-    """The same; empty unless status is ok."""
+    """Exact JSON text; empty unless status is ok."""
     reward: float | None
     finished: bool
     status: str
