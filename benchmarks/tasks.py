@@ -24,7 +24,7 @@ from environments.wire import Blocks, JSONObject, TextBlock, ToolOutput
 if TYPE_CHECKING:
     from environments.catalog import Catalogue
     from environments.registry import Registry
-    from environments.sync import SyncReport
+    from environments.sync_report import SyncReport
 
 SYNCED = 100_000
 SMALL = 100

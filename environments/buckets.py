@@ -35,7 +35,7 @@ class Thresholds:
     """Fewest attempts of which either is said, 1 or more."""
 
     def __str__(self) -> str:
-        """For `Environment.bucketed`."""
+        """The text that `Environment.bucketed` holds."""
         return f"{self.hopeless!r} to {self.saturated!r} from {self.attempts}"
 
 

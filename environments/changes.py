@@ -7,7 +7,6 @@ by one short update, in several splits together if need be. What an interrupted 
 
 from __future__ import annotations
 
-import hashlib
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -40,7 +39,8 @@ _INSERT = """
 """
 
 _CLAIM = timedelta(seconds=CLAIM_SECONDS)
-_UNFROZEN = {"frozen": None, "frozen_hash": ""}
+UNFROZEN = {"frozen": None, "frozen_hash": ""}
+"""Columns of a split whose content may change."""
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ class SplitChange:
         for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is.
         `becomes`: columns of the split that the commit writes too. `unfreezes`: it may be frozen until the commit."""
         self.split = split
-        served, unfrozen = {"is_served": True} if serves else {}, _UNFROZEN if unfreezes else {}
+        served, unfrozen = {"is_served": True} if serves else {}, UNFROZEN if unfreezes else {}
         self._becomes = {**(becomes or {}), **served, **unfrozen}
         self._wait_seconds = wait_seconds
         self.is_committed = False
@@ -192,6 +192,11 @@ class SplitChange:
         """Serve tasks again at the places they kept, whatever their state says yet. Returns how many places."""
         return self._turn(tasks, is_hidden=False)
 
+    def write(self, **columns: object) -> None:
+        """Write columns of the split at once, without the commit."""
+        if not self._row.filter(changing=self._token).update(**columns):
+            raise SplitBusy(self.split)
+
     @property
     def has_staged(self) -> bool:
         """Whether there is anything to commit."""
@@ -290,8 +295,7 @@ class SplitChange:
     def _keep_claim(self) -> None:
         self._has_staged = True
         self._kept = time.monotonic()
-        if not self._row.filter(changing=self._token).update(changing_until=timezone.now() + _CLAIM):
-            raise SplitBusy(self.split)
+        self.write(changing_until=timezone.now() + _CLAIM)
 
     def _publish(self) -> None:
         """Inside the transaction of `commit`."""
@@ -333,31 +337,6 @@ def splits_of(tasks: Iterable[int]) -> list[Split]:
             SplitEntry.objects.filter(task__in=batch, until=None).values_list("split_id", flat=True).distinct()
         )
     return list(Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk"))
-
-
-def freeze(split: Split) -> str:
-    """The hash over the split's content, which from now on cannot change. Raises: FrozenSplit, SplitBusy, SplitGone."""
-    with SplitChange(split) as change:
-        digest = content_digest(split)
-        row = Split.objects.filter(pk=split.pk, changing=change._token)
-        if not row.update(frozen=timezone.now(), frozen_hash=digest):
-            raise SplitBusy(split)
-    return digest
-
-
-def unfreeze(split: Split) -> None:
-    """A change that `unfreezes` does it together with what else shall change."""
-    Split.objects.filter(pk=split.pk).update(**_UNFROZEN)
-
-
-def content_digest(split: Split) -> str:
-    """sha256 over the content hashes of the tasks served, in order, each followed by a newline."""
-    digest, last = hashlib.sha256(), -1
-    served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by("position")
-    while places := list(served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]):
-        last = places[-1][0]
-        digest.update("".join(f"{content}\n" for _, content in places).encode())
-    return digest.hexdigest()
 
 
 def _is_at(entry: SplitEntry | None, place: Place) -> bool:

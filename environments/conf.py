@@ -1,4 +1,7 @@
-"""The protocol's settings, read from Django's. With `wiring.py` the only reader of settings among the environments."""
+"""Settings, read from Django's for everything below the faces; there only `wiring.py` reads them too.
+
+Faces (protocol, admin) read some themselves.
+"""
 
 from __future__ import annotations
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from django.db.models import F, Q
+from django.db.models import F
 
 from environments import conf
 from environments.curation.indexes import last_served, served_indexes
-from environments.models import Split, SplitEntry, Task, TaskStatistics
+from environments.models import Split, SplitEntry, Task, TaskStatistics, seen_at
 from environments.statistics import Figures, Statistics, figures_of, statistics_of
 
 MOST_PLACES = 20
@@ -59,9 +59,7 @@ def figures_by_task(tasks: Iterable[int]) -> dict[int, Figures]:
 
 
 def _places(task: Task) -> list[Place]:
-    now = F("split__version")
-    seen = Q(since__lte=now) & (Q(until=None) | Q(until__gt=now))
-    entries = SplitEntry.objects.filter(seen, task=task).select_related("split__environment")
+    entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task).select_related("split__environment")
     found = entries.annotate(last=last_served()).order_by("split__position", "split__name", "position")[:MOST_PLACES]
     places = []
     for split, group in groupby(found, key=lambda entry: entry.split):

@@ -12,15 +12,15 @@ from environments.curation.errors import Refused
 from environments.models import Task, TaskFlag
 
 MOST_CHARACTERS = 2_000
-"""Of one note."""
+"""Characters that one note may have."""
 MOST_TOGETHER = 20_000
-"""Of everything that one person says of a task before it is settled."""
+"""Characters of all that one person says of a task before it is settled."""
 MOST_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Of one task, oldest first; the newest MOST_SHOWN, before any settled one those that are open."""
+    """Flags of one task, oldest first: the newest MOST_SHOWN; a settled one only where all open ones have room."""
 
     open: list[TaskFlag]
     settled: list[TaskFlag]

@@ -18,9 +18,9 @@ class Change:
     lines: list[Line]
     """Before and after, compared."""
     became: Task | None
-    """Of an edit of this task: the one that took its place."""
+    """The task that took this one's place, where the revision is an edit of it."""
     came_from: Task | None
-    """Of the edit that made this task: the one whose place it took."""
+    """The task whose place this one took, where the revision is the edit that made it."""
 
 
 @dataclass(frozen=True, slots=True)

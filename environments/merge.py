@@ -19,7 +19,7 @@ from environments.turns import give_way
 
 @dataclass(slots=True)
 class Merge:
-    """A split's content after a sync; the counts are those of `SplitSync`."""
+    """A split's content after a sync; the counts are those of `sync_report.SplitSync`."""
 
     order: list[Place] = field(default_factory=list)
     added: int = 0

@@ -6,7 +6,7 @@ index of their own.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.db import models
 
@@ -191,6 +191,11 @@ class SplitEntry(models.Model):
 
     def __str__(self) -> str:
         return f"#{self.position}"
+
+
+def seen_at(version: Any) -> models.Q:
+    """Condition on SplitEntry: the places that hold at `version`, a number or an expression; hidden ones too."""
+    return models.Q(models.Q(until=None) | models.Q(until__gt=version), since__lte=version)
 
 
 class SplitStretches(models.Model):

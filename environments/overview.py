@@ -13,9 +13,9 @@ from environments.flags import flagged
 from environments.models import Environment, Task, TaskStatistics
 
 MOST_COUNTED = 2_000
-"""Of anything; beyond it a figure says that there are more."""
+"""So many of anything are counted; beyond it a figure says that there are more."""
 COUNT_SECONDS = 0.03
-"""For one figure."""
+"""So long one figure may take."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from environments.errors import shorten
 from environments.schema_fields import Field, fields_of
 
 SHOWN_CHARACTERS = 20_000
-"""Of one text; the whole of it is one link away."""
+"""Characters of one text that a page shows; the whole of it is one link away."""
 
 SHORT_CHARACTERS = 100
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
@@ -49,7 +49,7 @@ class ToolPart:
 
     @property
     def fields(self) -> list[Field]:
-        """The same as a list; empty: it has no such form."""
+        """The schema as a list of fields; empty: it has no such form."""
         return fields_of(read_json(self.schema))
 
 

@@ -48,7 +48,7 @@ class Registry:
         return self._by_name.get(name) or self._by_name.get(name.lower())
 
     def get(self, name: str) -> Hosted:
-        """As `find`. Raises: UnknownEnvironment naming those hosted and the nearest."""
+        """The class served as `name`, in any case. Raises: UnknownEnvironment naming those hosted and the nearest."""
         hosted = self.find(name)
         if hosted is None:
             raise UnknownEnvironment(name, self.names)

@@ -46,7 +46,7 @@ _OPEN_FILES = 256
 AT_ONCE = 2 + 2 * (os.cpu_count() or 1)
 """Runs at the same time, all sessions together; more wait for their turn."""
 _NICE = 12
-"""So that AT_ONCE fork bombs leave the server a fifth of a core, and a program still runs where others are busy."""
+"""Niceness: AT_ONCE fork bombs leave the server a fifth of a core, and a program still runs where others are busy."""
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 
@@ -59,15 +59,15 @@ class Limits:
     """What one run may take."""
 
     cpu_seconds: int = 5
-    """Of each process."""
+    """CPU time of each process."""
     wall_seconds: float = 20.0
     memory_bytes: int = 256 * 1024 * 1024
     """Address space of each process, and resident memory of all together."""
     processes: int = 16
     disk_bytes: int = 16 * 1024 * 1024
-    """Of /work, and as much again of /tmp; they are in memory."""
+    """Size of /work, and of /tmp again; they are in memory."""
     files: int = 20_000
-    """In /work, and as many in /tmp."""
+    """Files in /work, and as many in /tmp."""
     stdout_bytes: int = 1024 * 1024
     stderr_bytes: int = 64 * 1024
     """Kept of either. A program that writes more to stdout is stopped; of stderr the rest is dropped, up to 16 MB."""

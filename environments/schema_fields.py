@@ -26,7 +26,7 @@ _NOT_EMPTY = _LIMITS["minLength"].format(1)
 @dataclass(frozen=True, slots=True)
 class Field:
     path: str
-    """As `tests[].input`."""
+    """Where it stands in a spec, as `tests[].input`."""
     kind: str
     """What it has to be, in words."""
     is_required: bool

@@ -16,7 +16,7 @@ MOST_KEYS = 100
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of a number of attempts at one task."""
+    """What a number of attempts at one task came to."""
 
     key: str
     """Name of the run or model; empty over all."""
@@ -25,13 +25,13 @@ class Figures:
     """Attempts that have a return."""
     successes: int
     mean: float | None
-    """Of the returns; None without any, like low and high."""
+    """Mean of the returns; None without any, like low and high."""
     low: float | None
     high: float | None
     rate: float
     """Successes by attempts, 0 to 1; 0 without attempts."""
     interval: Interval
-    """Of the rate, 95 %."""
+    """95 % interval of the rate."""
     bucket: Bucket
 
 
@@ -47,7 +47,7 @@ _NONE = TaskStatistics(by="all", key="", attempts=0, scored=0, successes=0, retu
 
 
 def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
-    """Three queries."""
+    """Figures over all attempts, and by run and by model. Three queries."""
     return Statistics(
         overall=next(iter(_read(task, "all", thresholds)), figures_of(None, thresholds)),
         runs=_read(task, "run", thresholds),
@@ -56,7 +56,7 @@ def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
 
 
 def figures_of(row: TaskStatistics | None, thresholds: Thresholds) -> Figures:
-    """Of one row, also for lists that have read the rows themselves; None: no attempts."""
+    """Figures of one row, also for lists that have read the rows themselves; None: no attempts."""
     row = row or _NONE
     return Figures(
         key=row.key,

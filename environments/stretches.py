@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from django.db import connection
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Max, QuerySet
 
-from environments.models import Split, SplitEntry, SplitStretches
+from environments.models import Split, SplitEntry, SplitStretches, seen_at
 
 POSITIONS = 100
-"""In a stretch."""
+"""Positions that one stretch holds."""
 COUNTED_TOGETHER = 500
 """Stretches that one query counts, some 50 ms."""
 # Each position by name, as text: of ranges put together PostgreSQL reads a small split whole, once for each of them, or
@@ -30,18 +30,17 @@ SMALL = 20_000
 
 
 def stretch_of(position: int) -> int:
-    """Its number."""
+    """Number of the stretch that holds the position."""
     return position // POSITIONS
 
 
 def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
     """Places whose tasks clients get."""
-    now = Q(until=None) | Q(until__gt=version)
-    return SplitEntry.objects.filter(now, split=split, since__lte=version, is_hidden=False)
+    return SplitEntry.objects.filter(seen_at(version), split=split, is_hidden=False)
 
 
 def served_before(split: Split) -> list[int] | None:
-    """Of each stretch, how many tasks are served before it; None: unknown for the moment."""
+    """Number of tasks that are served before each stretch, in order; None: unknown for the moment."""
     row = SplitStretches.objects.filter(split=split.pk, version=split.version).first()
     if row is None and split.size > SMALL:
         return None

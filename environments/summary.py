@@ -56,7 +56,7 @@ def _read(spec: str, hidden: Collection[str]) -> Any:
 
 
 def _read_cut(spec: str, hidden: Collection[str]) -> Any:
-    """Where something may be hidden only what stands before it: where it ends cannot be told of a part."""
+    """Members of a spec that was cut, up to the first that is hidden: where that one ends, a part does not tell."""
     before = min((at for name in hidden if (at := spec.find(json.dumps(name))) >= 0), default=len(spec))
     found = {key: _unescaped(value) for key, value, _ in _STRINGS.findall(spec[:before] + '"')}
     return found if found or hidden else spec

@@ -29,7 +29,7 @@ MOST_PROBLEMS = 20
 _SHOWN = 300
 """Characters of one message: the schema's own may repeat the whole value."""
 _VALUE_SHOWN = 80
-"""Of a value before what was expected instead."""
+"""Characters of a value that is told before what was expected instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Problem:
 
     @property
     def path(self) -> str:
-        """As `$.tests[2].input`; `$` is the whole."""
+        """Where, as `$.tests[2].input`; `$` is the whole."""
         return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.parts)
 
     def __str__(self) -> str:
@@ -113,7 +113,7 @@ def _validator(schema: str) -> Validator:
 
 
 def _message(error: jsonschema.ValidationError, schema: str) -> str:
-    """As jsonschema says it, but what was expected where it only says that nothing fits."""
+    """What jsonschema says; where that is only that nothing fits, what was expected."""
     if error.validator not in ("anyOf", "oneOf") or not error.context:
         return error.message
     root, choices = json.loads(schema), cast(list[Any], error.validator_value)
@@ -127,6 +127,6 @@ def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
 
 
 def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema.ValidationError]:
-    """Of an `anyOf` or `oneOf` that nothing matched, what is wrong with the choice that comes nearest."""
+    """The errors; for an `anyOf` or `oneOf` that nothing matched, what is wrong with the choice that comes nearest."""
     for error in errors:
         yield jsonschema.exceptions.best_match([error])

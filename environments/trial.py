@@ -13,15 +13,13 @@ from environments.errors import EnvironmentFault, OrsError
 from environments.runtime.trial import Trial
 
 TRIAL_SECONDS = 30.0
-"""For construct, setup and prompt together: who edits a task waits for it."""
+"""The most that construct, setup and prompt take together: who edits a task waits for it."""
 _TEARDOWN_SECONDS = 30.0
-"""More than the service's own limits of ending a session, which it keeps."""
-
-
+"""Waited beyond the trial itself: more than the service's own limits for ending a session."""
 AT_ONCE = 4
 """Each holds a thread of the pages and whatever the author's code takes; agents come first."""
 WAIT_SECONDS = 15.0
-"""For a turn, before a person is told."""
+"""The longest wait for a turn; then the person is told."""
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
 

@@ -1,7 +1,8 @@
 """The protocol's JSON as pydantic types, one per message, and the one way such a message becomes text.
 
 Sources: type reference of the Open Reward Standard ("Types"), `ors/types.py` of ors-sdk 0.1.0 and
-`openreward/environments/types.py` of openreward 0.1.167. The specification's spelling (`mimeType`) lives only here.
+`openreward/environments/types.py` of openreward 0.1.167. Fields have the specification's spelling (`mimeType`),
+and so has whatever builds these messages or reads their JSON.
 
 Divergence from the references: text leaves this server as ASCII JSON (`\\uXXXX`), because their own clients drop exotic
 blanks and line separators at the edges of a streamed piece.
@@ -246,12 +247,12 @@ def checked_json(model: M) -> tuple[M, str]:
 
 
 def made_anew(model: M) -> M:
-    """As its constructor would make it of what it holds now. Raises: pydantic.ValidationError."""
+    """What the model's constructor makes of the values it holds now. Raises: pydantic.ValidationError."""
     return type(model).model_validate(model.model_dump(warnings=False))
 
 
 def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
-    """As `model_json`, for what a TypeAdapter describes."""
+    """Compact ASCII JSON of a value that a TypeAdapter describes, by the rules of `model_json`."""
     try:
         return kind.dump_json(value, ensure_ascii=True).decode("ascii")
     except PydanticSerializationError:

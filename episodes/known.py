@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import F
 
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import Environment, Split, SplitEntry, Task, seen_at
 from environments.runtime.records import EpisodeStarted
 from environments.sync import content_hash
 from episodes.endings import last_end
@@ -178,8 +178,8 @@ def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
 
 def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
     """Task id -> the split that serves it: one that the class declares before one that people made, then in order."""
-    version, found = F("split__version"), dict[int, int]()
-    served = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version, is_hidden=False)
+    found = dict[int, int]()
+    served = SplitEntry.objects.filter(seen_at(F("split__version")), is_hidden=False)
     order = ("-split__is_curated", "-split__position", "-split_id")  # the last one stays
     todo = list(tasks)
     for start in range(0, len(todo), LOOKUP_SIZE):

@@ -22,11 +22,10 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 
+from environments.local_operator import OPERATOR
 from orsweb.exposure import is_loopback
 
 Next = Callable[[HttpRequest], HttpResponse]
-OPERATOR = "local operator"
-"""The blank keeps it apart from every name that a form can give a user."""
 
 
 class LocalOperatorMiddleware:

@@ -49,7 +49,7 @@ protocol = ProtocolHandler()
 
 
 def first_segments(routes: Iterable[Any]) -> Iterator[str]:
-    """Of their paths; an include at the root has those of its own routes."""
+    """First segments of the routes' paths; an include at the root has those of its own routes."""
     for route in routes:
         pattern = str(route.pattern)
         if pattern or not hasattr(route, "url_patterns"):

@@ -50,7 +50,7 @@ class Connection(Protocol):
 
 
 class Unheard:
-    """In place of an event that nobody waits for."""
+    """Stands where uvicorn expects an event; nobody waits for it."""
 
     def set(self) -> None:
         pass
@@ -97,7 +97,7 @@ class Exchange:
         return self._size > self._agents.most_body_bytes
 
     def expect(self, length: str) -> bool:
-        """As `take`, by what the header says of the body."""
+        """Whether there is room for a body of this Content-Length: when not, begin."""
         if length.isdecimal() and int(length) > self._agents.most_body_bytes:
             self._size = int(length)
         return not self.is_too_large

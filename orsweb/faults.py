@@ -73,7 +73,7 @@ def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpR
 
 
 def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:
-    """The page that was asked for, without what could not be understood."""
+    """A link to the page without its parameters, where these may be what could not be understood."""
     is_of_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
     return [(request.path, "This page without parameters")] if is_of_parameters else []
 

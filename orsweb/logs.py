@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 _SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
-"""Of an address: the link of an invite is a key to the server."""
+"""The part of an address that is kept secret: the link of an invite is a key to the server."""
 
 
 class WithoutInvites(logging.Filter):

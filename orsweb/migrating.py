@@ -24,5 +24,5 @@ def is_behind() -> bool:
 
 
 def migrate() -> None:
-    """For the holder of the database's lock."""
+    """Apply all migrations. To be called by the holder of the database's lock."""
     call_command("migrate", verbosity=0)

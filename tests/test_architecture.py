@@ -23,6 +23,7 @@ LAYERS = {
     "environments.direct": 1,
     "environments.tools": 1,
     "environments.environment": 1,
+    "environments.declarations": 1,
     "environments.hosting": 1,
     "environments.registry": 1,
     "environments.builtin": 1,

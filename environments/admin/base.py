@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from environments.local_operator import OPERATOR
 from environments.models import Environment
 
 SUMMARY_CHARACTERS = 140
@@ -38,7 +39,6 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """What an empty list says of what would stand there."""
     empty_command = ""
     """The command that fills it, if one does."""
-    """What would be listed here, and how to get it."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -88,10 +88,6 @@ class EnvironmentFilter(ChipFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         chosen = self.value() or ""
         return queryset.filter(environment=int(chosen)) if chosen.isdecimal() else queryset
-
-
-OPERATOR = "local operator"
-"""The account of whoever reaches a server without accounts (`orsweb.access`)."""
 
 
 def author_of(request: HttpRequest) -> str:

@@ -33,7 +33,7 @@ ABOUT = {
 
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
-    """Which format; with one in the address, the file itself."""
+    """The page that asks for a format; with one in the address, the file itself."""
     selection = Selection.parse(request.GET.dict())
     format = request.GET.get("format", "")
     if format not in FORMATS:
@@ -63,7 +63,7 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 
 
 def _name(selection: Selection) -> str:
-    """Of the file, after what is in it."""
+    """The file's name without its ending, after what is in it."""
     split = existing_splits().filter(pk=selection.split).first() if selection.split else None
     environment = Environment.objects.filter(pk=selection.environment).first() if selection.environment else None
     words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]

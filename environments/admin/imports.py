@@ -38,7 +38,7 @@ SPLITS_OFFERED = 200
 
 
 class ImportForm(forms.Form):
-    """Where to, and what. An existing split, or the name and type of a new one."""
+    """A file and the split that it goes into: an existing one, or the name and type of a new one."""
 
     file = forms.FileField(
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}),

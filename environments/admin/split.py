@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, DELETION
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -19,11 +19,12 @@ from environments import jobs
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.job import job_url
 from environments.curation.indexes import served_indexes
+from environments.curation.places import places_of
 from environments.curation.plan import Action, Outcome, Progress, silent
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import OrsError
 from environments.hidden import hidden_fields
-from environments.models import Split, SplitEntry
+from environments.models import Split
 from environments.summary import READ_CHARACTERS, summary, summary_field
 
 AT_ONCE_TASKS = 20_000
@@ -53,7 +54,7 @@ class SplitAdmin(ReadOnlyAdmin):
         is_compared = row.source_hash and (row.size <= AT_ONCE_TASKS or "compare" in request.GET)
         return {
             "title": str(row),
-            "hidden": visible(row).filter(is_hidden=True)[:1000].count(),
+            "hidden": places_of(row).filter(is_hidden=True)[:1000].count(),
             "differences": differences(row) if is_compared else None,
             "may_change": request.user.has_perm("environments.change_split"),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
@@ -90,20 +91,14 @@ class SplitAdmin(ReadOnlyAdmin):
 
     @admin.display(description="made by")
     def maker(self, split: Split) -> str:
-        """And what else there is to know of it."""
+        """Who made the split, and whether it is frozen or not served."""
         marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
-def visible(split: Split) -> QuerySet[SplitEntry]:
-    """Its places at its present version, hidden ones included."""
-    now = Q(since__lte=split.version) & (Q(until__isnull=True) | Q(until__gt=split.version))
-    return SplitEntry.objects.filter(now, split=split)
-
-
 def differences(split: Split) -> dict[str, Any]:
     """How the split differs from what its class lists: places whose task was edited or added, and what was removed."""
-    other = visible(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
+    other = places_of(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
     shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: DIFFERENCES_SHOWN + 1])
     indexes = served_indexes(split, [entry.position for entry in shown[:DIFFERENCES_SHOWN]])
     field, hidden = summary_field(split.environment.task_schema), hidden_fields(split.environment.name)

@@ -91,7 +91,7 @@ class TaskAdmin(TaskPage):
         return job_view(request, job_id, self._context(request, ""))
 
     def _context(self, request: HttpRequest, title: str) -> dict[str, Any]:
-        """Of every page that is about tasks."""
+        """What the template of every page about tasks is given."""
         shared = self.admin_site.each_context(request)
         return {**shared, "opts": self.opts, "title": title, "is_fullwidth": "1"}
 

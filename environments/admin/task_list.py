@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from django.db.models import F, Q
+from django.db.models import F
 from django.db.models.functions import Left
 
 from environments import conf
@@ -21,7 +21,7 @@ from environments.curation.indexes import served_indexes
 from environments.curation.places import places_of
 from environments.curation.selection import Batch, Selection
 from environments.hidden import hidden_fields
-from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
 from environments.summary import READ_CHARACTERS, summary, summary_field
 from environments.tags import tag_names
 
@@ -180,8 +180,8 @@ def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
 
 def _places(ids: Iterable[int]) -> dict[int, list[Place]]:
     """Where the tasks stand at their splits' present versions, each split once."""
-    now = Q(since__lte=F("split__version")) & (Q(until__isnull=True) | Q(until__gt=F("split__version")))
-    entries = SplitEntry.objects.filter(now, task__in=ids).order_by("split__position", "split")
+    seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
+    entries = seen.order_by("split__position", "split")
     standing = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
     splits = Split.objects.in_bulk({split for _, split, _, _ in standing})
     found = defaultdict[int, list[Place]](list)

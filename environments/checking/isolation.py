@@ -14,9 +14,9 @@ from environments.checking.door import Answer, Broken, Refused, Seat, leave
 
 SUBJECT = "sessions"
 MOST_MOVES = 8
-"""Of an episode that is played again."""
+"""Calls that are made of an episode when it is played again."""
 COPIES = 3
-"""Of each of the two episodes that are played side by side."""
+"""Sessions that play each of the two episodes, side by side."""
 ROUNDS = 3
 SWITCH_SECONDS = 1e-5
 """How often Python changes threads while sessions run side by side; races come out sooner."""
@@ -79,7 +79,7 @@ async def _replay(bench: Bench, script: Played) -> list[Answer]:
 
 
 async def _replay_together(bench: Bench, scripts: list[Played]) -> list[list[Answer]]:
-    """As `_replay` for each; all sessions are open before the first call. Raises: Broken, Refused."""
+    """The answers to each script's calls; all sessions are open before the first call. Raises: Broken, Refused."""
     seats: list[Seat] = []
     try:
         opening = [bench.door.open(script.sample) for script in scripts]

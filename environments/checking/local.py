@@ -61,7 +61,7 @@ class LocalDoor:
         return await self.open_with(sample, self.secrets, with_setup=with_setup)
 
     async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
-        """As `open`, with other secrets."""
+        """Open a session that is given these secrets in place of the door's own."""
         sid, spec = new_task_id(), copy.deepcopy(sample.task)
         building = self.host.construct(sid, self.name, spec, dict(secrets), None)
         has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)

@@ -173,7 +173,7 @@ async def _check_refusals(bench: Bench) -> None:
 
 
 async def _bad_inputs(bench: Bench, seat: Seat) -> tuple[list[str], list[str], int]:
-    """Those that crashed, those that were accepted, and how many were tried."""
+    """(inputs that crashed a tool, inputs that were accepted, how many were tried) of what the schemas forbid."""
     crashed, accepted, tried = [], [], 0
     for tool in (await seat.tools())["tools"]:
         try:

@@ -82,7 +82,7 @@ class RemoteDoor:
         return _list(_member(answer, "tasks", "/task_range"), "/task_range")
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> RemoteSeat:
-        """By the task's content, as the clients' `session(task)` does; a server sets up by itself."""
+        """Open a session by the task's content, as the clients' `session(task)` does; a server sets up by itself."""
         sid = await self.new_session()
         body: dict[str, Any] = {"env_name": self.name, "task_spec": sample.task}
         if self._secrets:
@@ -123,7 +123,7 @@ class RemoteSeat:
         return answer
 
     async def call_with(self, body: Mapping[str, Any]) -> tuple[Answer, Reply]:
-        """As `call`, with the events of the stream."""
+        """The answer to a call with this body, and the reply with the events of its stream."""
         what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
         reply = await self._door.request("POST", f"/{self._door.name}/call", body, headers, what=what)
         if reply.status != 200:

@@ -38,7 +38,7 @@ async def _check_after_play(bench: Bench, sample: Sample) -> None:
 
 
 async def _check_without_setup(bench: Bench, sample: Sample) -> None:
-    """As after a setup that failed: the server tears down whatever was constructed."""
+    """Close a session that is not set up: after a failed setup the server tears down whatever was constructed."""
     seat = await bench.door.open(sample, with_setup=False)
     problems = []
     try:

@@ -65,13 +65,13 @@ class Candidates:
     def first(
         self, after: Key | None, most: int, fits: Subquery | None = None, end: Key | None = None, *, backward: bool
     ) -> list[Candidate]:
-        """Of those beyond `after`, up to `end` if it is given, that fit if that is asked, the first in order."""
+        """The first `most` beyond `after`, in order; up to `end` and only those that fit, where these are given."""
         rows = self._beyond(after, end, backward)
         rows = rows if fits is None else rows.filter(fits)
         return [Candidate(*row) for row in rows.values_list(self.key, self.task)[:most]]
 
     def _small_span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """In one query, for it is mostly the only one."""
+        """A span that is read in one query, for it is mostly the only one."""
         rows = self._beyond(after, None, backward).annotate(fits=fits)
         told = list(rows.values_list(self.key, self.task, "fits")[:count])
         hits = [Candidate(key, task) for key, task, is_hit in told if is_hit]

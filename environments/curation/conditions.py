@@ -17,12 +17,12 @@ _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def stands_in(split: int) -> Q:
-    """For whole sets."""
+    """Tasks that stand in the split, as one subquery: for queries of whole sets."""
     return Q(pk__in=places(split).values("task"))
 
 
 def stands_at(split: Split | None) -> Q:
-    """The same, looked up task by task: for walks that go along the tasks."""
+    """Tasks that stand in the split, looked up task by task: for walks that go along the tasks."""
     return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 
-from environments.models import Split, SplitEntry
+from environments.models import Split, SplitEntry, seen_at
 from environments.stretches import served_at, served_before, served_positions, stretch_of
 
 
@@ -39,8 +39,7 @@ def served_indexes(split: Split, positions: Sequence[int], last: int | None = No
 
 def last_served() -> Subquery:
     """Column for a query of places with their splits: the last served position of each one's split."""
-    now = Q(until=None) | Q(until__gt=OuterRef("split__version"))
-    places = SplitEntry.objects.filter(now, split=OuterRef("split"), since__lte=OuterRef("split__version"))
+    places = SplitEntry.objects.filter(seen_at(OuterRef("split__version")), split=OuterRef("split"))
     return Subquery(places.filter(is_hidden=False).order_by("-position").values("position")[:1])
 
 

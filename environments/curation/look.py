@@ -17,11 +17,11 @@ from environments.curation.candidates import Candidate, Candidates, Key
 SPANS = (200, 800, 2000, 5000)
 """Candidates asked about together: few at first, for mostly they are found at once."""
 QUICK_SECONDS = 0.01
-"""Of a look whose time is limited, only a span that took less is followed by a larger one."""
+"""Where time is limited, a span is followed by a larger one only if it took less than this."""
 
 
 clock = monotonic
-"""By which time is limited."""
+"""The clock by which the time of a look is limited."""
 
 
 class Look:
@@ -36,7 +36,7 @@ class Look:
         self._fits = candidates.fits(condition) if condition else None
         self._is_few = is_few
         self.found: list[Candidate] = []
-        """In the direction of the walk."""
+        """Candidates that fit, in the direction of the walk."""
         self.at: Key | None = None
         """Where it ended: at the last one found, or at the last one looked at."""
         self.seen = 0

@@ -148,7 +148,7 @@ class MembershipWork:
     ) -> None:
         self._revisions, self._adds, self._removes = revisions, adds, removes
         self._added = {change.split.name: set[int]() for change in adds}
-        """By split: those that did not stand in it."""
+        """Name of a split -> tasks that did not stand in it before."""
 
     def stage(self, tasks: Sequence[int]) -> None:
         names = split_names(tasks)
@@ -200,7 +200,7 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
 
 
 def _order_lost(selection: Selection) -> tuple[str, ...]:
-    """Where it is: ids of what a class lists have the order of hashes (`environments/sync.py`)."""
+    """What is said where a class's order is lost: ids of its tasks follow their hashes (`environments/sync.py`)."""
     if selection.split is not None or count_of(selection.condition() & Q(source="code")) < 2:
         return ()
     return ("Tasks that a class lists will not have its order; to keep it, choose their split above the list.",)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import F, Q, QuerySet
 
-from environments.models import Split, SplitEntry
+from environments.models import Split, SplitEntry, seen_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QueryS
     if split is None:
         return SplitEntry.objects.none()
     # a number, because compared with a column of another table it would keep the places from being found by index
-    version = split.version
-    seen = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version)
+    seen = SplitEntry.objects.filter(seen_at(split.version))
     if tasks is None:
         return seen.filter(split=split.pk)
     # SQLite has no statistics: asked for the split by its column, it goes through all of it to find a few tasks

@@ -62,7 +62,7 @@ class Restore:
 @dataclass(frozen=True, slots=True)
 class _Content:
     task: Task
-    """Which stands there now."""
+    """The task that stands now where the revision's stood."""
     spec: str
 
     def plan(self) -> Plan:
@@ -159,7 +159,7 @@ class _Splits:
 
 
 def _latest(revision: TaskRevision) -> int:
-    """Which task stands where that of the revision stood: the last of its successors."""
+    """The task that stands where the revision's stood: the last of its successors. Raises: Refused."""
     while revision.successor_id is not None:
         if revision.kind == "merge":
             raise Refused(

@@ -23,9 +23,9 @@ from environments.models import Task
 FEW = 1000
 """A filter that leaves no more tasks than this goes first, whatever the order is by: they are looked at together."""
 COUNTED = 20_000
-"""Of the tasks that a filter leaves; the way of the filter that leaves the fewest is taken."""
+"""The tasks that a filter leaves are counted so far; the way of the filter that leaves the fewest is taken."""
 WALKED = 1000
-"""Of a split's places; a page that is not full by then is looked for by the tasks' ids."""
+"""So many places of a split are looked at; a page that is not full by then is looked for by the tasks' ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class Selection(Filters):
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
 
     def _given_ids(self) -> array[int]:
-        """Those that stand in the split in its order, then the others."""
+        """The chosen ids: in the split's order those that stand in it, then the others."""
         tasks = list(Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True))
         if self.split is None:
             return array("q", tasks)
@@ -135,7 +135,7 @@ class _Routes:
         return FEW < least < min(COUNTED, share * (self._split.size if self._split else 0))
 
     def along_places(self) -> Look:
-        """In the split's order; if another filter leaves few tasks, along theirs only."""
+        """Along the split's places in their order; if another filter leaves few tasks, along theirs only."""
         least, way = self._narrowest()
         few = way.candidates.tasks(FEW) if way and least <= FEW else None
         along = Candidates(places_of(self._split, few), "position", "task_id", is_rising=True)
@@ -152,7 +152,7 @@ class _Routes:
         return Look(first.candidates, self._beyond(first), others, is_few=size <= FEW)
 
     def _narrowest(self) -> tuple[int, Way | None]:
-        """Of the filters beside the split."""
+        """Of all filters but the split, the one that leads to the fewest tasks: to how many, and its way."""
         others = [(size, way) for size, way in self._sized if way.filter != "split"]
         return min(others, key=itemgetter(0), default=(COUNTED, None))
 

@@ -15,12 +15,12 @@ from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from environments import changes
 from environments.changes import BATCH, FrozenSplit, SplitChange, commit
 from environments.curation.errors import Refused
 from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
 from environments.curation.shares import tasks
 from environments.curation.work import WAIT_SECONDS
+from environments.freezing import freeze, unfreeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
 from environments.turns import give_way
 
@@ -103,7 +103,7 @@ class FreezeSplit:
     def apply(self, author: str, progress: Progress = silent) -> Outcome:
         self.plan()
         split = find_split(self.split)
-        digest = changes.freeze(split)
+        digest = freeze(split)
         return Outcome(f"Froze split {split.name!r}. Its hash is {digest}.", 0, split=split.pk)
 
 
@@ -134,7 +134,7 @@ class UnfreezeSplit:
             if change.has_staged:
                 commit(change)
             else:
-                changes.unfreeze(split)  # readers need not read again
+                unfreeze(split)  # readers need not read again
         return Outcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
 
     def _frozen(self) -> Split:

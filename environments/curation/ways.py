@@ -23,7 +23,7 @@ Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket",
 @dataclass(frozen=True, slots=True)
 class Way:
     filter: Filter
-    """Of the selection; empty: none, it leads to all tasks."""
+    """The filter whose tasks it leads to; empty: none, it leads to all tasks."""
     candidates: Candidates
     is_exact: bool = True
     """Whether it leads to no other tasks than those that satisfy the filter."""

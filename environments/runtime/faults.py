@@ -16,12 +16,12 @@ log = structlog.get_logger(__name__)
 
 
 def log_fault(event: str, episode: LiveEpisode, fault: EnvironmentFault) -> None:
-    """`event` says what of `episode` failed."""
+    """Log what an author's code raised; `event` says what of `episode` failed."""
     log_failure(event, episode, str(fault), fault.trace)
 
 
 def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **about: Any) -> None:
-    """As `log_fault`, of a fault that is already told as text; `about` has no secrets."""
+    """Log a failure of `episode` that is told as text; `about` are further fields, without secrets."""
     log.warning(
         event,
         session=episode.shown_sid,

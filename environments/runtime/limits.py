@@ -1,4 +1,4 @@
-"""Limits: how long and how much live play may take. Plain numbers; `environments/conf.py` reads them from settings."""
+"""Limits: how long and how much live play may take. Plain numbers; `environments/conf.py` reads most from settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ReturnErrors = Literal["none", "exception", "stacktrace"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Each field is one setting of the same name (ORSWEB_…)."""
+    """Each is a setting, ORSWEB_… without `_seconds`; only `close_wait_seconds` and `max_linger_bytes` are none."""
 
     keepalive_seconds: float = 10.0
     """A running call's stream gets a comment this often; clients give up after 30 s of silence."""

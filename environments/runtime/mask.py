@@ -46,7 +46,7 @@ class Mask:
 
 
 def _forms(secret: str) -> set[str]:
-    """As itself, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
+    """The secret as itself, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
 
     By either encoder: pydantic's escapes DEL, Python's does not.
     """

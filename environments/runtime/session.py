@@ -20,8 +20,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
 from environments.conversation import as_blocks, as_messages
+from environments.declarations import plain_specs
 from environments.errors import EnvironmentFault, OrsError, ToolError
-from environments.hosting import Hosted, plain_specs
+from environments.hosting import Hosted
 from environments.runtime.gate import Gate
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import Outcome, failed, faulted, refused
@@ -71,7 +72,7 @@ class Session:
             await self._toolset(self._extra)
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
-        """In the thread: an instance that came too late for its caller has to be torn down all the same."""
+        """Keep the instance in its thread: one that comes too late for its caller has to be torn down all the same."""
         self._instance = self._hosted.cls(task_spec=spec, secrets=secrets)
 
     @property
@@ -185,7 +186,7 @@ class Session:
             return failed(text, "timeout", waited_ms=waited_ms)
 
     async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> Outcome:
-        """By the class's own `_call_tool`. Raises: as `_limited`."""
+        """What the class's own `_call_tool` comes to. Raises: as `_limited`."""
         answer = (await self._limited(self._instance._call_tool, (name, arguments))).root
         if answer.ok:
             return self._output(name, answer.output, waited_ms)

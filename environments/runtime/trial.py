@@ -17,7 +17,7 @@ from environments.runtime.host import Host
 
 Stage = Literal["construct", "setup", "prompt", "teardown"]
 NOTICE_SECONDS = 1.0
-"""In which async code may end after it was cancelled; then it is left behind."""
+"""So long may async code take to end after it was cancelled; then it is left behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of one."""
+    """What came of playing a task's beginning."""
 
     prompt_json: str
     """JSON array of blocks as an agent would get it; empty: it did not come to that."""

@@ -24,7 +24,7 @@ MOST_PROBLEMS = 100
 """Of what does not validate; a longer list would hold up the server."""
 MOST_TOLD = 3
 NOTICE_SECONDS = 0.1
-"""In which async code in a thread of its own may end after it was cancelled."""
+"""So long may async code in a thread of its own take to end after it was cancelled."""
 
 
 class UserCode:
@@ -70,7 +70,7 @@ class UserCode:
         return await result if inspect.isawaitable(result) else result
 
     async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """In the session's own thread, on its own loop, to the end."""
+        """What `fn(*args)` returns, run to its end in the session's own thread and on its own loop."""
         job = Job(fn, args, asyncio.get_running_loop())
         if self._lease is None:
             self._lease = self._pool.lease()

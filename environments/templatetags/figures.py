@@ -50,7 +50,7 @@ def signed(value: float) -> str:
 
 @register.filter
 def unsigned(value: float) -> str:
-    """The same without a plus: for what is a size, such as a standard error, or an end of a range."""
+    """As `signed` but without a plus: for what is a size, such as a standard error, or an end of a range."""
     size = abs(value)
     if size == 0:
         return "0.00"
@@ -66,7 +66,7 @@ def rate(statistics: TaskStatistics | None) -> SafeString:
 
 @register.simple_tag
 def success(successes: int, attempts: int) -> SafeString:
-    """The same of any number of attempts."""
+    """The success rate of so many attempts with the ends of its 95 % interval, in percent; the counts on hover."""
     if not attempts:
         return NONE
     low, high = interval(successes, attempts)

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F
 
 from environments.curation.selection import Selection
-from environments.models import Environment, Split, SplitEntry, Task, TaskTag
+from environments.models import Environment, Split, SplitEntry, Task, TaskTag, seen_at
 from environments.transfer.columns import Survey
 from environments.transfer.reserved import declared, escaped
 from environments.transfer.source import Format
@@ -124,8 +124,7 @@ def _splits(tasks: list[int], split: Split | None) -> dict[int, str]:
     """The split that is exported, else the first in which each task stands."""
     if split is not None:
         return dict.fromkeys(tasks, split.name)
-    version = F("split__version")
-    places = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version, task__in=tasks)
+    places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
     names: dict[int, str] = {}
     for task, name in places.order_by("split__position", "split_id").values_list("task_id", "split__name"):
         names.setdefault(task, name)

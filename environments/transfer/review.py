@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from django.db.models import F, Q
+from django.db.models import F
 
-from environments.models import SplitEntry, TaskTag
+from environments.models import SplitEntry, TaskTag, seen_at
 from environments.transfer.check import Candidate
 from environments.transfer.lookup import tasks_by_hash
 from environments.transfer.report import Report
@@ -144,8 +144,7 @@ def _places(tasks: list[int]) -> Iterator[tuple[int, Place]]:
     """Where the tasks stand, as their splits are seen now."""
     if not tasks:
         return
-    version = F("split__version")
-    seen = SplitEntry.objects.filter(Q(until=None) | Q(until__gt=version), since__lte=version, task__in=tasks)
+    seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
     names = ("task_id", "split_id", "split__name", "split__frozen", "is_hidden")
     for task, split, name, frozen, is_hidden in seen.values_list(*names).distinct():
         yield task, Place(split, name, frozen is not None, is_hidden)

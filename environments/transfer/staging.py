@@ -42,7 +42,7 @@ _ADD_TAGS = """
 
 
 class Staging:
-    """Of one import. A context manager: leaving by an exception deletes the tasks that were added."""
+    """The staging of one import. A context manager: leaving by an exception deletes the tasks that were added."""
 
     def __init__(self, target: Target, scratch: Scratch) -> None:
         self._environment = target.environment.pk
@@ -63,7 +63,7 @@ class Staging:
         return Task.objects.filter(environment=self._environment)
 
     def _delete_unused(self, hashes: Sequence[str]) -> None:
-        """Those that this import added and nobody has used since."""
+        """Delete tasks of these hashes that this import added and nobody has used since."""
         added = self._tasks().filter(pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit"))
         unused = added.filter(entries=None, revisions=None, origins=None)
         keys = list(unused.values_list("pk", flat=True))
@@ -112,7 +112,7 @@ def _delete(tasks: Sequence[int]) -> None:
 
 
 def _row(decision: Decision) -> tuple[str, str, str, str, str]:
-    """Of an edit without a state of its own: that of the task whose place it takes."""
+    """Columns of the new task. An edit without a state of its own has that of the task whose place it takes."""
     row, old = decision.candidate, decision.origin
     if row.labels.state is None and old is not None:
         return row.hash, row.text, "edit", old.state, old.reason
@@ -120,7 +120,7 @@ def _row(decision: Decision) -> tuple[str, str, str, str, str]:
 
 
 def _tags_of_new(decision: Decision) -> Sequence[str]:
-    """Its own, else those of the task whose place it takes."""
+    """Tags of the new task: its own, else those of the task whose place it takes."""
     tags = decision.candidate.labels.tags
     return tags if tags is not None else decision.origin.tags if decision.origin else ()
 

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.buckets import interval
+from environments.curation.indexes import served
 from environments.models import Environment, Split, Task
 from episodes.analytics.definition import Definition, definition_of
 from episodes.analytics.passes import PassRate, pass_rates
 from episodes.analytics.players import people_in
 from episodes.analytics.results import By, Result, counted, read
-from episodes.analytics.scope import MOST_ENDINGS, filtered, floor_of, served
+from episodes.analytics.scope import MOST_ENDINGS, filtered, floor_of
 from episodes.models import Episode
 
 MOST_ROWS = 200

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple
 
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
+from environments.curation.indexes import served
 from environments.models import Environment, Split, TaskStatistics
 from episodes.analytics.definition import Definition
-from episodes.analytics.scope import served
 from episodes.endings import KIND, NO_ATTEMPTS, bounded, rows_of
 from episodes.models import Episode
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, QuerySet
 
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.curation.indexes import served
+from environments.models import Environment, Split, Task
 from episodes.models import Episode, Run
 
 MOST_ENDINGS = 50_000
@@ -53,12 +54,6 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
 def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
     """Of any condition, among the newest MOST_ENDINGS of `within` (None: of all), which an index gives by id."""
     return Scope("filter", 0, label, episodes, within)
-
-
-def served(split: Split) -> QuerySet[SplitEntry]:
-    """Places that the split serves at present."""
-    alive = Q(until=None) | Q(until__gt=split.version)
-    return SplitEntry.objects.filter(alive, split=split, since__lte=split.version, is_hidden=False)
 
 
 def floor_of(scope: Scope, most: int | None = None) -> int:

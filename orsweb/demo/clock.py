@@ -47,7 +47,7 @@ class Clock:
 
 
 CLOCK = Clock()
-"""Of the one demo that this process plays; the recorder is made by its dotted path and can be handed nothing."""
+"""Clock of the one demo that this process plays; the recorder is made by its dotted path and can be handed nothing."""
 
 
 class ClockedRecorder(Recorder):

@@ -17,7 +17,7 @@ GROUP = 8
 """Attempts at one task in one step of a training run."""
 GROUPS_A_STEP = 2
 SHARES = {"demo-train-fast": 0.38, "demo-train-slow": 0.26}
-"""Of the episodes; the rest is evaluation and oddities."""
+"""Run -> its share of the episodes; the rest is evaluation and oddities."""
 DAYS = 6.0
 """The past over which the episodes are spread."""
 MODELS = {"scripted-novice": 0.12, "scripted-adept": 0.55, "scripted-expert": 0.95}

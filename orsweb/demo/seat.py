@@ -30,7 +30,7 @@ class Answer:
 
     is_ok: bool
     text: str
-    """Of all text blocks, or of the error."""
+    """Text of all text blocks, or of the error."""
 
 
 Act = Callable[..., Awaitable[Answer]]

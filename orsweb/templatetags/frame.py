@@ -14,7 +14,7 @@ register = template.Library()
 @dataclass(frozen=True, slots=True)
 class Page:
     name: str
-    """Of its URL."""
+    """Name of its URL."""
     label: str
     key: str
     """After `g` it opens the page."""
@@ -79,7 +79,7 @@ def url_if_any(name: str, *args: object) -> str:
 
 
 def _open_pages(context: dict[str, Any]) -> list[tuple[Page, str]]:
-    """Those that the visitor may see, with their addresses. A bare page does not ask who that is."""
+    """Pages of the rail that the visitor may see, with their addresses. A bare page does not ask who that is."""
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
     is_staff = user is None or user.is_staff
     found = [page for page in RAIL if is_staff or not page.is_for_staff]

@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from environments import changes
-from environments.changes import FrozenSplit, SplitBusy, SplitChange, SplitGone, commit, freeze, splits_of, unfreeze
+from environments.changes import SplitBusy, SplitChange, SplitGone, commit, splits_of
+from environments.freezing import freeze
 from environments.listed import ListedTasks, task_ids
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from tests.stored import make_split, make_task
@@ -167,33 +168,6 @@ def test_a_reader_of_the_version_before_reads_it_whole() -> None:
         commit(change)
         assert list(task_ids(split.pk, 0)) == [one.pk]
         assert list(task_ids(split.pk, 1)) == [two.pk]
-
-
-def test_it_refuses_a_frozen_split() -> None:
-    split = make_split(make_task())
-    digest = freeze(split)
-    with pytest.raises(FrozenSplit, match="Split 'train' of 'math' is frozen; unfreeze it"), SplitChange(split):
-        pass
-    split.refresh_from_db()
-    assert split.frozen_hash == digest != ""
-
-
-def test_an_unfrozen_split_changes_again() -> None:
-    split = make_split(make_task())
-    freeze(split)
-    unfreeze(split)
-    with SplitChange(split) as change:
-        change.add([make_task().pk])
-        commit(change)
-    assert len(served(split)) == 2
-
-
-def test_the_hash_is_that_of_content_and_order() -> None:
-    one, two = make_tasks(2)
-    first, same, turned = (
-        make_split(*tasks, name=name) for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]
-    )
-    assert freeze(first) == freeze(same) != freeze(turned)
 
 
 def test_it_refuses_a_second_change_meanwhile() -> None:

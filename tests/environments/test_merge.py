@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from environments.changes import SplitChange, commit, freeze
+from environments.changes import SplitChange, commit
 from environments.curation.splits import DeleteSplit
+from environments.freezing import freeze
 from environments.models import Split, SplitEntry, Task
-from environments.sync import SplitSync
+from environments.sync_report import SplitSync
 from tests.environments.listings import listing, numbered, synced
 from tests.stored import make_environment, make_split, make_task
 
@@ -227,15 +228,6 @@ def test_the_name_of_a_split_that_people_deleted_is_free_for_the_class() -> None
     asyncio.run(synced(listing({"train": numbered(2), "hard": numbered(3)})))
     split.refresh_from_db()
     assert (split.is_curated, split.is_served, split.type, split.size) == (False, True, "validation", 3)
-
-
-@pytest.mark.parametrize(("report", "has_news"), [
-    ({"added": 5}, False), ({"unchanged": 5}, False), ({"added": 1, "unchanged": 5}, True), ({"edited": 1}, True),
-    ({"kept": 1}, True), ({"withheld": 1}, True), ({"removed": 1}, True), ({"is_frozen": True}, True),
-    ({"dropped": 1}, True), ({"is_undeclared": True}, True),
-])  # fmt: skip
-def test_what_is_news_to_those_who_curate(report: dict[str, int], has_news: bool) -> None:
-    assert SplitSync("shop", "train", **report).has_news is has_news
 
 
 def test_it_tells_how_many_edits_it_kept_in_their_places() -> None:

@@ -11,7 +11,8 @@ from django.core.management import CommandError, call_command
 from environments.errors import Unhostable
 from environments.hosting import Hosted
 from environments.models import Environment, Split, SplitEntry, Task
-from environments.sync import BATCH_TASKS, SplitSync, SyncReport, content_hash
+from environments.sync import BATCH_TASKS, content_hash
+from environments.sync_report import SplitSync, SyncReport
 from tests.environments.listings import listing, numbered, procedural, synced
 
 pytestmark = pytest.mark.django_db(transaction=True)

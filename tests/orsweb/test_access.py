@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from orsweb.access import OPERATOR
+from environments.local_operator import OPERATOR
 from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from orsweb.access import OPERATOR
+from environments.local_operator import OPERATOR
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
 

@@ -12,7 +12,8 @@ from environments.errors import Unhostable
 from environments.registry import Registry, load
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
-from environments.sync import SyncReport, sync
+from environments.sync import sync
+from environments.sync_report import SyncReport
 
 
 class Command(BaseCommand):

@@ -7,13 +7,14 @@ import threading
 import pytest
 from django.db import connection
 
-from environments.changes import SplitBusy, SplitChange, freeze
+from environments.changes import SplitBusy, SplitChange
 from environments.curation.edit import Edit, last_revision
 from environments.curation.errors import InvalidSpec, OrsError, Refused, Replaced
 from environments.curation.plan import SplitShare
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags
+from environments.freezing import freeze
 from environments.models import Environment, Task, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 

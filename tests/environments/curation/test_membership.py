@@ -6,12 +6,13 @@ import json
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit, SplitBusy, SplitChange, freeze
+from environments.changes import BATCH, FrozenSplit, SplitBusy, SplitChange
 from environments.curation.errors import Refused
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.plan import SplitShare
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
+from environments.freezing import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, TaskRevision
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from environments.changes import BATCH, SplitBusy, SplitChange, freeze
+from environments.changes import BATCH, SplitBusy, SplitChange
 from environments.curation.errors import Refused
 from environments.curation.plan import SplitShare
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
+from environments.freezing import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.changes import FrozenSplit, freeze
+from environments.changes import FrozenSplit
 from environments.curation.edit import Edit
 from environments.curation.errors import Refused
 from environments.curation.membership import MoveToSplit, RemoveFromSplit, SaveAsSplit
@@ -16,6 +16,7 @@ from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit
 from environments.curation.tags import AddTags, RemoveTags
+from environments.freezing import freeze
 from environments.models import Task, TaskRevision, TaskTag
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit, SplitChange, content_digest
+from environments.changes import BATCH, FrozenSplit, SplitChange
 from environments.curation.errors import Refused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.errors import InvalidSplit
+from environments.freezing import content_digest
 from environments.models import Environment, Split, SplitEntry, Task
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment

@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from environments.changes import FrozenSplit, SplitBusy, SplitChange
+from environments.changes import SplitBusy, SplitChange
 from environments.curation.errors import Refused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
-from environments.models import Environment, Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.sync import content_hash
 from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
-from environments.transfer.rows import TransferError, Unreadable
-from environments.transfer.target import Target, environment_named
+from environments.transfer.rows import Unreadable
 from tests.environments.transfer.files import Shelf, counts, served
 from tests.stored import make_episode
 
@@ -355,49 +354,6 @@ def test_a_file_that_changed_after_the_dry_run_is_checked_again(shelf: Shelf) ->
     report = shelf.dry_run(shelf.lines({"n": 1}))
     with pytest.raises(RefusedRows, match="'one' is not of type 'integer'"):
         shelf.apply(shelf.lines({"n": "one"}), after=report)
-
-
-# --- targets ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
-    shelf.apply(shelf.lines(APPLE))
-    Split.objects.update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
-    with pytest.raises(FrozenSplit, match="Split 'train' of 'shop' is frozen; unfreeze it to change it"):
-        shelf.target()
-
-
-def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
-    shelf.apply(shelf.lines(APPLE))
-    sentence = "'shop' has no split 'trian', but 'train'; to make it, give its type: .* Did you mean 'train'?"
-    with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
-        Target.of(shelf.environment, "trian")
-
-
-def test_an_unknown_environment_is_told_with_the_nearest(shelf: Shelf) -> None:
-    with pytest.raises(
-        TransferError, match=r"Unknown environment 'shap'; this database has 'shop'. Did you mean 'shop'\?"
-    ):
-        environment_named("shap")
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a\0b", "x" * 201, "a\nb"])
-def test_a_split_is_not_named_just_anything(shelf: Shelf, name: str) -> None:
-    with pytest.raises(Refused, match=r"[Ss]plit"):
-        Target.of(shelf.environment, name, "train")
-
-
-def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
-    shelf.apply(shelf.lines(APPLE))
-    with pytest.raises(TransferError, match="The split 'train' is there, of type train; leave the type out"):
-        Target.of(shelf.environment, "train", "test")
-
-
-def test_a_procedural_split_takes_no_tasks(shelf: Shelf) -> None:
-    Split.objects.create(environment=shelf.environment, name="train", type="train", version=1)
-    Environment.objects.update(is_procedural=True)
-    with pytest.raises(TransferError, match="'shop' makes the tasks of 'train' itself; import into a new split"):
-        Target.of(shelf.environment, "train")
 
 
 def test_a_file_that_goes_meanwhile_is_told(shelf: Shelf) -> None:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from environments.local_operator import OPERATOR
 from episodes.models import Episode, Play
-from orsweb.access import OPERATOR
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, play_of, send_form, table
 

@@ -1,0 +1,129 @@
+"""What an agent does wrong is answered, on record as refused, and short."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from environments import ToolOutput, terminal, tool
+from tests.environments.runtime.play import Play, within
+from tests.envs import Echo, Raises, TaskTools, Terminal
+from tests.envs_base import Small, Text, said
+from tests.envs_ors import OrsHidden
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"), [("recoverable", "try the other door"), ("lookup", "KeyError: 'no such door'")]
+)
+async def test_it_answers_a_recoverable_error(tool: str, text: str) -> None:
+    async with Play(Raises) as play:
+        await play.open("s")
+        assert (await play.answer("s", tool)).body == {"ok": False, "error": text, "reason": "input_validation"}
+    assert (play.record.steps[0].status, play.record.steps[0].reason) == ("refused", "tool_error")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [("echo", {"text": ["x" * 100_000]}), ("x" * 100_000, {})], ids=["input", "tool"]
+)
+async def test_a_long_refusal_is_cut(tool: str, arguments: dict[str, Any]) -> None:
+    async with Play(Raises) as play:
+        await play.open("s")
+        assert len((await play.answer("s", tool, **arguments)).body["error"]) <= 16_000
+
+
+async def test_wrong_input_is_refused_with_the_clients_known_words() -> None:
+    async with Play(Raises) as play:
+        await play.open("s")
+        body = (await play.answer("s", "echo", text=5)).body
+    assert body["error"].startswith("Tool input validation error: [{'type': 'string_type', 'loc': ('text',)")
+    assert body["reason"] == "input_validation"
+
+
+class Votes(BaseModel):
+    votes: list[int]
+
+
+class Tally(Small):
+    @tool
+    async def tally(self, args: Votes) -> ToolOutput:
+        """Add up."""
+        return said(str(sum(args.votes)))
+
+
+async def test_a_million_wrong_values_hold_nobody_up() -> None:
+    async with Play(Tally) as play:
+        await play.open("s")
+        started = asyncio.get_running_loop().time()
+        body = (await play.answer("s", "tally", votes=["x"] * 1_000_000)).body
+        assert body["error"] == "Tool input validation error: [1000000 problems]"
+        assert asyncio.get_running_loop().time() - started < 5
+
+
+@pytest.mark.parametrize("leaf", ["text", float("nan"), "secret-value"])
+@pytest.mark.parametrize("depth", [100, 400, 900])
+async def test_deeply_nested_input_is_always_answered(depth: int, leaf: Any) -> None:
+    for _ in range(depth):
+        leaf = [leaf]
+    async with Play(Echo) as play:
+        await play.open("s", masked=("secret-value",))
+        assert (await play.answer("s", "echo", text="x", more=leaf)).event
+        assert len(play.record.steps) == 1
+
+
+class OnlyTerminal(Small):
+    """Nothing to call but the final message."""
+
+    @terminal
+    @tool
+    async def submit(self, args: Text) -> ToolOutput:
+        """Grade the final message."""
+        return said("graded", 1.0, finished=True)
+
+
+async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        body = (await play.answer("s", "ehco")).body
+    assert body == {
+        "ok": False,
+        "error": "'ehco' is not a valid tool; this session has: echo, finish",
+        "reason": "not_found",
+    }
+
+
+@pytest.mark.parametrize(
+    ("environment", "spec", "asks", "known"),
+    [
+        (Terminal, {}, False, ": look"),
+        (Terminal, {}, True, ": look"),
+        (OrsHidden, {}, False, ": dig, look"),
+        (TaskTools, {"tools": ["dig"]}, False, ": look"),
+        (TaskTools, {"tools": ["dig"]}, True, ": dig, look"),
+        (TaskTools, {"tools": ["fly"]}, True, ": look"),
+        (OnlyTerminal, {}, False, " no tools"),
+    ],
+)
+async def test_it_names_the_tools_that_the_session_was_told_of(
+    environment: type, spec: dict[str, Any], asks: bool, known: str
+) -> None:
+    async with Play(environment) as play:
+        await play.open("s", spec=spec)
+        if asks:
+            await within(play.service.task_tools_json("s", "", None))
+        told = (await play.answer("s", "nope")).body["error"]
+    assert told == f"'nope' is not a valid tool; this session has{known}"
+
+
+@pytest.mark.parametrize("name", ["task_spec", "__init__", "setup", "log_size", ""])
+async def test_an_attribute_that_is_no_tool_is_never_touched(name: str) -> None:
+    class Trap(Echo):
+        @property
+        def log_size(self) -> int:
+            raise AssertionError("executed")
+
+    async with Play(Trap) as play:
+        await play.open("s")
+        assert (await play.answer("s", name)).body["reason"] == "not_found"
