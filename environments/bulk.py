@@ -6,10 +6,13 @@ Several times as fast as rows made by the ORM, and the same on both databases.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
+
+from environments.models import Environment
 
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 
@@ -23,3 +26,13 @@ def execute(statement: str, parameters: Sequence[Any], rows: Sequence[Any]) -> N
         return
     with connection.cursor() as cursor:
         cursor.execute(statement.format(rows=_ROWS[connection.vendor]), [*parameters, json.dumps(rows)])
+
+
+@contextmanager
+def adding_tasks(environment: int) -> Iterator[None]:
+    """A transaction that adds tasks to an environment, one at a time: two that add the same ones in another order would
+    wait for each other.
+    """
+    with transaction.atomic():
+        Environment.objects.select_for_update(no_key=True).only("pk").get(pk=environment)
+        yield

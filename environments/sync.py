@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from environments import task_schema
-from environments.bulk import execute
+from environments.bulk import adding_tasks, execute
 from environments.card import card_of
 from environments.changes import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.errors import EnvironmentFault, Unhostable
@@ -253,7 +253,8 @@ def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
     """In batches of one transaction each; rows that are there already stay as they are."""
     # sorted, because a batch of random hashes touches as many pages of their index as it has rows: four times the CPU
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
-        execute(_ADD_TASKS, [environment], batch)
+        with adding_tasks(environment):
+            execute(_ADD_TASKS, [environment], batch)
 
 
 def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

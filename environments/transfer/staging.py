@@ -15,9 +15,9 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError, QuerySet
 
-from environments.bulk import execute
+from environments.bulk import adding_tasks, execute
 from environments.changes import SplitChange
-from environments.models import Environment, Task
+from environments.models import Task
 from environments.transfer.lookup import tasks_by_hash
 from environments.transfer.review import Decision
 from environments.transfer.scratch import Scratch
@@ -94,9 +94,7 @@ class Staging:
         tags = [(decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)]
         if rows:
             self._scratch.put("new", [digest for digest, *_ in rows])
-            with transaction.atomic():
-                # one import at a time: two that add the same tasks in another order would wait for each other
-                Environment.objects.select_for_update(no_key=True).get(pk=self._environment)
+            with adding_tasks(self._environment):
                 execute(_ADD_TASKS, [self._environment], rows)
                 execute(_ADD_TAGS, [self._environment], tags)
 
