@@ -9,7 +9,6 @@ made, and each has a database of its own.
 from __future__ import annotations
 
 import atexit
-import gc
 import logging
 import os
 import shutil
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 import django
 import pytest
+from pytest_django import DjangoDbBlocker
 
 
 def _temporary_directory(purpose: str) -> Path:
@@ -75,18 +75,19 @@ def django_db_modify_db_settings(
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """At the end no connection is left in the way of PostgreSQL's DROP DATABASE.
-
-    Django's own go with their threads: one that all synchronous code of tests shares, and one for each request of a
-    page that was asked for in this process, whose connection is closed when the garbage collector comes to it.
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """At the end no connection is left in the way of PostgreSQL's DROP DATABASE: threads that read for pages and for
+    players keep theirs as long as this process lives.
     """
-    from asgiref.sync import SyncToAsync
-    from django.db import connections
+    from django.db import connection
 
     yield
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
-    gc.collect()
+    if connection.vendor == "postgresql":
+        with django_db_blocker.unblock(), connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
 
 
 @pytest.fixture
