@@ -12,25 +12,36 @@ import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from environments.tools import Tool, build_toolset
 from environments.wire import JSONObject, RunToolError, RunToolOutput, RunToolSuccess, ToolOutput
 
-PLAIN: ContextVar[Callable[..., Awaitable[Any]] | None] = ContextVar("PLAIN", default=None)
-"""Calls a plain function on a thread of the session whose async code is running; None outside of sessions."""
+
+class Threads(NamedTuple):
+    """Where the session whose code is running has its plain functions called."""
+
+    call: Callable[..., Awaitable[Any]]
+    loop: asyncio.AbstractEventLoop
+    """The only one on which `call` may be awaited; an author's code may have loops of its own."""
+
+
+THREADS: ContextVar[Threads | None] = ContextVar("THREADS", default=None)
+"""None outside of sessions. Contexts are copied into threads and tasks, so it may be another loop's."""
 
 
 async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
     """What `fn(*args)` returns, awaited if need be. A plain function runs beside the loop unless `inline`."""
-    plain = PLAIN.get() or (None if inline else _in_a_thread)
-    if plain is None or inspect.iscoroutinefunction(fn):
-        result = fn(*args)
-    else:
-        result = await plain(fn, *args)
+    result = fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _beside(fn, *args)
     return await result if inspect.isawaitable(result) else result
+
+
+async def _beside(fn: Callable[..., Any], *args: Any) -> Any:
+    threads = THREADS.get()
+    is_here = threads is not None and threads.loop is asyncio.get_running_loop()
+    return await (threads.call if threads is not None and is_here else _in_a_thread)(fn, *args)
 
 
 async def _in_a_thread(fn: Callable[..., Any], *args: Any) -> Any:

@@ -1,7 +1,7 @@
 """Sketches: distributions as few ascending pairs of value and count, exact while the values are few. Pure.
 
 Beyond MOST_VALUES neighbours are put together under their mean, so the mean of all stays exact. A value that many share
-keeps its own pair, and no group reaches across an `edge` (the success threshold in force), so the share above it stays
+keeps its own pair, and no group reaches across one of the `edges` (thresholds of success), so the share above it stays
 exact too. A quantile is off by less than the 1/16 of all that one group may hold at most, and mostly by half of a 32nd.
 """
 

@@ -177,7 +177,9 @@ class FailingTeardown(Working):
 
 
 class Leaky(Working):
-    """Says its secret `token` where it raises: in what the task's list `fails` names, and only there."""
+    """Says its secret `token` where it raises: in what the task's list `fails` names, and in `check`."""
+
+    recoverable_errors = (ValueError,)
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
@@ -210,6 +212,11 @@ class Leaky(Working):
     async def rest(self) -> ToolOutput:
         """Nothing comes of it."""
         return said("rested")
+
+    @tool
+    async def check(self) -> ToolOutput:
+        """Find the token to be no text, which agents may be told."""
+        return said(Text(text=[self.token]).text)  # type: ignore[arg-type]
 
     def _maybe_fail(self, where: str) -> None:
         """Once for each time that the task names it."""

@@ -121,7 +121,7 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        job = _job_of(upload, request.GET.get("job", ""))
+        job = _look_of(upload, target, request.GET.get("job", ""))
         if request.method == "POST":
             return _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
         if job is None:
@@ -148,16 +148,20 @@ def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
         f"Look at {upload.name}",
         lambda progress: dry_run(source, target, progress),
         owner=author_of(request),
-        subject=upload.token,
+        subject=_subject(upload, target),
     )
     job.wait(SHORT_SECONDS)
     return job
 
 
-def _job_of(upload: Upload, job_id: str) -> jobs.Job | None:
-    """A look at this very upload: an address may name any job."""
+def _look_of(upload: Upload, target: Target, job_id: str) -> jobs.Job | None:
+    """A look at what the address says: it may name any job."""
     job = jobs.get(job_id)
-    return job if job is not None and job.subject == upload.token else None
+    return job if job is not None and job.subject == _subject(upload, target) else None
+
+
+def _subject(upload: Upload, target: Target) -> str:
+    return f"{upload.token} into {target.environment.pk} {target.name!r} {target.type}"
 
 
 def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:

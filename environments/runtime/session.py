@@ -219,7 +219,7 @@ class Session:
         except OrsError:
             raise
         except recoverable as error:
-            raise ToolError(f"{type(error).__name__}: {error}") from None
+            raise ToolError(f"{type(error).__name__}: {text_of(error)}") from None
 
     async def _toolset(self, cls: type) -> Any:
         if self._toolsets is None:

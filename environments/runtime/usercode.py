@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from environments.direct import PLAIN
+from environments.direct import THREADS, Threads
 from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Job, Lease, ThreadPool
 
@@ -45,9 +45,9 @@ class UserCode:
         Raises: EnvironmentFault; those in `passing` unchanged; SessionDeleted when its thread was given up.
         """
         fault: EnvironmentFault
+        THREADS.set(Threads(self._plain, asyncio.get_running_loop()))
         try:
             if inspect.iscoroutinefunction(fn) and not self._own_loop:
-                PLAIN.set(self._plain)
                 return await fn(*args)
             return await self._plain(fn, *args)
         except (EnvironmentFault, SessionDeleted):

@@ -1,6 +1,6 @@
 """Commands as a page names them: such that they can be pasted into a shell beside the server. Used by templates.
 
-Strangers and guests are not told where on its machine the server lies.
+Strangers and guests are not told where on its machine the server lies. Without keys there are none.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
+from django.conf import settings
 
 from environments import invocation
 
@@ -18,5 +19,6 @@ register = template.Library()
 def command(context: dict[str, Any], *arguments: str) -> str:
     """`{% command "serve" environment.class_path %}`"""
     user = getattr(context.get("request"), "user", None)
+    is_ours = user.is_authenticated if user is not None else not settings.ORSWEB_API_KEYS
     told = " ".join(arguments)
-    return invocation.command(told) if user is not None and user.is_authenticated else f"manage.py {told}"
+    return invocation.command(told) if is_ours else f"manage.py {told}"

@@ -97,7 +97,7 @@ def _by_step(read: Cover, head: Head, followed: int) -> Cover:
     """
     known = max([followed if head.blocks else 0, *(span.tally.last_end for span in read.blocks)])
     rows = [row for row in read.rows if row[4] is not None and row[0] > known]
-    if read.is_bounded:  # how many say none among those that were not looked at nobody knows
+    if read.is_bounded and head.blocks:  # how many say none among those that were not looked at nobody knows
         return replace(read, rows=rows)
     endings = head.endings + sum(row[0] > head.last_end for row in read.rows)
     stepless = endings - sum(span.tally.episodes for span in read.blocks) - len(rows)

@@ -1,8 +1,8 @@
 """Slack: by how much a rate of success may be off that was reckoned from blocks. Read by curves and histograms.
 
 A block keeps more than some values as groups of neighbours under their mean (`sketches.py`). No group reaches across
-the threshold that was in force when the block was written, so success by that is exact; another threshold may cut
-through the group on either side of it.
+the class's threshold, nor across the one that was in force when the block was written, so success by the class's is
+exact; another threshold may cut through the group on either side of it.
 """
 
 from __future__ import annotations

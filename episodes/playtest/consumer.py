@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -48,9 +47,9 @@ KINDS = ("call", "form", "alive", "here", "leave")
 
 
 HERE = '{"type":"here"}'
-"""As pages write it. It is answered at once: the database may be away, and is asked later, if at all."""
+"""As pages write it. Nobody has to be welcome to be told that: the database may be away, and is asked nothing."""
 ASKED_AGAIN_SECONDS = 60.0
-"""Whether somebody is still welcome who says no more than that."""
+"""Whether somebody is still welcome who only listens."""
 
 
 class Refused(Exception):
@@ -64,7 +63,6 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     play: LivePlay | None = None
     writer: asyncio.Task[None] | None = None
     asking: asyncio.Task[None] | None = None
-    asked = 0.0
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -73,8 +71,9 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         if self.facts is None:
             await self.close(STRANGER)
             return
-        self.asked = time.monotonic()
         await self.accept()
+        if can_be_shut_out(self.scope):
+            self.asking = asyncio.get_running_loop().create_task(self._ask_again())
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MOST_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
         service = wiring.current() or await wiring.open_service()
@@ -127,13 +126,19 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def _is_welcome(self) -> bool:
         """An invite may end, and an account be logged out, with the page open; then the socket closes."""
-        self.asked = time.monotonic()
         if not can_be_shut_out(self.scope) or await readers().run(may_go_on, self.scope):
             return True
         is_guest = self.facts is not None and self.facts.play.guest_id is not None
         await self.send_json({"type": "error", "message": OVER if is_guest else LOGGED_OUT})
         await self.close(STRANGER)
         return False
+
+    async def _ask_again(self) -> None:
+        is_welcome = True
+        while is_welcome:
+            await asyncio.sleep(ASKED_AGAIN_SECONDS)
+            with contextlib.suppress(DatabaseError, InterfaceError):  # it is away, so nobody is shut out now
+                is_welcome = await self._is_welcome()
 
     async def take_call(self, message: Message) -> None:
         play, request = self._live(), _request(message)
@@ -162,13 +167,6 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def take_here(self, message: Message) -> None:
         self.tell({"type": "here"})
-        if time.monotonic() - self.asked > ASKED_AGAIN_SECONDS:
-            self.asked = time.monotonic()
-            self.asking = asyncio.get_running_loop().create_task(self._ask_again())
-
-    async def _ask_again(self) -> None:
-        with contextlib.suppress(DatabaseError, InterfaceError):
-            await self._is_welcome()
 
     async def take_leave(self, message: Message) -> None:
         self._live().leave()

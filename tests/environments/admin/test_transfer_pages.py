@@ -156,6 +156,12 @@ def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> 
     assert "new train split" in client.get(other, follow=True).content.decode()
 
 
+def test_what_it_shows_is_what_it_would_do_where_its_address_leads(client: Client) -> None:
+    address, page = report(client, LINES)
+    assert "new train split" in page
+    assert "new test split" in client.get(address.replace("type=train", "type=test"), follow=True).content.decode()
+
+
 def test_what_is_imported_stands_in_the_log(client: Client) -> None:
     address, _ = report(client, LINES)
     client.post(address)

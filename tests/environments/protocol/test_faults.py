@@ -10,7 +10,7 @@ import pytest_asyncio
 from structlog.testing import capture_logs
 
 from environments.runtime.outcome import ERROR_CHARACTERS
-from episodes.models import Episode
+from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -43,7 +43,10 @@ async def test_a_listing_that_is_none_is_told_without_the_secret(
     assert SECRET not in caplog.text + "".join(capsys.readouterr()) + answer.text
 
 
-@pytest.mark.parametrize("secret", [SECRET, "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3])
+LONG_SECRET = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
+
+
+@pytest.mark.parametrize("secret", [SECRET, LONG_SECRET])
 @pytest.mark.parametrize("what", ["content", "model", "cut"])
 async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: str, secret: str) -> None:
     """Not where pydantic quotes some of a value, and not where a long text is cut."""
@@ -56,6 +59,16 @@ async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: st
     for told in (answer.text, str(logged), detail):
         assert "Error" in told and len(told) < 2.5 * ERROR_CHARACTERS
         assert secret[:12] not in told and secret[-12:] not in told
+
+
+async def test_no_part_of_the_secret_is_told_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
+    header = await opened(client, task_spec={}, secrets={"token": LONG_SECRET})
+    answer = await client.post("/call", json={"name": "check", "input": {}}, headers=header)
+    step = await in_database(lambda: Step.objects.get(episode__session_id=header["X-Session-ID"]))
+    assert (step.status, step.reason) == ("refused", "tool_error")
+    for told in (answer.text, step.error):
+        assert "ValidationError: text: Input should be a valid string" in told
+        assert LONG_SECRET[:12] not in told and LONG_SECRET[-12:] not in told
 
 
 @pytest.mark.parametrize(

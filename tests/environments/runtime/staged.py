@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import ClassVar
 
-from environments import Blocks, JSONObject, Message, TextBlock, ToolOutput, tool
-from tests.envs import Echo
+from environments import Blocks, Environment, JSONObject, Message, TextBlock, ToolOutput, tool
+from tests.envs import Echo, Procedural
 from tests.envs_base import Small, said
 
 
@@ -49,6 +50,39 @@ class ToldSlowly(Staged):
 
     async def get_messages(self) -> Sequence[Message]:
         return await super().get_messages()
+
+
+class Wrapped(ToldSlowly):
+    """Its async method is hidden by a plain one."""
+
+    def get_messages(self) -> Awaitable[Sequence[Message]]:  # type: ignore[override]
+        return super().get_messages()
+
+
+class OnItsThread(Procedural):
+    """Tasks by number; a prompt made of plain messages, which async code asks for in a thread and loop of its own."""
+
+    own_thread = True
+    threads: ClassVar[list[str]] = []
+
+    async def setup(self) -> None:
+        await self._prompt_of_messages()
+
+    def get_messages(self) -> Sequence[Message]:
+        OnItsThread.threads.append(threading.current_thread().name)
+        return [Message(role="user", blocks=[TextBlock(text="hello")])]
+
+    get_prompt = Environment.get_prompt
+
+
+class OnALoopOfItsOwn(Small):
+    """A tool that asks for the messages, which are made of a plain prompt, on another loop."""
+
+    @tool
+    async def ask(self) -> ToolOutput:
+        """Ask elsewhere."""
+        [message] = await asyncio.to_thread(lambda: asyncio.run(self._messages_of_prompt()))
+        return said(message.role)
 
 
 class SlowTasks(Echo):

@@ -18,7 +18,7 @@ from environments.errors import (
     TooManySessions,
 )
 from tests.environments.runtime.play import Play, ended, until, within
-from tests.environments.runtime.staged import SlowTasks, Staged, ToldSlowly
+from tests.environments.runtime.staged import OnALoopOfItsOwn, OnItsThread, SlowTasks, Staged, ToldSlowly, Wrapped
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
 from tests.envs_base import Small, said
 
@@ -92,8 +92,9 @@ async def test_delete_during_a_call_tears_down_after_its_thread_has_ended() -> N
     assert (play.record.steps[0].reason, play.record.end.cause) == ("deleted", "abandoned")
 
 
-async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_for() -> None:
-    async with Play(ToldSlowly) as play:
+@pytest.mark.parametrize("cls", [ToldSlowly, Wrapped])
+async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_for(cls: type) -> None:
+    async with Play(cls) as play:
         await creating(play, "s", "work")
         reading = asyncio.ensure_future(play.service.messages_json("s", "", None))
         await until(lambda: "work starts" in Staged.events)
@@ -102,6 +103,20 @@ async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_
         await within(deleting)
         assert "at last" in await within(reading)
     assert Staged.events[-3:] == ["work ends", "teardown starts", "teardown ends"]
+
+
+async def test_code_in_a_thread_of_its_own_asks_its_base_class_there() -> None:
+    """Whatever of the class's ran on the server's loop before it."""
+    async with Play(OnItsThread) as play:
+        await within(play.open("s", split="train", index=0))
+        assert "hello" in await within(play.service.prompt_json("s", "", None))
+    assert set(OnItsThread.threads) == {"session"}
+
+
+async def test_code_on_a_loop_of_its_own_asks_its_base_class_there() -> None:
+    async with Play(OnALoopOfItsOwn) as play:
+        await play.open("s")
+        assert (await within(play.answer("s", "ask"))).text == "user"
 
 
 async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:

@@ -288,6 +288,16 @@ def test_what_has_not_been_looked_at_says_no_step_by_no_means(
     assert found.stepless == 0
 
 
+def test_of_the_newest_episodes_of_a_filter_it_says_which_say_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run("some")
+    for step in [*range(10)] * 3 + [None] * 20:
+        end_episode(run=run, run_step=step, model="some")
+    monkeypatch.setattr("episodes.analytics.scope.MOST_ENDINGS", 25)
+    found = curve(filtered(Episode.objects.filter(model="some"), ""), SUM, "step")
+    assert found.is_bounded
+    assert found.stepless == 20
+
+
 def test_while_blocks_are_made_anew_none_is_taken() -> None:
     play(300)
     catch_up()
