@@ -48,6 +48,11 @@ def specifications() -> list[str]:
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 
 
+def has_keys() -> bool:
+    """Without any, whoever reaches this server is its operator."""
+    return bool(settings.ORSWEB_API_KEYS)
+
+
 @cache
 def key_labels() -> Mapping[bytes, str]:
     """sha256 of each API key -> its label; empty: no key is needed."""

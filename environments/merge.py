@@ -31,7 +31,7 @@ class Merge:
 
 
 def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
-    """`hashes`: what the class lists, in order; the tasks have rows."""
+    """`hashes`: what the class lists, in order. Raises: KeyError, the hash of a task that has no row."""
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
     people, theirs = _places(split)

@@ -25,7 +25,7 @@ from environments.card import card_of
 from environments.changes import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.errors import EnvironmentFault, Unhostable
 from environments.hosting import Hosted
-from environments.merge import listed_before, mark_dropped, merge_places, unmark_dropped
+from environments.merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
 from environments.models import Environment, Split
 from environments.registry import Registry
 from environments.returns import RETURNS
@@ -242,11 +242,19 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     # before the commit: if it is interrupted, the next sync must still find what was listed before
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
-        merge = merge_places(split, hashes)
+        merge = _merge(split, hashes, lists.texts[split.name])
         change.place(merge.order)
         commit(change, also=lambda: Split.objects.filter(pk=split.pk).update(source_hash=source_hash))
     counts = (merge.added, merge.unchanged, merge.removed, merge.kept, merge.withheld, merge.edited, dropped)
     return SplitSync(split.environment.name, split.name, *counts)
+
+
+def _merge(split: Split, hashes: list[str], texts: list[str]) -> Merge:
+    try:
+        return merge_places(split, hashes)
+    except KeyError:  # an import that came to nothing has deleted tasks that it had added before us
+        _add_tasks(split.environment_id, hashes, texts)
+        return merge_places(split, hashes)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

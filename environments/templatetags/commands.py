@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import template
-from django.conf import settings
 
-from environments import invocation
+from environments import conf, invocation
 
 register = template.Library()
 
@@ -19,6 +18,6 @@ register = template.Library()
 def command(context: dict[str, Any], *arguments: str) -> str:
     """`{% command "serve" environment.class_path %}`"""
     user = getattr(context.get("request"), "user", None)
-    is_ours = user.is_authenticated if user is not None else not settings.ORSWEB_API_KEYS
+    is_ours = user.is_authenticated if user is not None else not conf.has_keys()
     told = " ".join(arguments)
     return invocation.command(told) if is_ours else f"manage.py {told}"

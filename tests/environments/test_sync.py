@@ -128,6 +128,17 @@ def test_it_completes_a_sync_that_was_interrupted() -> None:
     assert len(specs()) == 3
 
 
+def test_it_adds_tasks_again_that_an_import_took_away_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that had added the same tasks and came to nothing."""
+
+    def take_away(environment: int, hashes: list[str]) -> None:
+        Task.objects.filter(environment=environment, spec='{"n":1}').delete()
+
+    monkeypatch.setattr("environments.sync.unmark_dropped", take_away)
+    sync_now(listing({"train": numbered(3)}))
+    assert specs() == ['{"n":0}', '{"n":1}', '{"n":2}']
+
+
 def test_it_serves_a_split_only_once_its_tasks_are_there() -> None:
     with pytest.raises(Unhostable):
         sync_now(listing({"train": numbered(1), "test": KeyError("no")}))
