@@ -80,7 +80,10 @@ class Stretch(NamedTuple):
 
 def stretch(name: str, text: str) -> Stretch:
     low, dots, high = text.partition("..")
-    found = Stretch(whole(name, low), whole(name, high if dots else low))
+    try:
+        found = Stretch(whole(name, low), whole(name, high if dots else low))
+    except BadFilter:
+        raise BadFilter(name, text, "it has to be a whole number, such as 12, or two, such as 7..9") from None
     if found.low > found.high:
         raise BadFilter(name, text, f"{found.low} is above {found.high}; exchange the two")
     return found

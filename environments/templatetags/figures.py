@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
 
 from django import template
 from django.utils import timezone
@@ -54,8 +55,13 @@ def unsigned(value: float) -> str:
     size = abs(value)
     if size == 0:
         return "0.00"
-    text = f"{size:,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+    text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
     return f"\N{MINUS SIGN}{text}" if value < 0 else text
+
+
+def _rounded(size: float) -> Decimal:
+    """To two decimals of the number as it is written, a half up: 0.075 is 0.08, as scripts and people have it."""
+    return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 @register.filter

@@ -47,7 +47,7 @@ class CsvTable:
 
     def _value(self, row: list[str] | csv.Error) -> dict[str, Any]:
         if isinstance(row, csv.Error):
-            raise BadRow(f"is not CSV: {row}")
+            raise BadRow(f"is not CSV: {_words(row)}")
         if len(row) != len(self.columns):
             raise BadRow(f"has {len(row)} cells, but the header has {len(self.columns)}")
         if any(not cell.isascii() and _UNDECODED.search(cell) for cell in row):
@@ -106,7 +106,7 @@ class CsvTable:
         try:
             columns: list[str] = next(self._reader(), [])
         except csv.Error as error:
-            raise Unreadable(f"{self._name} is no CSV file: {error}.") from error
+            raise Unreadable(f"{self._name} is no CSV file: {_words(error)}.") from error
         self._check_names(columns)
         if wrong := stray(columns, declared(schema)):
             raise Unreadable(f"{self._name} {wrong}.")
@@ -142,3 +142,9 @@ class CsvTable:
 
 def _listing(names: list[str]) -> str:
     return ", ".join(shorten(name, 40) for name in names[:30]) + (", …" if len(names) > 30 else "") or "nothing"
+
+
+def _words(error: csv.Error) -> str:
+    """What is wrong; Python's own words about a lone carriage return are for programmers."""
+    text = str(error)
+    return "a line break inside a cell has to stand in quotes" if text.startswith("new-line character") else text

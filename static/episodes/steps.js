@@ -91,9 +91,17 @@ export class Steps extends EventTarget {
   }
 }
 
+// As the server writes it (`signed` of environments/templatetags/figures.py).
 export function signed(value) {
   const size = Math.abs(value);
   if (size === 0) return "0.00";
-  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : size.toPrecision(2);
+  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : scientific(size);
   return (value > 0 ? "+" : "−") + text;
+}
+
+// Two digits: 0.0012, 5e-05, 1.2e+06.
+function scientific(size) {
+  const [digits, exponent] = size.toExponential(1).split("e").map(Number);
+  if (exponent >= -4 && exponent < 2) return String(Number(size.toPrecision(2)));
+  return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }

@@ -5,6 +5,7 @@ import { mountForm } from "./form.js";
 import { Past } from "./past.js";
 
 const RUNS = "Wait for the call that is running.";
+const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
 const WAITS = "It is sent as soon as the connection is back.";
 
 export class Composer extends EventTarget {
@@ -20,6 +21,8 @@ export class Composer extends EventTarget {
   #isBusy = false; // from the press until the call is answered or refused
   #isWaiting = false; // until the connection is back nothing goes out
   #sent; // what stood in the lone field when it was sent
+  #recalling = Promise.resolve(); // earlier inputs come one after the other; a call waits for the last
+  #touched = 0; // how often something was typed or chosen: a recall that it overtook comes to nothing
 
   constructor(element, environment, ask) {
     super();
@@ -97,6 +100,7 @@ export class Composer extends EventTarget {
     const number = this.#chosen;
     let input;
     try {
+      await this.#recalling;
       input = await this.#forms.get(number).form.value();
     } catch (problem) {
       return this.free(problem.message);
@@ -150,6 +154,7 @@ export class Composer extends EventTarget {
   }
 
   #changed() {
+    this.#touched += 1;
     this.#find("[data-anyway]").hidden = true;
     this.dispatchEvent(new Event("typed"));
   }
@@ -180,6 +185,8 @@ export class Composer extends EventTarget {
       this.#panel.requestSubmit();
     } else if ((event.key === "ArrowUp" || event.key === "ArrowDown") && this.#recalls(event)) {
       this.#recall(event);
+    } else if (!WAITING.has(event.key)) {
+      this.#touched += 1;
     }
   }
 
@@ -192,14 +199,23 @@ export class Composer extends EventTarget {
     return !beyond.includes("\n");
   }
 
-  async #recall(event) {
+  #recall(event) {
     event.preventDefault();
-    const number = this.#chosen;
+    const [number, typed, by] = [this.#chosen, this.#touched, event.key === "ArrowUp" ? -1 : 1];
+    const isWanted = () => this.#touched === typed && this.#chosen === number;
+    this.#recalling = this.#recalling.then(() => this.#leaf(number, by, isWanted)).catch(() => {}); // the form has said why
+  }
+
+  async #leaf(number, by, isWanted) {
     const { form } = this.#forms.get(number);
-    const found = this.#pasts.get(number).leaf(event.key === "ArrowUp" ? -1 : 1, await form.draft());
+    const shown = await form.draft();
+    const found = isWanted() ? this.#pasts.get(number).leaf(by, shown) : undefined;
     if (found === undefined) return;
-    await form.set(found);
-    form.focus();
+    await form.set(found, isWanted);
+    if (!isWanted()) return;
+    await form.focus();
+    const line = this.#line(number);
+    if (typeof line?.selectionStart === "number") line.setSelectionRange(line.value.length, line.value.length);
   }
 
   #pressedInTabs(event) {

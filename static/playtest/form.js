@@ -5,7 +5,8 @@
 //                                                      html: the form as it is at first; without it the server is asked
 //   await form.value()        the input; where a control holds none, it is marked, and an Error says so
 //   await form.draft()        the same, but undefined, and nothing is marked
-//   await form.set(value)     await form.reset()     form.showErrors([{path, message}])     form.focus()
+//   await form.set(value, isWanted)   where it is wanted no more when the server has answered, nothing changes
+//   await form.reset()     form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether one short field is all there is
 import { parseExact } from "./exact.js";
 
@@ -43,8 +44,8 @@ class Form {
     return this.#operate({ do: "show" });
   }
 
-  set(value) {
-    return this.#operate({ do: "set", text: JSON.stringify(value) }, { keepsFocus: true });
+  set(value, isWanted) {
+    return this.#operate({ do: "set", text: JSON.stringify(value) }, { keepsFocus: true, isWanted });
   }
 
   async value() {
@@ -69,6 +70,7 @@ class Form {
       const first = first_of(this.#element) ?? this.#element.closest("form")?.querySelector("[type=submit]");
       first?.focus();
     });
+    return this.#work;
   }
 
   // --- what the server does -----------------------------------------------------------------------------------------
@@ -77,9 +79,10 @@ class Form {
     return this.#ask({ type: "form", tool: this.#tool.name, state: this.#state(), ...operation });
   }
 
-  #operate(operation, { keepsFocus = false } = {}) {
+  #operate(operation, { keepsFocus = false, isWanted = () => true } = {}) {
     this.#work = this.#work.then(async () => {
       const answer = await this.#send(operation);
+      if (!isWanted()) return;
       if (answer.error) this.#say(answer.error);
       if (answer.errors) this.showErrors(answer.errors);
       if (answer.html !== undefined) this.#show(answer.html, keepsFocus ? null : answer.focus);

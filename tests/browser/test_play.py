@@ -163,6 +163,39 @@ def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
         expect(field).to_have_value(shown)
 
 
+def test_what_is_typed_while_an_earlier_input_comes_back_is_what_is_sent(page: Page) -> None:
+    sit_down(page, "echo")
+    for text in ("first", "second"):
+        send(page, text)
+    for key in ("ArrowUp", "ArrowUp", "Control+a"):
+        page.keyboard.press(key)
+    page.keyboard.type("mine")
+    page.keyboard.press("Enter")
+    expect(page.locator(".step")).to_have_count(3)
+    expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(r"\smine\s*$"))
+
+
+def test_an_earlier_input_that_was_asked_for_is_what_enter_sends(page: Page) -> None:
+    sit_down(page, "echo")
+    for text in ("first", "second"):
+        send(page, text)
+    for key in ("ArrowUp", "ArrowUp", "Enter"):
+        page.keyboard.press(key)
+    expect(page.locator(".step")).to_have_count(3)
+    expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(r"\sfirst\s*$"))
+
+
+def test_what_is_typed_next_goes_on_from_an_earlier_input(page: Page) -> None:
+    sit_down(page, "echo")
+    send(page, "first")
+    page.keyboard.type("draft")
+    page.keyboard.press("ArrowUp")
+    field = page.locator("[data-composer] textarea")
+    expect(field).to_have_value("first")
+    page.keyboard.type(", again")
+    expect(field).to_have_value("first, again")
+
+
 def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: Page) -> None:
     """However long the server takes to make a form: here it never does."""
 

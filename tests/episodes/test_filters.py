@@ -60,7 +60,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("task", "-1", "whole number of at least 0"),
         ("task", "9" * 5000, "whole number"),
         ("step", "1.5", "whole number"),
-        ("step", "1..", "whole number"),
+        ("step", "1..", "whole number, such as 12, or two, such as 7..9"),
         ("step", "9..7", "9 is above 7"),
         ("ends_to", str(2**63), "whole number"),
         ("ending", "won", "running, finished"),

@@ -127,6 +127,7 @@ CSV_REFUSED = [
     ("n\nseven\n", "column 'n' has 'seven', which is not JSON"),
     ("n\n1.5\n", "does not fit the task schema: $.n: 1.5 is not of type 'integer'"),
     ("n\n1,2\n", "has 2 cells, but the header has 1"),
+    ("n\none\rtwo\n", "is not CSV: a line break inside a cell has to stand in quotes"),
     ('n\n"1"2\n', "is not CSV: ',' expected after '\"'"),
     ("n,_state\n1,gone\n", '_state is "gone"; use active or quarantined'),
 ]
