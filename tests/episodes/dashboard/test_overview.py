@@ -124,7 +124,7 @@ def test_the_latest_are_told_by_the_return_that_is_asked_for(client: Client) -> 
     for reward in (1.0, 0.25):
         make_step(running, reward=reward)
     own, most = (client.get(f"/?part=now{more}").content.decode() for more in ("", "&return=max"))
-    assert "return (own)" in own and "+0.50" in own and "+0.62" in own
+    assert "return (own)" in own and "+0.50" in own and "+0.63" in own
     assert "return (max)" in most and "+0.75" in most and "+1.00" in most
 
 
