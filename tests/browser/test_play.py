@@ -163,26 +163,23 @@ def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
         expect(field).to_have_value(shown)
 
 
-def test_what_is_typed_while_an_earlier_input_comes_back_is_what_is_sent(page: Page) -> None:
+@pytest.mark.parametrize(
+    ("keys", "typed", "sent"),
+    [(["ArrowUp", "ArrowUp", "Control+a"], "mine", "mine"), (["ArrowUp", "ArrowUp"], "", "first")],
+)
+def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_for(
+    page: Page, keys: list[str], typed: str, sent: str
+) -> None:
+    """However late that comes."""
     sit_down(page, "echo")
     for text in ("first", "second"):
         send(page, text)
-    for key in ("ArrowUp", "ArrowUp", "Control+a"):
+    for key in keys:
         page.keyboard.press(key)
-    page.keyboard.type("mine")
+    page.keyboard.type(typed)
     page.keyboard.press("Enter")
     expect(page.locator(".step")).to_have_count(3)
-    expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(r"\smine\s*$"))
-
-
-def test_an_earlier_input_that_was_asked_for_is_what_enter_sends(page: Page) -> None:
-    sit_down(page, "echo")
-    for text in ("first", "second"):
-        send(page, text)
-    for key in ("ArrowUp", "ArrowUp", "Enter"):
-        page.keyboard.press(key)
-    expect(page.locator(".step")).to_have_count(3)
-    expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(r"\sfirst\s*$"))
+    expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(rf"\s{sent}\s*$"))
 
 
 def test_what_is_typed_next_goes_on_from_an_earlier_input(page: Page) -> None:
