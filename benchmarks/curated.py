@@ -111,7 +111,7 @@ def _tags(count: int) -> Iterator[tuple[int, str]]:
 
 
 def _statistics(count: int, environment: int) -> Iterator[tuple[Any, ...]]:
-    from environments.buckets import Thresholds, bucket_of
+    from environments.scoring.buckets import Thresholds, bucket_of
 
     for n in range(count):
         attempts, successes = _attempts(n, count)
@@ -136,7 +136,7 @@ def _attempts(n: int, count: int) -> tuple[int, int]:
 def _split(environment: int, name: str, places: Iterable[tuple[int, int]], count: int) -> None:
     """`places`: position and number of the task."""
     from environments.models import Split, SplitEntry
-    from environments.stretches import renew
+    from environments.tasks.split_positions import renew
 
     split = Split.objects.create(environment_id=environment, name=name, type="train", version=1, is_curated=True)
     hides = name not in ("train", "tail")

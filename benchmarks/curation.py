@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from environments.curation.plan import Action
+    from environments.curation.action import Action
 
 TASKS = 100_000
 PAUSE_SECONDS = 0.002
@@ -109,8 +109,8 @@ def _transactions() -> Iterator[list[float]]:
 
 def _fill(count: int) -> tuple[int, int, int]:
     """Ids of an environment, of a split with `count` tasks, and of an empty one."""
-    from environments.changes import SplitChange, commit
     from environments.models import Environment, Split, Task
+    from environments.tasks.split_change import SplitChange, commit
 
     environment = Environment.objects.create(name="big", class_path="benchmarks:Big")
     texts = [json.dumps({"question": f"How much is {n} times {n % 97}?", "answer": n * (n % 97)}) for n in range(count)]

@@ -25,8 +25,8 @@ def prepare(options: argparse.Namespace) -> None:
     from django.core.management import call_command
 
     from benchmarks.million import seed
-    from episodes.follower.catch_up import catch_up
     from episodes.models import Episode
+    from episodes.rollups.follower import catch_up
 
     call_command("migrate", verbosity=0)
     if not Episode.objects.exists():
@@ -42,7 +42,7 @@ def _follow() -> None:
     """Statistics of tasks, and what is derived from endings."""
     from benchmarks.texts import index_all
     from environments.models import Environment
-    from episodes.recount import rebuild
+    from episodes.recording.recount import rebuild
 
     started = time.perf_counter()
     for environment in Environment.objects.all():

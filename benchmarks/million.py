@@ -184,8 +184,8 @@ def _world() -> World:
 
 def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
     """Id of a new split and of its tasks."""
-    from environments.changes import SplitChange, commit
     from environments.models import Split, Task
+    from environments.tasks.split_change import SplitChange, commit
 
     name = ["train", "validation", "test", "hard"][number]
     texts = [

@@ -70,17 +70,19 @@ def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from orsweb import server
+    from orsweb.server import uvicorn_server
 
     call_command("migrate", verbosity=0)
     connection.close()
-    listeners = server.listen("127.0.0.1", 0)
+    listeners = uvicorn_server.listen("127.0.0.1", 0)
     settings.ORSWEB_PORT = port = listeners[0].getsockname()[1]
     settings.ORSWEB_ENVIRONMENTS = [environment]
     from orsweb.asgi import agents, application
 
     tasks = []
-    server.run(application, agents, listeners, on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port))))
+    uvicorn_server.run(
+        application, agents, listeners, on_ready=lambda: tasks.append(asyncio.ensure_future(on_ready(port)))
+    )
 
 
 async def _drive(port: int, profiles: Profiles | None, options: argparse.Namespace) -> None:

@@ -129,7 +129,7 @@ async def follow() -> None:
 
 async def measure(episodes: int, agents: int, followers: int) -> tuple[Cost, Cost]:
     """Cost of the load alone and with the recorder."""
-    from episodes.recorder import Recorder
+    from episodes.recording.recorder import Recorder
 
     following = [asyncio.create_task(follow()) for _ in range(followers)]
     alone = await play(Forgetful(), episodes, agents)

@@ -80,9 +80,9 @@ def _is_by_place(filters: Filters) -> bool:
 
 def _limit_by_cpu() -> None:
     """Else a page on a busy machine looks at less in its time, and would be measured as if that were all."""
-    from environments.curation import look
+    from environments.curation import walk
 
-    look.clock = page_times.cpu_seconds
+    walk.clock = page_times.cpu_seconds
 
 
 def prepare(options: argparse.Namespace) -> None:

@@ -17,14 +17,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from environments.environment import Environment
-from environments.tools import tool
+from environments.authoring.environment import Environment
+from environments.authoring.tools import tool
 from environments.wire import Blocks, JSONObject, TextBlock, ToolOutput
 
 if TYPE_CHECKING:
-    from environments.catalog import Catalogue
-    from environments.registry import Registry
-    from environments.sync_report import SyncReport
+    from environments.authoring.registry import Registry
+    from environments.tasks.catalog import Catalogue
+    from environments.tasks.sync_report import SyncReport
 
 SYNCED = 100_000
 SMALL = 100
@@ -54,11 +54,11 @@ class Listing(Environment):
 
 
 async def main(large: int) -> None:
-    from environments.catalog import Catalogue
-    from environments.hosting import Hosted
-    from environments.registry import Registry
+    from environments.authoring.hosted import Hosted
+    from environments.authoring.registry import Registry
     from environments.runtime.threads import ThreadPool
     from environments.runtime.usercode import UserCode
+    from environments.tasks.catalog import Catalogue
 
     call_user = UserCode(ThreadPool()).call
     Listing.sizes = {f"sync-{random.randrange(10**9)}": SYNCED}
@@ -77,7 +77,7 @@ async def main(large: int) -> None:
 async def report_sync(label: str, registry: Registry, call_user: Any) -> None:
     from django.db.backends.signals import connection_created
 
-    from environments.sync import sync
+    from environments.tasks.sync import sync
 
     statements_ms: list[float] = [0.0]
     timing = partial(time_statements, statements_ms)

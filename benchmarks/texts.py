@@ -1,7 +1,7 @@
 """The words of seeded transcripts, made by the database itself: the follower would take an hour for a million.
 
 What it writes is what the follower writes: the tool, the input, the output and the error of each step are one document.
-Seeded texts are ASCII, which both databases cut into words as `episodes/terms.py` does. Used by `dashboard.py`.
+Seeded texts are ASCII, which both databases cut into words as `episodes/search/words.py` does. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def index_all() -> None:
     """Every episode that has steps, in an order of its id; then the follower's own part has nothing to do."""
     from django.db import connection
 
-    from episodes.endings import last_end
-    from episodes.follower.text import TextPart
+    from episodes.attempts.endings import last_end
     from episodes.models import Episode, Progress, TranscriptText
-    from episodes.search import BLOCK_EPISODES, empty
+    from episodes.rollups.text import TextPart
+    from episodes.search.index import BLOCK_EPISODES, empty
 
     empty()
     last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0

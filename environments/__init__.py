@@ -3,9 +3,9 @@
 `Server` only says how to serve; openreward's `download_text` and `upload_text` need its sandboxes and are missing.
 """
 
-from environments.environment import Environment, Server
+from environments.authoring.environment import Environment, Server
+from environments.authoring.tools import Toolset, terminal, tool
 from environments.errors import ToolError
-from environments.tools import Toolset, terminal, tool
 from environments.wire import MESSAGE_BLOCK_TYPES as SUPPORTED_MESSAGE_BLOCK_TYPES
 from environments.wire import (
     Blocks,

@@ -1,6 +1,8 @@
 """Settings, read from Django's for everything below the faces; there only `wiring.py` reads them too.
 
 Faces (protocol, admin) read some themselves.
+
+The local operator: the account of whoever reaches a server without accounts; `orsweb/accounts/access.py` logs it in.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from typing import cast
 
 from django.conf import settings
 
-from environments.buckets import Thresholds
 from environments.runtime.limits import Limits, ReturnErrors
+from environments.scoring.buckets import Thresholds
 
 
 def limits() -> Limits:
@@ -61,3 +63,7 @@ def key_labels() -> Mapping[bytes, str]:
 
 def hash_key(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+OPERATOR = "local operator"
+"""Its user name. The blank keeps it apart from every name that a form can give a user."""

@@ -56,7 +56,7 @@ class Environment(models.Model):
 
 
 class Split(models.Model):
-    """An ordered list of tasks under a name. `environments/changes.py` alone changes its content."""
+    """An ordered list of tasks under a name. `environments/tasks/split_change.py` alone changes its content."""
 
     TYPES: ClassVar = [("train", "train"), ("validation", "validation"), ("test", "test")]
 

@@ -13,13 +13,13 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments import parts
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.display import parts
 from environments.templatetags import figures
-from episodes.blinding import is_blind_to, sentence
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
-from episodes.transcript import step_json, transcript_of
+from episodes.transcript.steps import step_json, transcript_of
+from episodes.visibility import is_blind_to, sentence
 
 _RUNS_OFFERED = 20
 

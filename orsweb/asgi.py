@@ -25,15 +25,15 @@ django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from environments import wiring  # noqa: E402
+from environments.authoring.reserved_names import PAGES  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
-from environments.reserved import PAGES  # noqa: E402
-from episodes.playtest.routes import routes  # noqa: E402
-from orsweb.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
-from orsweb.exchange import Agents  # noqa: E402
-from orsweb.lifespan import lifespan  # noqa: E402
-from orsweb.page_threads import PageThreads  # noqa: E402
-from orsweb.uploads import BoundedUploads  # noqa: E402
+from environments.service import current_service, open_service  # noqa: E402
+from episodes.playtest.urls import routes  # noqa: E402
+from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
+from orsweb.pages.page_threads import PageThreads  # noqa: E402
+from orsweb.pages.upload_limits import BoundedUploads  # noqa: E402
+from orsweb.server.exchange import Agents  # noqa: E402
+from orsweb.server.lifespan import lifespan  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
 # Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
@@ -66,14 +66,14 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
     """Pages have Django's ordinary handling, on a few threads (`page_threads.py`); the protocol its lean handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
-    handler = play if wiring.current() is None and scope["path"].startswith("/play/") else pages
+    handler = play if current_service() is None and scope["path"].startswith("/play/") else pages
     answered: Awaitable[None] = handler(scope, receive, send)
     return answered
 
 
 async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Under `runserver` the service opens at the first request of the protocol, or of somebody who wants to play."""
-    await wiring.open_service()
+    await open_service()
     await pages(scope, receive, send)
 
 

@@ -112,7 +112,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
     ORSWEB_MAX_BODY_BYTES  # `uploads` refuses more, in words; Django's is a bare 400 at 2.5 MB
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
-ORSWEB_RECORD = "episodes.recorder.Recorder"
+ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- what the record says of tasks -----------------------------------------------------------------------------------
@@ -185,10 +185,10 @@ INSTALLED_APPS = [
     "episodes",
 ]
 MIDDLEWARE = [
-    "orsweb.ahead.Security",
-    "orsweb.ahead.ContentPolicy",
-    "orsweb.ahead.Common",
-    "orsweb.assets.Assets",
+    "orsweb.pages.middleware.Security",
+    "orsweb.pages.middleware.ContentPolicy",
+    "orsweb.pages.middleware.Common",
+    "orsweb.pages.static_files.Assets",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -196,8 +196,8 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     # last, for they are not async: what stands before them then runs in their thread, without a hop there and back
-    "orsweb.access.LocalOperatorMiddleware",
-    "orsweb.access.PagesNeedLoginMiddleware",
+    "orsweb.accounts.access.LocalOperatorMiddleware",
+    "orsweb.accounts.access.PagesNeedLoginMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
@@ -225,7 +225,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
-    "POSTPROCESSING_HOOKS": ["episodes.api.document.without_marks"],  # and none that would give enums names
+    "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # and none that would give enums names
 }
 LANGUAGE_CODE = "en-us"
 USE_I18N = False  # the pages are in English; asking which language holds a lock that all threads share
@@ -235,7 +235,7 @@ APPEND_SLASH = True
 LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 
-CSRF_FAILURE_VIEW = "orsweb.faults.csrf_failure"
+CSRF_FAILURE_VIEW = "orsweb.pages.error_pages.csrf_failure"
 # What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.
 CONTENT_SECURITY_POLICY = {
     "EXCLUDE_URL_PREFIXES": ["/admin/"],
@@ -251,7 +251,7 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     },
 }
-EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.live.Channels"
+EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.recording.live.Channels"
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
-from orsweb import accounts
+from orsweb.accounts import admin as accounts
 
 accounts.register(admin.site)
 
 urlpatterns = [
     path("", include("episodes.dashboard.urls")),
     path("play/", include("episodes.playtest.urls")),
-    path("accounts/", include("orsweb.logins")),
+    path("accounts/", include("orsweb.accounts.login")),
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
 ]
-handler400 = "orsweb.faults.bad_request"
-handler403 = "orsweb.faults.forbidden"
-handler404 = "orsweb.faults.not_found"
-handler500 = "orsweb.faults.server_error"
+handler400 = "orsweb.pages.error_pages.bad_request"
+handler403 = "orsweb.pages.error_pages.forbidden"
+handler404 = "orsweb.pages.error_pages.not_found"
+handler500 = "orsweb.pages.error_pages.server_error"

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from environments.authoring.registry import Registry
+from environments.authoring.task_source import ClassTasks
 from environments.errors import InvalidSplit
-from environments.registry import Registry
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RecalledCall, Row, StepTaken
 from environments.runtime.usercode import UserCode
-from environments.source import Source
 from environments.wire import Split
 
 R = TypeVar("R")
@@ -62,7 +62,7 @@ class ListRecord:
         return self.of(EpisodeEnded)[-1]
 
 
-class ClassTasks:
+class AskedTasks:
     """A `TaskSource` that asks the classes each time, listed ones too."""
 
     def __init__(self, registry: Registry, code: UserCode) -> None:
@@ -92,7 +92,7 @@ class ClassTasks:
     async def _texts(self, environment: str, split: str) -> Sequence[str]:
         return await self._source(environment, split).listing(split)
 
-    def _source(self, environment: str, split: str) -> Source:
+    def _source(self, environment: str, split: str) -> ClassTasks:
         hosted = self._registry.get(environment)
         names: Iterable[str] = [declared.name for declared in hosted.splits]
         if split not in names:
@@ -101,7 +101,7 @@ class ClassTasks:
         return source  # type: ignore[no-any-return]
 
 
-class _Listing(Source):
+class _Listing(ClassTasks):
     """Counts and gets are the class's own, the base classes' defaults included."""
 
     async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.sandbox import unavailable
+from environments.sandbox.bubblewrap import unavailable
 
 needs_bubblewrap = pytest.mark.skipif(bool(unavailable({"python3": "python3"})), reason="needs bubblewrap")
 

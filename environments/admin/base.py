@@ -14,7 +14,7 @@ from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
-from environments.local_operator import OPERATOR
+from environments.conf import OPERATOR
 from environments.models import Environment
 
 SUMMARY_CHARACTERS = 140

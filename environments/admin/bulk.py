@@ -19,15 +19,15 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from environments import jobs
 from environments.admin import forms as ask
 from environments.admin.base import author_of
-from environments.admin.job import job_url
+from environments.admin.jobs import job_url
+from environments.curation.action import Action, ActionOutcome
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.plan import Action, Outcome
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
+from environments.database import jobs
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 
@@ -211,14 +211,14 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
     return HttpResponseRedirect(_back(request.POST))
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: ActionOutcome) -> str:
     """What an action did, with a link to what came of it."""
     if (link := outcome_url(outcome)) is None:
         return outcome.sentence
     return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)
 
 
-def outcome_url(outcome: Outcome) -> tuple[str, str] | None:
+def outcome_url(outcome: ActionOutcome) -> tuple[str, str] | None:
     """Where what came of an action is seen, and what the link says; None: nowhere in particular."""
     if outcome.split is None:
         return None

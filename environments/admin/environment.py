@@ -13,16 +13,16 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from environments import wiring
 from environments.admin.base import SUMMARY_CHARACTERS, ReadOnlyAdmin
-from environments.admin.scoring import act, scoring_form
-from environments.card import rendered
-from environments.curation.scoring import is_overridden
+from environments.admin.environment_facts import overview_of
+from environments.admin.success_rule import act, scoring_form
 from environments.curation.splits import existing_splits
+from environments.curation.success_rule import is_overridden
+from environments.display.card import rendered
+from environments.display.parts import ToolPart, indented, read_json, tools
+from environments.display.schema_fields import fields_of
 from environments.models import Environment
-from environments.overview import overview_of
-from environments.parts import ToolPart, indented, read_json, tools
-from environments.schema_fields import fields_of
+from environments.service import current_service
 
 
 def summary_of(environment: Environment) -> str:
@@ -32,7 +32,7 @@ def summary_of(environment: Environment) -> str:
 
 def hosted_tools(name: str) -> list[ToolPart] | None:
     """The class's tools; None where this process plays no class under `name`, or does not play yet."""
-    service = wiring.current()
+    service = current_service()
     hosted = service.registry.find(name) if service else None
     return tools(hosted.tools_json) if hosted else None
 

@@ -18,19 +18,19 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments import jobs
 from environments.admin import uploads
 from environments.admin.base import author_of, note
-from environments.admin.job import job_url
+from environments.admin.jobs import job_url
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
+from environments.database import jobs
+from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
-from environments.hidden import hidden_fields
 from environments.models import Environment, Split
-from environments.summary import summary, summary_field
+from environments.service import hidden_fields
 from environments.transfer.importing import apply, dry_run
-from environments.transfer.source import Source
-from environments.transfer.target import Target
+from environments.transfer.source import FileSource
+from environments.transfer.target import ImportTarget
 
 SHORT_SECONDS = 1.5
 """A small file is waited for, so that what came of it is the next page."""
@@ -141,9 +141,9 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     return TemplateResponse(request, "environments/import_report.html", page)
 
 
-def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
+def _look(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Job:
     """Raises: TransferError, when the file's name tells no format."""
-    source = Source.of(upload.path)
+    source = FileSource.of(upload.path)
     job = jobs.start(
         f"Look at {upload.name}",
         lambda progress: dry_run(source, target, progress),
@@ -154,13 +154,13 @@ def _look(request: HttpRequest, upload: Upload, target: Target) -> jobs.Job:
     return job
 
 
-def _look_of(upload: Upload, target: Target, job_id: str) -> jobs.Job | None:
+def _look_of(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
     """A look at what the address says: it may name any job."""
     job = jobs.get(job_id)
     return job if job is not None and job.subject == _subject(upload, target) else None
 
 
-def _subject(upload: Upload, target: Target) -> str:
+def _subject(upload: Upload, target: ImportTarget) -> str:
     return f"{upload.token} into {target.environment.pk} {target.name!r} {target.type}"
 
 
@@ -170,7 +170,7 @@ def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
     return HttpResponseRedirect(request.get_full_path())
 
 
-def _look_url(upload: Upload, target: Target, job: jobs.Job) -> str:
+def _look_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
     asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
     return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
 
@@ -185,8 +185,8 @@ def _form_url(request: HttpRequest) -> str:
 # --- importing --------------------------------------------------------------------------------------------------------
 
 
-def _import(request: HttpRequest, upload: Upload, target: Target) -> HttpResponse:
-    source, author, user = Source.of(upload.path), author_of(request), request.user.pk
+def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpResponse:
+    source, author, user = FileSource.of(upload.path), author_of(request), request.user.pk
     skip_refused = "skip_refused" in request.POST
 
     def work(progress: jobs.Progress) -> Imported:
@@ -202,10 +202,10 @@ def _import(request: HttpRequest, upload: Upload, target: Target) -> HttpRespons
     return HttpResponseRedirect(job_url(job.id, reverse("admin:environments_task_changelist")))
 
 
-def _target(environment: Environment, name: str, kind: str) -> Target:
+def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
     """`kind` is only asked of a split that is new. Raises: TransferError, FrozenSplit."""
     is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
-    return Target.of(environment, name, None if is_there else kind)
+    return ImportTarget.of(environment, name, None if is_there else kind)
 
 
 def _check_permission(request: HttpRequest) -> None:

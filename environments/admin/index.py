@@ -8,9 +8,9 @@ from django.db.models import Prefetch
 from django.http import HttpRequest
 
 from environments.admin.environment import marks_of, summary_of
+from environments.admin.environment_facts import attention
 from environments.curation.splits import existing_splits
 from environments.models import Environment
-from environments.overview import attention
 
 
 def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:

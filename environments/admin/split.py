@@ -15,17 +15,17 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments import jobs
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
-from environments.admin.job import job_url
-from environments.curation.indexes import served_indexes
-from environments.curation.places import places_of
-from environments.curation.plan import Action, Outcome, Progress, silent
+from environments.admin.jobs import job_url
+from environments.curation.action import Action, ActionOutcome, Progress, silent
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
+from environments.database import jobs
+from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
-from environments.hidden import hidden_fields
 from environments.models import Split
-from environments.summary import READ_CHARACTERS, summary, summary_field
+from environments.service import hidden_fields
+from environments.tasks.places import places_of
+from environments.tasks.split_positions import served_indexes
 
 AT_ONCE_TASKS = 20_000
 """Larger splits are frozen and deleted by a job, and compared with the class's list only when asked to."""
@@ -115,7 +115,7 @@ def _run(request: HttpRequest, split: Split, action: Action, title: str) -> Http
     back = listing if isinstance(action, DeleteSplit) else reverse("admin:environments_split_change", args=[split.pk])
     user, kind = request.user.pk, DELETION if isinstance(action, DeleteSplit) else CHANGE
 
-    def work(progress: Progress) -> Outcome:
+    def work(progress: Progress) -> ActionOutcome:
         outcome = action.apply(author, progress)
         note(user, split, outcome.sentence, kind)
         return outcome

@@ -10,15 +10,15 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from environments import jobs
 from environments.admin.bulk import BULKS, bulk_view, offered
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, look_view
-from environments.admin.job import job_view
+from environments.admin.jobs import job_view
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
+from environments.database import jobs
 from environments.models import Environment, Split, Task
 
 SPLITS_OFFERED = 200

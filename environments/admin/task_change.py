@@ -12,14 +12,14 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from environments.admin.base import author_of
-from environments.curation.plan import Action
+from environments.curation.action import Action
+from environments.curation.flags import settle
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
-from environments.diff import diff
+from environments.display.json_diff import diff
 from environments.errors import OrsError
-from environments.flags import settle
 from environments.models import Task, TaskRevision
 
 Frame = Callable[[], dict[str, Any]]

@@ -2,11 +2,14 @@
 
 Two people may edit the same task. The second is told, sees the difference, and goes on editing the first one's version
 with their own text. Used by `environments.admin.task_page`, whose permissions hold.
+
+Verdict: what the server found of a spec in the editor: its problems, its prompt, what saving it would touch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -15,14 +18,55 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from environments.admin.base import author_of
-from environments.admin.verdict import Verdict, checked, tried
+from environments.curation.action import ActionProblem, InvalidSpec, Plan, Replaced
+from environments.curation.checked_text import checked_spec
 from environments.curation.edit import Edit, last_revision
-from environments.curation.errors import InvalidSpec, Replaced
-from environments.diff import diff
+from environments.display.json_diff import diff
+from environments.display.parts import Part, indented, prompt, read_json
+from environments.display.schema_fields import fields_of
 from environments.errors import OrsError
 from environments.models import Task, TaskRevision
-from environments.parts import indented, read_json
-from environments.schema_fields import fields_of
+from environments.runtime.try_out import Trial
+from environments.service import try_spec
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    problems: tuple[ActionProblem, ...] = ()
+    """Of the text; without any it is as the schema wants it."""
+    plan: Plan | None = None
+    """What saving would do; None: that was not asked."""
+    trial: Trial | None = None
+    """None: it was not tried."""
+    refusal: str = ""
+    """Why nothing could be found out, as a sentence; empty: it could."""
+
+    @property
+    def prompt(self) -> list[Part]:
+        return prompt(self.trial.prompt_json) if self.trial else []
+
+
+def checked(edit: Edit) -> Verdict:
+    """Whether it could be saved, and what that would touch. Raises: Replaced."""
+    try:
+        return Verdict(plan=edit.plan())
+    except InvalidSpec as refused:
+        return Verdict(problems=refused.problems)
+
+
+def tried(task: Task, text: str | None = None) -> Verdict:
+    """How `text` in the place of the task's content begins to play. None: the content itself, whatever its schema."""
+    try:
+        return Verdict(trial=try_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
+    except InvalidSpec as refused:
+        return Verdict(problems=refused.problems)
+    except OrsError as refused:
+        return Verdict(refusal=str(refused))
+
+
+def _checked(task: Task, text: str) -> str:
+    return checked_spec(task.environment, text)
+
 
 Frame = Callable[[], dict[str, Any]]
 """Gives the context of every page about the task."""

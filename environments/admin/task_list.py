@@ -15,15 +15,15 @@ from django.db.models import F
 from django.db.models.functions import Left
 
 from environments import conf
-from environments.buckets import Bucket, bucket_of
-from environments.curation.cursor import Order
-from environments.curation.indexes import served_indexes
-from environments.curation.places import places_of
-from environments.curation.selection import Batch, Selection
-from environments.hidden import hidden_fields
+from environments.curation.selection import Selection, SelectionBatch
+from environments.curation.tags import tag_names
+from environments.curation.walk import Order
+from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
-from environments.summary import READ_CHARACTERS, summary, summary_field
-from environments.tags import tag_names
+from environments.scoring.buckets import Bucket, bucket_of
+from environments.service import hidden_fields
+from environments.tasks.places import places_of
+from environments.tasks.split_positions import served_indexes
 
 PAGE_TASKS = 50
 FLAG_CHARACTERS = 300
@@ -36,7 +36,7 @@ _ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShownPlace:
     """A split in which a task stands."""
 
     split: Split
@@ -51,7 +51,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Row:
+class TaskListRow:
     """One task as the list shows it."""
 
     task: Task
@@ -62,7 +62,7 @@ class Row:
     index: int | None = None
     """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[ShownPlace] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
     """Notes of the open ones, newest first."""
 
@@ -86,8 +86,8 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    rows: Sequence[Row]
+class TaskListPage:
+    rows: Sequence[TaskListRow]
     previous: str
     """Query string of the page before; empty: this is the first."""
     next: str
@@ -99,13 +99,13 @@ class Page:
     """The time was over before the page was full; `next` goes on where it ended."""
 
 
-def page_of(selection: Selection, cursors: Mapping[str, str]) -> Page:
+def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
     """The page that the cursors `after` or `before` name; the first without."""
     before = cursors.get("before", "")
     batch = selection.batch(before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=SCAN_SECONDS)
     is_first = not before and not cursors.get("after")
     is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
-    return Page(
+    return TaskListPage(
         rows=_rows(batch, selection.split),
         previous="" if is_first else query(selection, before=batch.first),
         next="" if batch.is_last else query(selection, after=batch.last),
@@ -120,7 +120,7 @@ def query(selection: Selection, **cursor: str) -> str:
     return urlencode(selection.values() | cursor)
 
 
-def _rows(batch: Batch, listed: int | None) -> list[Row]:
+def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
     """Five queries, however many rows; of a split some more."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
@@ -134,7 +134,7 @@ def _rows(batch: Batch, listed: int | None) -> list[Row]:
     return rows
 
 
-def _indexes(batch: Batch, listed: int | None) -> Sequence[int | None]:
+def _indexes(batch: SelectionBatch, listed: int | None) -> Sequence[int | None]:
     split = None if listed is None else Split.objects.filter(pk=listed).first()
     if split is None:
         return (None,) * len(batch.ids)
@@ -150,11 +150,11 @@ def _positions(ids: Sequence[int], split: Split) -> list[int]:
     return [first.get(task, -1) for task in ids]
 
 
-def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> Row:
+def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskListRow:
     environment = task.environment
     line = summary(task.head, summary_field(environment.task_schema), hidden_fields(environment.name))  # type: ignore[attr-defined]  # annotated
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
-    return Row(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
+    return TaskListRow(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
 
 
 def _tasks(ids: Iterable[int]) -> Iterable[Task]:
@@ -178,15 +178,15 @@ def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
     return found
 
 
-def _places(ids: Iterable[int]) -> dict[int, list[Place]]:
+def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
     """Where the tasks stand at their splits' present versions, each split once."""
     seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
     entries = seen.order_by("split__position", "split")
     standing = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
     splits = Split.objects.in_bulk({split for _, split, _, _ in standing})
-    found = defaultdict[int, list[Place]](list)
+    found = defaultdict[int, list[ShownPlace]](list)
     for task, split, is_hidden, _ in standing:
-        found[task].append(Place(splits[split], is_hidden))
+        found[task].append(ShownPlace(splits[split], is_hidden))
     return found
 
 
@@ -194,23 +194,23 @@ def _places(ids: Iterable[int]) -> dict[int, list[Place]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TaskListChoice:
     label: str
     query: str
     is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class TaskListChip:
     """One filter: what may be chosen, each with the query string of the list that it leads to."""
 
     title: str
     chosen: str
     """Label of what is chosen; empty: nothing."""
-    choices: Sequence[Choice]
+    choices: Sequence[TaskListChoice]
 
 
-def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[Chip]:
+def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[TaskListChip]:
     """`splits`: those that may be chosen, of one environment if one is chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
@@ -227,12 +227,12 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
     ]
 
 
-def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> Chip:
+def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> TaskListChip:
     """`also`: a filter that goes when this one changes."""
     given = selection.values()
     chosen = given.get(name, "")
     others = {key: value for key, value in given.items() if key not in (name, also)}
-    offered = [Choice("any", urlencode(others), not chosen)]
-    offered += [Choice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
+    offered = [TaskListChoice("any", urlencode(others), not chosen)]
+    offered += [TaskListChoice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
     label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
-    return Chip(name, label or chosen, offered)
+    return TaskListChip(name, label or chosen, offered)

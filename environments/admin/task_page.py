@@ -15,14 +15,13 @@ from django.urls import URLPattern, path
 
 from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
-from environments.admin.verdict import tried
-from environments.dossier import dossier_of, figures_by_task
-from environments.flags import flags_of
-from environments.hidden import hidden_fields
-from environments.history import history_of
+from environments.admin.task_edit import tried
+from environments.curation.flags import flags_of
+from environments.display.parts import fields
+from environments.display.task_line import summary, summary_field
 from environments.models import Task
-from environments.parts import fields
-from environments.summary import summary, summary_field
+from environments.service import hidden_fields
+from environments.tasks.task_facts import dossier_of, figures_by_task, history_of
 
 
 class TaskPage(ReadOnlyAdmin):

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from environments.checking.door import Answer, Door, Sample
+from environments.checking.door import CallAnswer, Door, Sample
 from environments.checking.local import LocalDoor
-from environments.checking.report import Report
+from environments.checking.report import CheckReport
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CheckOptions:
     episodes: int = 5
     """Played with generated inputs."""
     steps: int = 30
@@ -29,20 +29,20 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PlayedMove:
     """One tool call and what came of it."""
 
     tool: str
     arguments: dict[str, Any]
-    answer: Answer
+    answer: CallAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedEpisode:
     """One episode, move by move."""
 
     sample: Sample
-    moves: list[Move]
+    moves: list[PlayedMove]
 
     @property
     def is_finished(self) -> bool:
@@ -56,8 +56,8 @@ class Played:
 @dataclass
 class Bench:
     door: Door
-    report: Report
-    options: Options
+    report: CheckReport
+    options: CheckOptions
     local: LocalDoor | None = None
     """The door again, where the class is in this process."""
     specification: str = ""
@@ -67,7 +67,7 @@ class Bench:
     """Split -> its tasks; None: the environment is asked for each."""
     samples: list[Sample] = field(default_factory=list)
     """Tasks whose sessions open."""
-    episodes: list[Played] = field(default_factory=list)
+    episodes: list[PlayedEpisode] = field(default_factory=list)
     endings: set[str] = field(default_factory=set)
     """Tools that were seen to end an episode."""
 

@@ -12,16 +12,27 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from environments.checking import fresh, isolation, play, prompts, protocol, returns, scoring, tasks, teardown, tools
-from environments.checking.bench import Bench, Options
-from environments.checking.door import Broken, GaveUp, Refused, TimeLimit
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import load
+from environments.checking.bench import Bench, CheckOptions
+from environments.checking.checks import (
+    fresh_process,
+    group_scores,
+    isolation,
+    play,
+    prompts,
+    protocol,
+    rewards,
+    tasks,
+    teardown,
+    tools,
+)
+from environments.checking.door import Broken, DoorRefused, GaveUp, TimeLimit
 from environments.checking.local import LocalDoor
+from environments.checking.loop_watch import LoopHeld, LoopWatch
 from environments.checking.remote import RemoteDoor
-from environments.checking.report import Report
-from environments.checking.watch import LoopHeld, LoopWatch
+from environments.checking.report import CheckReport
 from environments.errors import Unhostable, describe
-from environments.hosting import Hosted
-from environments.registry import load
 
 T = TypeVar("T")
 Check = Callable[[Bench], Awaitable[None]]
@@ -34,24 +45,24 @@ _AWAIT = "Await what takes long, or make the method plain: plain ones run on thr
 _STATIC: list[tuple[str, Check]] = [
     (tools.SUBJECT, tools.check_tools),
     (tasks.SUBJECT, tasks.check_tasks),
-    (tasks.SUBJECT, fresh.check_fresh_processes),
+    (tasks.SUBJECT, fresh_process.check_fresh_processes),
 ]
 _LIVE: list[tuple[str, Check]] = [
     (prompts.SUBJECT, prompts.check_prompts),
     (play.SUBJECT, play.check_play),
-    (scoring.SUBJECT, scoring.check_scoring),
-    (returns.SUBJECT, returns.check_rewards),
+    (group_scores.SUBJECT, group_scores.check_scoring),
+    (rewards.SUBJECT, rewards.check_rewards),
     (isolation.SUBJECT, isolation.check_isolation),
     (teardown.SUBJECT, teardown.check_teardown),
 ]
 
 
-def check_class(specification: str, options: Options) -> Report:
+def check_class(specification: str, options: CheckOptions) -> CheckReport:
     """The report on `[alias=]module:Class`. Raises: Unhostable when there is no class that could be checked."""
     limit = TimeLimit(options.timeout_seconds)
     with contextlib.redirect_stdout(sys.stderr):  # the report has stdout for itself
         hosted = _loaded(specification, limit.seconds * IMPORT_TIMES)
-        report = Report(specification)
+        report = CheckReport(specification)
         report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
         _check_card(report, hosted)
 
@@ -66,13 +77,13 @@ def check_class(specification: str, options: Options) -> Report:
     return report
 
 
-def check_server(url: str, environment: str | None, api_key: str, options: Options) -> Report:
+def check_server(url: str, environment: str | None, api_key: str, options: CheckOptions) -> CheckReport:
     """The report on an environment of a server in any language; None: the first that it lists.
 
     Raises: Unreachable when the server does not answer or has no such environment.
     """
     limit = TimeLimit(options.timeout_seconds)
-    report = Report(f"{url} {environment or ''}".strip())
+    report = CheckReport(f"{url} {environment or ''}".strip())
 
     def make() -> Bench:
         return Bench(RemoteDoor(url, environment, api_key, limit, options.secrets), report, options)
@@ -82,7 +93,11 @@ def check_server(url: str, environment: str | None, api_key: str, options: Optio
 
 
 def _run(
-    report: Report, make: Callable[[], Bench], limit: TimeLimit, options: Options, checks: list[tuple[str, Check]]
+    report: CheckReport,
+    make: Callable[[], Bench],
+    limit: TimeLimit,
+    options: CheckOptions,
+    checks: list[tuple[str, Check]],
 ) -> dict[str, float]:
     """Run `checks`; the longest holds of the loop, by place."""
     watch = LoopWatch(limit.seconds, exits_when_stuck=options.exits_when_stuck)
@@ -106,7 +121,7 @@ def _run(
     return watch.holds
 
 
-def _tell_holds(report: Report, holds: dict[str, float]) -> None:
+def _tell_holds(report: CheckReport, holds: dict[str, float]) -> None:
     if any(finding.subject == "event loop" for finding in report.findings):
         return
     problems = [
@@ -124,13 +139,13 @@ async def _guarded(bench: Bench, subject: str, check: Check) -> None:
         raise
     except GaveUp as error:
         bench.report.skip(subject, "the rest", str(error))
-    except (Broken, Refused) as error:
+    except (Broken, DoorRefused) as error:
         bench.report.fail(subject, "carried through", str(error))
     except Exception as error:  # the other side answered what nobody thought of
         bench.report.fail(subject, "carried through", f"The check could not go on: {describe(error)}.")
 
 
-def _check_card(report: Report, hosted: Hosted) -> None:
+def _check_card(report: CheckReport, hosted: Hosted) -> None:
     silent = (
         f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: say what the agent does, "
         "what it earns and what a task holds."

@@ -18,7 +18,7 @@ MOST_TIMEOUTS = 3
 """After so many steps that ran into the limit the rest is not tried: each would take as long again."""
 
 
-class Refused(Exception):
+class DoorRefused(Exception):
     """The other side said no to a request, with this sentence; nothing is broken."""
 
 
@@ -35,7 +35,7 @@ class GaveUp(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CallAnswer:
     """How a tool call came out. `output` is the ToolOutput when ok, else `error` and `reason` say why not."""
 
     status: Literal["ok", "refused", "failed"]
@@ -71,7 +71,7 @@ class Sample:
         return f"{self.split}[{self.index}]"
 
 
-class Seat(Protocol):
+class DoorSession(Protocol):
     """One open session. Every method raises Broken or Refused."""
 
     async def prompt(self) -> Any:
@@ -80,7 +80,7 @@ class Seat(Protocol):
     async def tools(self) -> dict[str, Any]:
         """ListToolsOutput."""
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer: ...
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer: ...
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
         """What score_group tells of them."""
@@ -110,16 +110,16 @@ class Door(Protocol):
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]: ...
 
-    async def open(self, sample: Sample, *, with_setup: bool = True) -> Seat:
+    async def open(self, sample: Sample, *, with_setup: bool = True) -> DoorSession:
         """A session that is constructed and, unless told otherwise, set up."""
 
     def shut(self) -> None:
         """Let its threads go; hung ones are daemons."""
 
 
-async def leave(seat: Seat) -> None:
+async def leave(seat: DoorSession) -> None:
     """End the session where something else is being checked or told; teardown has a check of its own."""
-    with suppress(Broken, Refused, GaveUp):
+    with suppress(Broken, DoorRefused, GaveUp):
         await seat.close()
 
 

@@ -1,22 +1,82 @@
-"""LocalDoor: a class of this process, run by the same hosting and runtime as when it is served, without a database."""
+"""LocalDoor: a class of this process, run by the same hosting and runtime as when it is served, without a database.
+
+CheckedHost: LocalHost that also looks at what a tool returned before it becomes JSON, where NaN turns into null.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Coroutine, Mapping
+import math
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from environments.checking.door import Answer, Broken, Refused, Sample, TimeLimit, leave
-from environments.checking.host import CheckedHost
-from environments.errors import EnvironmentFault, OrsError
-from environments.hosting import Hosted
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import Registry
+from environments.authoring.task_source import ClassTasks
+from environments.checking.door import Broken, CallAnswer, DoorRefused, Sample, TimeLimit, leave
+from environments.errors import EnvironmentFault, OrsError, shorten
+from environments.runtime.host import LocalHost
 from environments.runtime.ids import new_task_id
+from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
 from environments.runtime.threads import ThreadPool
-from environments.runtime.usercode import UserCode
-from environments.source import Source
+from environments.runtime.usercode import Passing, UserCode
 from environments.wire import ScoreGroup
+
+
+class CheckedHost(LocalHost):
+    """`lost` has a sentence for each value that the wire cannot carry."""
+
+    def __init__(self, hosted: Hosted, pool: ThreadPool, limits: Limits) -> None:
+        super().__init__(Registry([hosted]), pool, limits)
+        self.lost: set[str] = set()
+
+    async def construct(
+        self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
+    ) -> bool:
+        hosted = self._registry.get(environment)
+        session = Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+        self._sessions[sid] = session
+        try:
+            await session.construct(spec, secrets, toolset)
+        except BaseException:
+            await self.close(sid)
+            raise
+        return session.has_setup
+
+
+class _WatchedCode(UserCode):
+    __slots__ = ("_lost", "_output_type")
+
+    def __init__(self, pool: ThreadPool, hosted: Hosted, lost: set[str]) -> None:
+        super().__init__(pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop)
+        self._lost, self._output_type = lost, hosted.sdk.tool_output
+
+    async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
+        answer = await super().call(fn, *args, passing=passing)
+        if isinstance(answer, self._output_type):
+            name = getattr(fn, "__name__", "a tool")
+            self._lost.update(f"Tool {name!r} returned {text}." for text in _lost_in(answer))
+        return answer
+
+
+def _lost_in(output: Any) -> list[str]:
+    found = []
+    if _has_no_number(output.reward):
+        found.append(f"the reward {output.reward}, which agents get as null; a reward is a finite number or None")
+    if _has_no_number(output.metadata):
+        found.append(f"NaN or an infinity in metadata, which becomes null: {shorten(str(output.metadata), 80)}")
+    return found
+
+
+def _has_no_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(_has_no_number(item) for item in value.values())
+    return isinstance(value, list | tuple) and any(_has_no_number(item) for item in value)
+
 
 T = TypeVar("T")
 
@@ -29,7 +89,7 @@ class LocalDoor:
         self.secrets = dict(secrets)
         self.pool = ThreadPool()
         self._limit = limit
-        self._source = Source(hosted, UserCode(self.pool).call)
+        self._source = ClassTasks(hosted, UserCode(self.pool).call)
         self.host = CheckedHost(hosted, self.pool, Limits(close_wait_seconds=limit.seconds / 2))
 
     async def tools(self) -> dict[str, Any]:
@@ -84,7 +144,7 @@ class LocalDoor:
         except EnvironmentFault as fault:
             raise Broken(f"{what} raised {fault}{_place(fault.trace)}.") from fault
         except OrsError as error:
-            raise Refused(str(error)) from error
+            raise DoorRefused(str(error)) from error
 
 
 class LocalSeat:
@@ -99,12 +159,12 @@ class LocalSeat:
         host = self._door.host
         return _object(await self._door.step(f"list_task_tools() for {self._label}", host.task_tools_json(self._sid)))
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer:
         running = self._door.host.run(self._sid, tool, copy.deepcopy(dict(arguments)))
         outcome = await self._door.step(f"Tool {tool!r} in {self._label}", running)
         output = None if outcome.output_json is None else _object(outcome.output_json)
         error = outcome.error + (_place(outcome.trace) if outcome.status == "failed" else "")
-        return Answer(outcome.status, output, error, outcome.reason)
+        return CallAnswer(outcome.status, output, error, outcome.reason)
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
         group = ScoreGroup.model_validate({"candidates": candidates}).candidates

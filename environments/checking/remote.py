@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from environments.checking.door import Answer, Broken, Refused, Sample, TimeLimit
+from environments.checking.door import Broken, CallAnswer, DoorRefused, Sample, TimeLimit
 from environments.checking.http import Client, Reply
 from environments.runtime.ids import new_task_id
 from environments.runtime.threads import ThreadPool
@@ -46,7 +46,7 @@ class RemoteDoor:
         """The answer's value. Raises: Refused (4xx), Broken."""
         reply = await self.request(method, path, body, headers)
         if 400 <= reply.status < 500:
-            raise Refused(f"{method} {path} was refused with {reply.status}: {reply.detail}")
+            raise DoorRefused(f"{method} {path} was refused with {reply.status}: {reply.detail}")
         if reply.status != 200:
             raise Broken(f"{method} {path} was answered with {reply.status}: {reply.detail}.")
         return reply.value
@@ -61,7 +61,7 @@ class RemoteDoor:
     async def tasks(self, split: str) -> list[Any] | None:
         try:
             answer = await self.ask("POST", f"/{self.name}/tasks", {"split": split})
-        except Refused as refusal:
+        except DoorRefused as refusal:
             if _UNSUPPORTED in str(refusal):
                 return None
             raise
@@ -118,11 +118,11 @@ class RemoteSeat:
         answer = await self._door.ask("GET", f"/{self._door.name}/task_tools", None, self.headers)
         return _object(answer, "/task_tools")
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer:
         answer, _ = await self.call_with({"name": tool, "input": dict(arguments)})
         return answer
 
-    async def call_with(self, body: Mapping[str, Any]) -> tuple[Answer, Reply]:
+    async def call_with(self, body: Mapping[str, Any]) -> tuple[CallAnswer, Reply]:
         """The answer to a call with this body, and the reply with the events of its stream."""
         what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
         reply = await self._door.request("POST", f"/{self._door.name}/call", body, headers, what=what)
@@ -149,17 +149,17 @@ def new_name() -> str:
     return f"unknown-{new_task_id()}"
 
 
-def _answer(reply: Reply) -> Answer:
+def _answer(reply: Reply) -> CallAnswer:
     """Raises: Broken."""
     if _ending(reply) == "error":
-        return Answer("failed", error=reply.events[-1][1])
+        return CallAnswer("failed", error=reply.events[-1][1])
     text = _text(reply)
     result = _parsed(text)
     if not isinstance(result, dict) or not isinstance(result.get("ok"), bool):
         raise Broken(f"A tool's result is {text[:80]!r}; it has to be an object with ok true or false.")
     if result["ok"]:
-        return Answer("ok", _object(result.get("output"), "/call"))
-    return Answer("refused", error=str(result.get("error", "")), reason=str(result.get("reason") or ""))
+        return CallAnswer("ok", _object(result.get("output"), "/call"))
+    return CallAnswer("refused", error=str(result.get("error", "")), reason=str(result.get("reason") or ""))
 
 
 def _ending(reply: Reply) -> str:

@@ -1,10 +1,18 @@
-"""Report: what the checks found, in order, each with a sentence that a person can act on."""
+"""Report: what the checks found, in order, each with a sentence that a person can act on.
+
+The report as a table for people, grouped by subject.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from environments.errors import shorten
 
@@ -27,7 +35,7 @@ class Finding:
 
 
 @dataclass
-class Report:
+class CheckReport:
     """Findings about `target`, a class or a server's environment."""
 
     target: str
@@ -73,3 +81,26 @@ class Report:
             "counts": {result: self.count(result) for result in RESULTS},
             "findings": [asdict(finding) for finding in self.findings],
         }
+
+
+_STYLES: dict[Result, str] = {"ok": "green", "warning": "yellow", "failed": "bold red", "not applicable": "dim"}
+_SHOWN: dict[Result, str] = {"not applicable": "n/a"}
+
+
+def print_report(report: CheckReport, console: Console) -> None:
+    """The table, then one line that counts."""
+    table = Table(title=escape(f"Check of {report.target}"), title_justify="left", show_lines=False, expand=True)
+    table.add_column("Subject", no_wrap=True)
+    table.add_column("Check", no_wrap=True)
+    table.add_column("Result", no_wrap=True)
+    table.add_column("What was seen", ratio=1, overflow="fold")
+    subjects = list(dict.fromkeys(finding.subject for finding in report.findings))
+    ordered = sorted(report.findings, key=lambda finding: subjects.index(finding.subject))
+    for subject, findings in groupby(ordered, key=lambda finding: finding.subject):
+        for number, finding in enumerate(findings):
+            result = f"[{_STYLES[finding.result]}]{_SHOWN.get(finding.result, finding.result)}[/]"
+            table.add_row("" if number else subject, finding.check, result, escape(finding.sentence))
+        table.add_section()
+    console.print(table)
+    counts = [f"{report.count(result)} {result}" for result in RESULTS if report.count(result)]
+    console.print(", ".join(counts) + ".")

@@ -1,13 +1,123 @@
-"""Texts for string schemas: by format or pattern, otherwise words of the length that is asked for."""
+"""Texts that match a regular expression, for the simple ones that stand in JSON Schemas.
+
+Walks Python's own parse of the expression; anchors are taken as met and look-arounds are passed over, so whoever asks
+checks the text against the expression.
+
+Blocks as they must be: texts and images that a client can use. Shared by prompts and tool outputs.
+
+Texts for string schemas: by format or pattern, otherwise words of the length that is asked for.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+import string
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from environments.checking.patterns import matching
+from environments.wire import BLOCKS
+
+_STARTS = {
+    "image/png": (b"\x89PNG\r\n\x1a\n",),
+    "image/jpeg": (b"\xff\xd8\xff",),
+    "image/gif": (b"GIF87a", b"GIF89a"),
+    "image/webp": (b"RIFF",),
+}
+
+
+def problem_of(blocks: Any) -> str:
+    """What is wrong with blocks, without subject or full stop; empty: nothing."""
+    try:
+        checked = BLOCKS.validate_python(blocks)
+    except ValueError as error:
+        return f"is no list of text and image blocks: {' '.join(str(error).split())}"
+    if not any(block.type == "image" or block.text.strip() for block in checked):
+        return "is empty"
+    return next((text for block in blocks if block["type"] == "image" and (text := _image_problem(block))), "")
+
+
+def _image_problem(block: dict[str, Any]) -> str:
+    try:
+        data = base64.b64decode(block["data"], validate=True)
+    except (binascii.Error, ValueError) as error:
+        return f"has an image whose data is no base64 ({error})"
+    kind = block["mimeType"]
+    if not kind.startswith("image/"):
+        return f"has an image of type {kind!r}; use image/png, image/jpeg, image/gif or image/webp"
+    if kind in _STARTS and not data.startswith(_STARTS[kind]):
+        return f"has an image that says {kind} and starts with {data[:8]!r}"
+    return ""
+
+
+def text_of(blocks: Any) -> str:
+    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
+
+
+MOST_REPEATS = 4
+_PRINTABLE = string.ascii_letters + string.digits + " _-.,:;!?"
+_CATEGORIES = {
+    "CATEGORY_DIGIT": string.digits,
+    "CATEGORY_WORD": string.ascii_letters + string.digits + "_",
+    "CATEGORY_SPACE": " ",
+    "CATEGORY_NOT_DIGIT": string.ascii_letters,
+    "CATEGORY_NOT_WORD": " -.,",
+    "CATEGORY_NOT_SPACE": string.ascii_letters,
+}
+
+
+def matching(pattern: str, random: Random) -> str:
+    """A text that `pattern` may match. Raises: re.error, ValueError for an expression beyond this module."""
+    parse = re._parser.parse  # type: ignore[attr-defined]  # no public name; its shape is the same from 3.11 to 3.14
+    return "".join(_text(str(kind), value, random) for kind, value in parse(pattern))
+
+
+def _text(kind: str, value: Any, random: Random) -> str:
+    match kind:
+        case "LITERAL":
+            return chr(value)
+        case "ANY" | "NOT_LITERAL":
+            return random.choice([char for char in _PRINTABLE if kind == "ANY" or ord(char) != value])
+        case "IN":
+            return random.choice(_set(value))
+        case "BRANCH":
+            return _sequence(random.choice(value[1]), random)
+        case "SUBPATTERN":
+            return _sequence(value[-1], random)
+        case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
+            low, high, repeated = value
+            times = random.randint(low, max(low, min(int(high), low + MOST_REPEATS)))
+            return "".join(_sequence(repeated, random) for _ in range(times))
+        case "AT" | "ASSERT" | "ASSERT_NOT":
+            return ""
+    raise ValueError(f"{kind} is not understood")
+
+
+def _sequence(items: Any, random: Random) -> str:
+    return "".join(_text(str(kind), value, random) for kind, value in items)
+
+
+def _set(items: Any) -> list[str]:
+    """The characters of a `[…]`. Raises: ValueError when it has none that can be printed."""
+    chosen: set[str] = set()
+    is_negated = False
+    for kind, value in items:
+        match str(kind):
+            case "NEGATE":
+                is_negated = True
+            case "LITERAL":
+                chosen.add(chr(value))
+            case "RANGE":
+                chosen.update(map(chr, range(value[0], min(value[1], value[0] + 200) + 1)))
+            case "CATEGORY":
+                chosen.update(_CATEGORIES[str(value)])
+    found = sorted(set(_PRINTABLE) - chosen if is_negated else chosen)
+    if not found:
+        raise ValueError("a set without characters")
+    return found
+
 
 SEEN_SHARE = 0.6
 """Of the values that are taken from what the environment said."""

@@ -8,9 +8,9 @@ import re
 from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
-from environments.buckets import BUCKETS, tasks_in
-from environments.curation.places import places, places_of
 from environments.models import Split, TaskFlag, TaskTag
+from environments.scoring.buckets import BUCKETS, tasks_in
+from environments.tasks.places import places, places_of
 
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import Max, Q
 
-from environments.changes import commit
-from environments.curation.errors import Refused, Replaced
-from environments.curation.plan import Outcome, Plan, Progress, silent
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, Replaced, claimed, silent, staged
+from environments.curation.checked_text import checked_spec
 from environments.curation.revisions import Revisions
 from environments.curation.shares import in_splits, shares_of, still_served
-from environments.curation.spec import checked_spec
-from environments.curation.work import claimed, staged
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
-from environments.sync import content_hash
+from environments.tasks.split_change import commit
+from environments.tasks.sync import content_hash
 
 
 def last_revision(task: Task) -> int:
@@ -27,7 +25,7 @@ def find_task(task: int) -> Task:
     """Raises: Refused."""
     row = Task.objects.select_related("environment").filter(pk=task).first()
     if row is None:
-        raise Refused("This task does not exist; look for it in the list.")
+        raise ActionRefused("This task does not exist; look for it in the list.")
     return row
 
 
@@ -50,7 +48,7 @@ class Edit:
         refuse_replaced(old, self.seen)
         return plan_succession(old, self._checked(old))
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         old = find_task(self.task)
         spec, revisions = self._checked(old), Revisions("edit", author, self.reason)
         new = succeed(old, spec, revisions, seen=self.seen)
@@ -60,12 +58,14 @@ class Edit:
             served = "The new content is quarantined and not served until it is released"
         elif not splits:
             served = "It stands in no split, so no agent is served it"
-        return Outcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
+        return ActionOutcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
         if content_hash(spec) == old.content_hash:
-            raise Refused("The content is as it was (blanks and the order of names do not count); change a value.")
+            raise ActionRefused(
+                "The content is as it was (blanks and the order of names do not count); change a value."
+            )
         return spec
 
 

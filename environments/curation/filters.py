@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 from django.db.models import Q
 
-from environments.buckets import BUCKETS
 from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_tagged, stands_in
+from environments.scoring.buckets import BUCKETS
 
 MOST_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")

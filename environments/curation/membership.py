@@ -7,16 +7,23 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from environments.changes import FrozenSplit, SplitChange
+from environments.curation.action import (
+    ActionOutcome,
+    ActionRefused,
+    Plan,
+    Progress,
+    SplitShare,
+    carry_out,
+    change_of,
+    silent,
+)
 from environments.curation.conditions import stands_in
-from environments.curation.errors import Refused
-from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, in_order_of, some_of, tasks
 from environments.curation.splits import find_split, free_name, making
-from environments.curation.work import carry_out, change_of
 from environments.models import Environment, Split, Task
+from environments.tasks.split_change import FrozenSplit, SplitChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +43,13 @@ class CopyToSplit:
         sentences = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
         return Plan(title, selected, selected - there, (share,), sentences=sentences)
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _target(self.split, self.selection.condition())
         revisions = Revisions("splits", author, self.reason)
         with change_of(split) as target:
             work = MembershipWork(revisions, adds=[target])
             changed = carry_out(work, self.selection.all_ids(), [target], progress)
-        return Outcome(f"Copied {tasks(changed)} to split {split.name!r}.", changed, revisions.change, split.pk)
+        return ActionOutcome(f"Copied {tasks(changed)} to split {split.name!r}.", changed, revisions.change, split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class MoveToSplit:
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
         return Plan(title, selected, count, shares, sentences=(*absent, *_notes(moving, there)))
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         source, split = self._splits()
         revisions = Revisions("splits", author, self.reason)
         chosen = in_order_of(source.pk, self.selection)
@@ -73,14 +80,14 @@ class MoveToSplit:
             work = MembershipWork(revisions, adds=[target], removes=[left])
             changed = carry_out(work, chosen, [left, target], progress)
         sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
-        return Outcome(sentence, changed, revisions.change, split.pk)
+        return ActionOutcome(sentence, changed, revisions.change, split.pk)
 
     def _moving(self) -> Q:
         return self.selection.condition() & stands_in(self.source)
 
     def _splits(self) -> tuple[Split, Split]:
         if self.source == self.split:
-            raise Refused("Both splits are the same; choose another to move the tasks to.")
+            raise ActionRefused("Both splits are the same; choose another to move the tasks to.")
         return _unfrozen(self.source), _target(self.split, self._moving())
 
 
@@ -98,13 +105,13 @@ class RemoveFromSplit:
         share = SplitShare(split.pk, split.name, count)
         return Plan(f"Take {tasks(count)} out of split {split.name!r}", selected, count, (share,))
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _unfrozen(self.split)
         revisions = Revisions("splits", author, self.reason)
         chosen = in_order_of(split.pk, self.selection)
         with change_of(split) as left:
             changed = carry_out(MembershipWork(revisions, removes=[left]), chosen, [left], progress)
-        return Outcome(f"Took {tasks(changed)} out of split {split.name!r}.", changed, revisions.change, split.pk)
+        return ActionOutcome(f"Took {tasks(changed)} out of split {split.name!r}.", changed, revisions.change, split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +131,19 @@ class SaveAsSplit:
         sentences = (seen, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
         return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         chosen = self.selection.all_ids()
         some_of(self.selection)
         revisions = Revisions("splits", author, self.reason)
         with making(self._environment(), self.name, self.type) as change:
             changed = carry_out(MembershipWork(revisions, adds=[change]), chosen, [change], progress)
         split = change.split
-        return Outcome(f"Saved {tasks(changed)} as split {split.name!r}.", changed, revisions.change, split.pk)
+        return ActionOutcome(f"Saved {tasks(changed)} as split {split.name!r}.", changed, revisions.change, split.pk)
 
     def _environment(self) -> int:
         environment = self.selection.environment
         if environment is None or not Environment.objects.filter(pk=environment).exists():
-            raise Refused("A split is of one environment; choose the environment first.")
+            raise ActionRefused("A split is of one environment; choose the environment first.")
         return environment
 
 
@@ -183,9 +190,11 @@ def _target(split: int, chosen: Q) -> Split:
     """A split that can take the chosen tasks. Raises: Refused, FrozenSplit."""
     row = _unfrozen(split)
     if row.is_generated:
-        raise Refused(f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead.")
+        raise ActionRefused(
+            f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead."
+        )
     if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
-        raise Refused(
+        raise ActionRefused(
             f"Split {row.name!r} is of {row.environment.name!r}, and some of the tasks are of another environment; "
             f"choose tasks of {row.environment.name!r} only."
         )
@@ -200,7 +209,7 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
 
 
 def _order_lost(selection: Selection) -> tuple[str, ...]:
-    """What is said where a class's order is lost: ids of its tasks follow their hashes (`environments/sync.py`)."""
+    """What is said where a class's order is lost: ids of its tasks follow their hashes (`environments/tasks/sync.py`)."""
     if selection.split is not None or count_of(selection.condition() & Q(source="code")) < 2:
         return ()
     return ("Tasks that a class lists will not have its order; to keep it, choose their split above the list.",)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from environments.changes import SplitChange
-from environments.curation.errors import Refused
-from environments.curation.plan import Outcome, Plan, Progress, silent
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, carry_out, claimed, silent
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, in_splits, shares_of, some_of, still_served, tasks
-from environments.curation.work import carry_out, claimed
 from environments.models import Task
+from environments.tasks.split_change import SplitChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +27,9 @@ class Quarantine:
         """A reason is not needed yet."""
         return _plan(self.selection, "Quarantine", "quarantined")
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         if not self.reason.strip():
-            raise Refused("Say why: whoever meets a quarantined task is shown the reason.")
+            raise ActionRefused("Say why: whoever meets a quarantined task is shown the reason.")
         return _apply("quarantined", self.selection, Revisions("quarantine", author, self.reason.strip()), progress)
 
 
@@ -45,7 +43,7 @@ class Release:
     def plan(self) -> Plan:
         return _plan(self.selection, "Release", "active")
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         return _apply("active", self.selection, Revisions("release", author, self.reason.strip()), progress)
 
 
@@ -87,10 +85,10 @@ def _plan(selection: Selection, verb: str, state: str) -> Plan:
     return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
 
 
-def _apply(state: str, selection: Selection, revisions: Revisions, progress: Progress) -> Outcome:
+def _apply(state: str, selection: Selection, revisions: Revisions, progress: Progress) -> ActionOutcome:
     chosen = selection.all_ids()
     with claimed(chosen) as changes:
         reason = revisions.reason if state == "quarantined" else ""
         changed = carry_out(StateWork(state, reason, changes, revisions), chosen, changes, progress)
     done = "Quarantined" if state == "quarantined" else "Released"
-    return Outcome(f"{done} {tasks(changed)}.", changed, revisions.change)
+    return ActionOutcome(f"{done} {tasks(changed)}.", changed, revisions.change)

@@ -10,18 +10,25 @@ from typing import Any
 
 from django.db.models import Q
 
+from environments.curation.action import (
+    ActionOutcome,
+    ActionRefused,
+    Plan,
+    Progress,
+    carry_out,
+    change_of,
+    claimed,
+    silent,
+)
 from environments.curation.edit import find_task, plan_succession, succeed
-from environments.curation.errors import Refused
 from environments.curation.membership import MembershipWork
-from environments.curation.plan import Outcome, Plan, Progress, silent
 from environments.curation.quarantine import StateWork
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.shares import shares_of, still_served
 from environments.curation.splits import existing_splits
 from environments.curation.tags import TagWork
-from environments.curation.work import carry_out, change_of, claimed
 from environments.models import Split, Task, TaskRevision, TaskTag
-from environments.sync import content_hash
+from environments.tasks.sync import content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +44,16 @@ class Restore:
     def plan(self) -> Plan:
         return self._restoration().plan()
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         restoration = self._restoration()
         revisions = Revisions("restore", author, self.reason)
         task = restoration.apply(revisions)
-        return Outcome("Restored.", 1, revisions.change, task=task)
+        return ActionOutcome("Restored.", 1, revisions.change, task=task)
 
     def _restoration(self) -> _Content | _State | _Tags | _Splits:
         revision = TaskRevision.objects.filter(pk=self.revision).first()
         if revision is None:
-            raise Refused("This revision does not exist; look at the task's history.")
+            raise ActionRefused("This revision does not exist; look at the task's history.")
         if revision.successor_id is not None:
             return _Content(find_task(_latest(revision)), revision.before)
         task, before, after = find_task(revision.task_id), _object(revision.before), _object(revision.after)
@@ -56,7 +63,9 @@ class Restore:
             return _Tags(task, before["tags"])
         if "splits" in before:
             return _Splits(task, set(before["splits"]), set(after.get("splits", ())))
-        raise Refused("This revision tells what the class did and cannot be put back here; edit the task instead.")
+        raise ActionRefused(
+            "This revision tells what the class did and cannot be put back here; edit the task instead."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class _Content:
 
     def _refuse_same(self) -> None:
         if content_hash(self.spec) == self.task.content_hash:
-            raise Refused("That content stands there already; nothing is to be put back.")
+            raise ActionRefused("That content stands there already; nothing is to be put back.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ class _State:
     def _refuse_same(self) -> None:
         if (self.task.state, self.task.reason) == (self.state, self.reason):
             why = f" for that reason ({self.reason})" if self.reason else ""
-            raise Refused(f"The task is {self.state}{why} already; nothing is to be put back.")
+            raise ActionRefused(f"The task is {self.state}{why} already; nothing is to be put back.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class _Tags:
 
     def _refuse_same(self) -> None:
         if set(TaskTag.objects.filter(task=self.task).values_list("name", flat=True)) == set(self.names):
-            raise Refused("The task has those tags already; nothing is to be put back.")
+            raise ActionRefused("The task has those tags already; nothing is to be put back.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +163,7 @@ class _Splits:
         splits = existing_splits().filter(environment=self.task.environment)
         joined, left = list(splits.filter(name__in=lost - now)), list(splits.filter(name__in=gained & now))
         if not joined and not left:
-            raise Refused("The task stands in those splits already, or they are gone; nothing is to be put back.")
+            raise ActionRefused("The task stands in those splits already, or they are gone; nothing is to be put back.")
         return joined, left
 
 
@@ -162,7 +171,7 @@ def _latest(revision: TaskRevision) -> int:
     """The task that stands where the revision's stood: the last of its successors. Raises: Refused."""
     while revision.successor_id is not None:
         if revision.kind == "merge":
-            raise Refused(
+            raise ActionRefused(
                 "This edit gave the task the content of another that stood somewhere already, so their places cannot "
                 "be told apart; to bring the old content back, put the old task into splits from its page."
             )
@@ -171,7 +180,7 @@ def _latest(revision: TaskRevision) -> int:
         if following is None:
             return revision.successor_id
         revision = following
-    raise Refused("What this task became is gone; edit the task instead.")
+    raise ActionRefused("What this task became is gone; edit the task instead.")
 
 
 def _object(text: str) -> dict[str, Any]:

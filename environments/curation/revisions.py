@@ -11,9 +11,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from environments.bulk import execute
-from environments.curation.places import standings
+from environments.database.bulk import execute
 from environments.models import TaskRevision
+from environments.tasks.places import standings
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)

@@ -1,4 +1,9 @@
-"""Selection: which tasks. The task list and every bulk action go by it, so a filter means one thing everywhere."""
+"""Selection: which tasks. The task list and every bulk action go by it, so a filter means one thing everywhere.
+
+Ways: for each filter of a selection the index that leads to its tasks, by their ids.
+
+What tasks several filters have in common is found by going along all their ways at once (`look.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,73 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
+from typing import Any, Literal
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
-from environments.curation import look
-from environments.curation.candidates import Candidates
-from environments.curation.conditions import stands_at
-from environments.curation.cursor import Cursor, Order
+from environments.curation import walk as look
+from environments.curation.conditions import is_askable, stands_at
 from environments.curation.filters import Filters
-from environments.curation.look import Look
-from environments.curation.places import listed, places, places_of
-from environments.curation.ways import Way, ways
-from environments.models import Task
+from environments.curation.walk import Candidates, Order, Walk, WalkCursor
+from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
+from environments.tasks.places import listed, places, places_of
+
+Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    filter: Filter
+    """The filter whose tasks it leads to; empty: none, it leads to all tasks."""
+    candidates: Candidates
+    is_exact: bool = True
+    """Whether it leads to no other tasks than those that satisfy the filter."""
+    known_size: int | None = None
+
+    def size(self, most: int) -> int:
+        """To how many tasks it leads, counted up to `most`."""
+        return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
+
+
+def ways(chosen: Filters, split: Split | None) -> list[Route]:
+    """One for each filter that is given, the search aside; those that mostly lead to few tasks first.
+
+    `split`: the one that is chosen, if there is such a one in the environment.
+    """
+    return list(_ways(chosen, split)) or [Route("", _by_id(Task.objects.all()))]
+
+
+def _ways(chosen: Filters, split: Split | None) -> Iterator[Route]:
+    if chosen.tag:
+        tagged = TaskTag.objects.filter(name=chosen.tag) if is_askable(chosen.tag) else TaskTag.objects.none()
+        yield Route("tag", _by_task(tagged))
+    if chosen.flags:
+        # distinct: a task may have several flags, and stand at several places of a split
+        yield Route("flags", _by_task(TaskFlag.objects.filter(settled=None).distinct()))
+    if chosen.source == "dropped":
+        yield Route("source", _by_id(Task.objects.filter(dropped__isnull=False)))
+    elif chosen.source:
+        yield Route("source", _by_id(Task.objects.filter(source=chosen.source)))
+    if chosen.bucket == "unseen":
+        yield Route("bucket", _by_id(Task.objects.filter(is_unseen=True)), is_exact=False)
+    elif chosen.bucket:
+        yield Route("bucket", _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)), is_exact=False)
+    if chosen.state:
+        yield Route("state", _by_id(Task.objects.filter(state=chosen.state)))
+    if chosen.split is not None:  # which is of one environment
+        size = split.size if split else 0  # without those that it hides
+        yield Route("split", _by_task(places_of(split).distinct()), known_size=size)
+    elif chosen.environment is not None:
+        yield Route("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
+
+
+def _by_id(tasks: QuerySet[Any]) -> Candidates:
+    return Candidates(tasks, "pk", "pk")
+
+
+def _by_task(rows: QuerySet[Any]) -> Candidates:
+    return Candidates(rows, "task_id", "task_id")
+
 
 FEW = 1000
 """A filter that leaves no more tasks than this goes first, whatever the order is by: they are looked at together."""
@@ -29,7 +89,7 @@ WALKED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SelectionBatch:
     """Some tasks of a selection, in its order."""
 
     ids: tuple[int, ...]
@@ -62,11 +122,13 @@ class Selection(Filters):
     a walk along its places would take long before it finds some, and yet too many to put them all into that order.
     """
 
-    def batch(self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None) -> Batch:
+    def batch(
+        self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
+    ) -> SelectionBatch:
         """The next `limit` tasks beyond the cursor, fewer when `seconds` have passed. A cursor that cannot be read
         counts as none.
         """
-        cursor, until = Cursor.parse(after), None if seconds is None else look.clock() + seconds
+        cursor, until = WalkCursor.parse(after), None if seconds is None else look.clock() + seconds
         routes = _Routes(self)
         if self._is_by_position and cursor.order != "newest":
             most = WALKED if cursor.key is None and seconds is not None else None
@@ -134,42 +196,44 @@ class _Routes:
         least, _ = self._narrowest()
         return FEW < least < min(COUNTED, share * (self._split.size if self._split else 0))
 
-    def along_places(self) -> Look:
+    def along_places(self) -> Walk:
         """Along the split's places in their order; if another filter leaves few tasks, along theirs only."""
         least, way = self._narrowest()
         few = way.candidates.tasks(FEW) if way and least <= FEW else None
         along = Candidates(places_of(self._split, few), "position", "task_id", is_rising=True)
         # its places lead to no others
         rest = replace(self._chosen, split=None, environment=None).condition()
-        return Look(along, rest, is_few=few is not None)
+        return Walk(along, rest, is_few=few is not None)
 
-    def along_ids(self) -> Look:
+    def along_ids(self) -> Walk:
         """Newest first, along the way that leads to the fewest tasks."""
         if self._chosen.ids:
-            return Look(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
+            return Walk(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
         size, first = min(self._sized, key=itemgetter(0))
         others = [way.candidates for _, way in self._sized if way is not first]
-        return Look(first.candidates, self._beyond(first), others, is_few=size <= FEW)
+        return Walk(first.candidates, self._beyond(first), others, is_few=size <= FEW)
 
-    def _narrowest(self) -> tuple[int, Way | None]:
+    def _narrowest(self) -> tuple[int, Route | None]:
         """Of all filters but the split, the one that leads to the fewest tasks: to how many, and its way."""
         others = [(size, way) for size, way in self._sized if way.filter != "split"]
         return min(others, key=itemgetter(0), default=(COUNTED, None))
 
-    def _beyond(self, way: Way) -> Q:
+    def _beyond(self, way: Route) -> Q:
         """What is asked beyond that way, looked up task by task."""
         done = {way.filter: getattr(_EVERYTHING, way.filter)} if way.filter and way.is_exact else {}
         rest = replace(self._chosen, **{"split": None, **done}).condition()
         return rest if self._chosen.split is None or way.filter == "split" else rest & stands_at(self._split)
 
 
-def _batch(walk: Look, start: int | None, order: Order, *, backward: bool) -> Batch:
+def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> SelectionBatch:
     found = walk.found[::-1] if backward else walk.found
     ends: list[int | None] = [found[0].key, found[-1].key] if found else [start, start]
     ends[0 if backward else 1] = walk.at
-    first, last = (str(Cursor(key, order)) for key in ends)
+    first, last = (str(WalkCursor(key, order)) for key in ends)
     positions = tuple(candidate.key for candidate in found) if order == "split" else ()
-    return Batch(tuple(candidate.task for candidate in found), order, positions, first, last, walk.is_last, walk.seen)
+    return SelectionBatch(
+        tuple(candidate.task for candidate in found), order, positions, first, last, walk.is_last, walk.seen
+    )
 
 
 def _once(ids: Iterable[int]) -> Iterator[int]:

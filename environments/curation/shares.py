@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 from django.db.models import Count, Q
 
-from environments.curation.errors import Refused
-from environments.curation.places import places, standings
-from environments.curation.plan import SplitShare
+from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.selection import FEW, Selection
 from environments.models import Split, Task
+from environments.tasks.places import places, standings
 
 Shares = tuple[SplitShare, ...]
 
@@ -45,7 +44,7 @@ def count_of(condition: Q) -> int:
 def some_of(selection: Selection) -> int:
     """How many tasks were chosen. Raises: Refused when there are none."""
     if not (count := count_of(selection.condition())):
-        raise Refused("No task is chosen, or those that were are gone; choose some first.")
+        raise ActionRefused("No task is chosen, or those that were are gone; choose some first.")
     return count
 
 

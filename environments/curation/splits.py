@@ -3,10 +3,15 @@
 A curated split that is not served does not exist for anybody: it was deleted, or its making was interrupted. Its row
 stays, because episodes refer to it and the record remembers its id by its name; the name is free, and whoever takes it
 takes the row.
+
+Freezing: a split whose content and order cannot change, and the hash that tells them apart from any other.
+
+Driven by curation (`curation/splits.py`). Blocking.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,15 +19,37 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
-from environments.changes import BATCH, FrozenSplit, SplitChange, commit
-from environments.curation.errors import Refused
-from environments.curation.plan import Outcome, Plan, Progress, SplitShare, silent
+from environments.curation.action import WAIT_SECONDS, ActionOutcome, ActionRefused, Plan, Progress, SplitShare, silent
 from environments.curation.shares import tasks
-from environments.curation.work import WAIT_SECONDS
-from environments.freezing import freeze, unfreeze
+from environments.database.write_turns import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
-from environments.turns import give_way
+from environments.tasks.split_change import BATCH, UNFROZEN, FrozenSplit, SplitChange, commit
+
+
+def freeze(split: Split) -> str:
+    """The hash over the split's content, which from now on cannot change. Raises: FrozenSplit, SplitBusy, SplitGone."""
+    with SplitChange(split) as change:
+        digest = content_digest(split)
+        change.write(frozen=timezone.now(), frozen_hash=digest)
+    return digest
+
+
+def unfreeze(split: Split) -> None:
+    """Let the split change again, at once; a SplitChange that `unfreezes` does it together with what it changes."""
+    Split.objects.filter(pk=split.pk).update(**UNFROZEN)
+
+
+def content_digest(split: Split) -> str:
+    """sha256 over the content hashes of the tasks served, in order, each followed by a newline."""
+    digest, last = hashlib.sha256(), -1
+    served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by("position")
+    while places := list(served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]):
+        last = places[-1][0]
+        digest.update("".join(f"{content}\n" for _, content in places).encode())
+    return digest.hexdigest()
+
 
 MOST_CHARACTERS = 200
 
@@ -41,7 +68,7 @@ def find_split(split: int) -> Split:
     """Raises: Refused."""
     row = existing_splits().filter(pk=split).first()
     if row is None:
-        raise Refused("This split does not exist any more; choose another.")
+        raise ActionRefused("This split does not exist any more; choose another.")
     return row
 
 
@@ -49,11 +76,13 @@ def free_name(environment: int, name: str) -> str:
     """The name, if a split can have it. Raises: Refused."""
     name = name.strip()
     if not 0 < len(name) <= MOST_CHARACTERS:
-        raise Refused(f"A split's name has 1 to {MOST_CHARACTERS} characters; this one has {len(name)}.")
+        raise ActionRefused(f"A split's name has 1 to {MOST_CHARACTERS} characters; this one has {len(name)}.")
     if not name.isprintable() or set(name) & set("/\\"):
-        raise Refused(f"Split name {name!r} has a slash or a control character; use letters, digits, blanks and signs.")
+        raise ActionRefused(
+            f"Split name {name!r} has a slash or a control character; use letters, digits, blanks and signs."
+        )
     if existing_splits().filter(environment=environment, name=name).exists():
-        raise Refused(f"There is a split {name!r} already; choose another name, or copy the tasks to that one.")
+        raise ActionRefused(f"There is a split {name!r} already; choose another name, or copy the tasks to that one.")
     return name
 
 
@@ -64,7 +93,7 @@ def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
     """
     kinds = [known for known, _ in Split.TYPES]
     if kind not in kinds:
-        raise Refused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
+        raise ActionRefused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
     with transaction.atomic():
         Environment.objects.select_for_update().get(pk=environment)  # two who take the same name come one by one
         others = Split.objects.filter(environment=environment)
@@ -90,9 +119,9 @@ class FreezeSplit:
     def plan(self) -> Plan:
         split = find_split(self.split)
         if split.frozen:
-            raise Refused(f"Split {split.name!r} is frozen already.")
+            raise ActionRefused(f"Split {split.name!r} is frozen already.")
         if split.is_generated:
-            raise Refused(
+            raise ActionRefused(
                 f"The class makes the tasks of split {split.name!r} when asked, so there is nothing here to freeze; "
                 "save or import tasks as a new split and freeze that."
             )
@@ -100,11 +129,11 @@ class FreezeSplit:
         sentence = "Its tasks and their order cannot change until it is unfrozen: edits and quarantines pass it by."
         return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         self.plan()
         split = find_split(self.split)
         digest = freeze(split)
-        return Outcome(f"Froze split {split.name!r}. Its hash is {digest}.", 0, split=split.pk)
+        return ActionOutcome(f"Froze split {split.name!r}. Its hash is {digest}.", 0, split=split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +151,7 @@ class UnfreezeSplit:
         sentences = (*([changed] if stale else []), *([asked] if is_left else []))
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split, stale = self._frozen(), list[int]()
 
         def tell(done: int) -> None:
@@ -135,12 +164,12 @@ class UnfreezeSplit:
                 commit(change)
             else:
                 unfreeze(split)  # readers need not read again
-        return Outcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
+        return ActionOutcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
 
     def _frozen(self) -> Split:
         split = find_split(self.split)
         if not split.frozen:
-            raise Refused(f"Split {split.name!r} is not frozen.")
+            raise ActionRefused(f"Split {split.name!r} is not frozen.")
         return split
 
     def _stale(self) -> list[int]:
@@ -166,17 +195,17 @@ class DeleteSplit:
         share = SplitShare(split.pk, split.name, split.size)
         return Plan(f"Delete split {split.name!r}", split.size, 0, (share,), sentences=sentences)
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._deletable()
         with SplitChange(split, wait_seconds=WAIT_SECONDS):
             Split.objects.filter(pk=split.pk).update(is_served=False, size=0, version=F("version") + 1)
             clear(split)
-        return Outcome(f"Deleted split {split.name!r}.", 0)
+        return ActionOutcome(f"Deleted split {split.name!r}.", 0)
 
     def _deletable(self) -> Split:
         split = find_split(self.split)
         if not split.is_curated:
-            raise Refused(
+            raise ActionRefused(
                 f"Split {split.name!r} is declared by the class of {split.environment.name!r}; remove it there."
             )
         if split.frozen:

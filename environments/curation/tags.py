@@ -1,4 +1,7 @@
-"""AddTags and RemoveTags: words that people put on tasks."""
+"""AddTags and RemoveTags: words that people put on tasks.
+
+Tags: the words that people have put on tasks, for a list to choose from. No request, no HTML.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from django.db import connection
 from django.db.models import Q
 
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, carry_out, silent
 from environments.curation.conditions import is_tagged
-from environments.curation.errors import Refused
-from environments.curation.plan import Outcome, Plan, Progress, silent
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, some_of, tasks
-from environments.curation.work import carry_out
 from environments.models import Task, TaskTag
 
 MOST_CHARACTERS = 60
@@ -33,7 +35,7 @@ class AddTags:
             lacking |= ~is_tagged(tag)
         return _plan(self.selection, f"Tag %s {_listed(tags)}", lacking, "tagged already")
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
         work = TagWork(lambda names: names | set(tags), Revisions("tag", author, self.reason))
         return _apply(self.selection, work, f"Tagged %s {_listed(tags)}.", progress)
@@ -51,7 +53,7 @@ class RemoveTags:
             having |= is_tagged(tag)
         return _plan(self.selection, f"Take {_listed(tags)} off %s", having, "without them already")
 
-    def apply(self, author: str, progress: Progress = silent) -> Outcome:
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
         work = TagWork(lambda names: names - set(tags), Revisions("tag", author, self.reason))
         return _apply(self.selection, work, f"Took {_listed(tags)} off %s.", progress)
@@ -84,12 +86,16 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without blanks around them, each once. Raises: Refused."""
     found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
     if not found:
-        raise Refused("No tag is given; write at least one word.")
+        raise ActionRefused("No tag is given; write at least one word.")
     for tag in found:
         if len(tag) > MOST_CHARACTERS:
-            raise Refused(f"Tag {tag[:MOST_CHARACTERS]!r}… is longer than {MOST_CHARACTERS} characters; shorten it.")
+            raise ActionRefused(
+                f"Tag {tag[:MOST_CHARACTERS]!r}… is longer than {MOST_CHARACTERS} characters; shorten it."
+            )
         if "," in tag or not tag.isprintable():
-            raise Refused(f"Tag {tag!r} has a comma or a control character; use letters, digits, blanks and signs.")
+            raise ActionRefused(
+                f"Tag {tag!r} has a comma or a control character; use letters, digits, blanks and signs."
+            )
     return found
 
 
@@ -111,10 +117,30 @@ def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
     return Plan(title % tasks(changes), selected, changes, sentences=sentences)
 
 
-def _apply(selection: Selection, work: TagWork, sentence: str, progress: Progress) -> Outcome:
+def _apply(selection: Selection, work: TagWork, sentence: str, progress: Progress) -> ActionOutcome:
     changed = carry_out(work, selection.all_ids(), (), progress)
-    return Outcome(sentence % tasks(changed), changed, work.revisions.change)
+    return ActionOutcome(sentence % tasks(changed), changed, work.revisions.change)
 
 
 def _listed(tags: Sequence[str]) -> str:
     return ", ".join(f"“{tag}”" for tag in tags).replace("%", "%%")
+
+
+TAGS_OFFERED = 60
+
+# one look into the index per word: SELECT DISTINCT would read every tag of every task
+_NAMES = """
+    WITH RECURSIVE words(name) AS (
+        SELECT MIN(name) FROM environments_tasktag
+        UNION ALL
+        SELECT (SELECT MIN(name) FROM environments_tasktag WHERE name > words.name) FROM words WHERE name IS NOT NULL
+    )
+    SELECT name FROM words WHERE name IS NOT NULL LIMIT %s
+"""
+
+
+def tag_names(limit: int = TAGS_OFFERED) -> list[str]:
+    """The first words in use, in the database's order."""
+    with connection.cursor() as cursor:
+        cursor.execute(_NAMES, [limit])
+        return [name for (name,) in cursor.fetchall()]

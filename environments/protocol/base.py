@@ -15,14 +15,14 @@ from pydantic import BaseModel, ValidationError
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.views import APIView
 
-from environments import wiring
+from environments.authoring.hosted import Hosted
 from environments.errors import InvalidRequest
-from environments.hosting import Hosted
 from environments.protocol.auth import KeyAuthentication
 from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
 from environments.runtime.service import SessionService
+from environments.service import current_service, open_service
 from environments.wire import parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -46,7 +46,7 @@ class ProtocolView(APIView):
         self.request, self.http_request = request, http_request
         try:
             self.owner = request.authenticate()
-            self.service = wiring.current() or await wiring.open_service()
+            self.service = current_service() or await open_service()
             self.named = kwargs.get("env_name")
             if self.named is not None:
                 self.service.registry.get(self.named)

@@ -52,7 +52,7 @@ class CallTool(WatchedCall):
         return await self.watch(sid, await self.service.call(sid, self.owner, self.named, message))
 
 
-class ScoreGroup(WatchedCall):
+class ScoreGroupView(WatchedCall):
     async def post(self) -> Response:
         message = self.read(wire.ScoreGroup)
         sid = self.session_id()

@@ -54,13 +54,13 @@ class Tasks(ProtocolView):
         return await _listed(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
 
 
-class NumTasks(ProtocolView):
+class NumTasksView(ProtocolView):
     async def post(self) -> Response:
         split = self.body(wire.NumTasks).split
         return json_response({"num_tasks": await self.service.tasks.count(self.hosted.name, split)})
 
 
-class Task(ProtocolView):
+class GetTaskView(ProtocolView):
     async def post(self) -> Response:
         request = self.body(wire.GetTask)
         task = await self.service.tasks.get(self.hosted.name, request.split, request.index)

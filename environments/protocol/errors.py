@@ -14,8 +14,9 @@ from django.db import InterfaceError, OperationalError
 from pydantic import BaseModel, ValidationError
 from rest_framework import exceptions
 
-from environments import errors, wiring
+from environments import errors
 from environments.protocol.response import Response, refusal
+from environments.service import opened_service
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +114,7 @@ def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Resp
 
 
 def _told(fault: errors.EnvironmentFault) -> str:
-    mode = wiring.service().limits.return_errors
+    mode = opened_service().limits.return_errors
     if mode == "none":
         return "Internal Server Error"
     return fault.trace if mode == "stacktrace" and fault.trace else str(fault)

@@ -10,7 +10,7 @@ from django import http
 from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
-CONNECTION = "orsweb.connection"
+CONNECTION = "orsweb.server.connection"
 """ASGI extension: `{"is_closed": callable}`."""
 _NAMES_KEPT = 500
 _names: dict[bytes, str] = {}

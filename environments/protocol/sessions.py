@@ -19,15 +19,15 @@ from environments.protocol import sse
 from environments.protocol.base import ProtocolView, utf8
 from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response, json_response, text_response
-from environments.runtime.episode import NewSession
 from environments.runtime.ids import new_session_id
+from environments.runtime.live_episode import NewSession
 from environments.runtime.records import RunInfo
 from environments.wire import value_json
 
 RESERVED_SECRETS = "orsweb_"
 
 
-class CreateSession(ProtocolView):
+class CreateSessionView(ProtocolView):
     """POST /create_session: a fresh id. Nothing is kept; whatever the body holds is ignored."""
 
     async def post(self) -> Response:

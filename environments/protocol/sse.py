@@ -19,7 +19,7 @@ from django_eventstream.utils import add_default_headers, sse_encode_event
 
 from environments.protocol.response import Headers, Response
 from environments.runtime.calls import Call
-from environments.runtime.outcome import Result
+from environments.runtime.outcome import CallResult
 
 PIECE = 4096
 """Most characters of result text in one event."""
@@ -54,7 +54,7 @@ def opening(call: Call) -> bytes:
     return event("task_id", _LINE_ENDS.sub("\n", call.task_id))
 
 
-def events(result: Result) -> list[bytes]:
+def events(result: CallResult) -> list[bytes]:
     """The closing events: `chunk`s and `end`, or `error`."""
     if result.event == "error":
         return [event("error", _LINE_ENDS.sub("\n", result.data))]

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from environments.runtime.outcome import Result
+from environments.runtime.outcome import CallResult
 from environments.wire import JSONObject, value_json
 
 LOSS_TURNS = 2
@@ -38,7 +38,7 @@ class Call:
 
     def __init__(self, task_id: str, tool: str, arguments: JSONObject) -> None:
         self.task_id, self.tool, self.arguments = task_id, tool, arguments
-        self.result: Result | None = None
+        self.result: CallResult | None = None
         self.readers = 0
         self.is_delivered = False
         self.finished_at = 0.0
@@ -66,7 +66,7 @@ class Call:
         """Whether the only reader is known to be gone, though nothing has been written that would have failed."""
         return self.readers == 1 and self._has_left is not None and self._has_left()
 
-    def finish(self, result: Result) -> None:
+    def finish(self, result: CallResult) -> None:
         self.result, self.task = result, None
         for waiter in self._waiters or ():
             _wake(waiter)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from environments import wire
+from environments.authoring.registry import Registry
 from environments.errors import SessionDeleted
-from environments.registry import Registry
+from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Outcome
-from environments.runtime.session import Session
+from environments.runtime.outcome import CallOutcome
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 
@@ -34,7 +34,7 @@ class Host(Protocol):
 
     async def task_tools_json(self, sid: str) -> str: ...
 
-    async def run(self, sid: str, tool: str, arguments: wire.JSONObject) -> Outcome: ...
+    async def run(self, sid: str, tool: str, arguments: wire.JSONObject) -> CallOutcome: ...
 
     async def score(self, sid: str, candidates: list[wire.GroupCandidate]) -> str: ...
 
@@ -47,13 +47,13 @@ class LocalHost:
 
     def __init__(self, registry: Registry, pool: ThreadPool, limits: Limits) -> None:
         self._registry, self._pool, self._limits = registry, pool, limits
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, Instance] = {}
 
     async def construct(
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
         hosted = self._registry.get(environment)
-        session = Session(
+        session = Instance(
             hosted, UserCode(self._pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop), self._limits
         )
         self._sessions[sid] = session
@@ -76,7 +76,7 @@ class LocalHost:
     async def task_tools_json(self, sid: str) -> str:
         return await self._get(sid).task_tools_json()
 
-    async def run(self, sid: str, tool: str, arguments: wire.JSONObject) -> Outcome:
+    async def run(self, sid: str, tool: str, arguments: wire.JSONObject) -> CallOutcome:
         return await self._get(sid).run(tool, arguments)
 
     async def score(self, sid: str, candidates: list[wire.GroupCandidate]) -> str:
@@ -87,7 +87,7 @@ class LocalHost:
         if session is not None:
             await session.close()
 
-    def _get(self, sid: str) -> Session:
+    def _get(self, sid: str) -> Instance:
         session = self._sessions.get(sid)
         if session is None:
             raise SessionDeleted

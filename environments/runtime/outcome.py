@@ -20,7 +20,7 @@ _ANSWERED_REASONS = _TOLD_REASONS | {"tool_error"}
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CallResult:
     """What a stream ends with: event `end` with JSON text, or event `error` with plain text."""
 
     event: Literal["end", "error"]
@@ -28,7 +28,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """`output_json` is the ToolOutput's text when ok; otherwise `error` and `reason` say why not.
 
     `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; of a
@@ -45,36 +45,36 @@ class Outcome:
     waited_ms: float = 0.0
 
 
-def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> Outcome:
-    return Outcome("refused", error=error, reason=reason, waited_ms=waited_ms)
+def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> CallOutcome:
+    return CallOutcome("refused", error=error, reason=reason, waited_ms=waited_ms)
 
 
-def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> Outcome:
-    return Outcome("failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms)
+def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> CallOutcome:
+    return CallOutcome("failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms)
 
 
-def cut_short(cause: Cause | None) -> Outcome:
+def cut_short(cause: Cause | None) -> CallOutcome:
     """A call that the end of its session stopped."""
     if cause == "interrupted":
         return failed("The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
 
 
-def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> Outcome:
+def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
     return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
 
 
-def told(outcome: Outcome, mode: ReturnErrors) -> Result:
+def told(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
     """`outcome` as the agent gets it; `mode` says how much of a failure it may see."""
     if outcome.status == "ok" and outcome.output_json is not None:
-        return Result("end", '{"ok":true,"output":' + outcome.output_json + "}")
+        return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
         # the protocol has no word for a ToolError, and the openreward client reads a missing one as "not_found"
         reason = outcome.reason if outcome.reason in _TOLD_REASONS else "input_validation"
-        return Result("end", value_json({"ok": False, "error": short(outcome.error), "reason": reason}))
+        return CallResult("end", value_json({"ok": False, "error": short(outcome.error), "reason": reason}))
     if mode == "none" and outcome.reason not in _OF_THE_SERVER:
-        return Result("error", "Internal Server Error")
-    return Result("error", short((outcome.trace if mode == "stacktrace" else "") or outcome.error))
+        return CallResult("error", "Internal Server Error")
+    return CallResult("error", short((outcome.trace if mode == "stacktrace" else "") or outcome.error))
 
 
 def short(text: str) -> str:

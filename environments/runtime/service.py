@@ -18,18 +18,18 @@ from typing import Any
 import structlog
 
 from environments import wire
+from environments.authoring.registry import Registry
 from environments.errors import EnvironmentFault, InvalidRequest, OrsError, SessionDeleted, SessionNotFound, Unsupported
-from environments.registry import Registry
 from environments.runtime.calls import Call, Lingering
-from environments.runtime.episode import LiveEpisode, NewSession
-from environments.runtime.faults import log_failure, log_fault
+from environments.runtime.fault_log import log_failure, log_fault
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Outcome, Result, cut_short, failed, faulted, told
+from environments.runtime.live_episode import LiveEpisode, NewSession
+from environments.runtime.outcome import CallOutcome, CallResult, cut_short, failed, faulted, told
 from environments.runtime.records import Record, Row, StepTaken, TaskSource
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path, is_closing
-from environments.runtime.trial import Trial, try_out
+from environments.runtime.try_out import Trial, try_out
 
 log = structlog.get_logger(__name__)
 
@@ -192,7 +192,7 @@ class SessionService:
         recalled = await self._record.recall(sid, owner, task_id)
         if recalled is None:
             return None
-        outcome = Outcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
+        outcome = CallOutcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
         call = Call(task_id, "", {})
         call.finish(told(outcome, self.limits.return_errors))
         return call
@@ -215,7 +215,7 @@ class SessionService:
         except EnvironmentFault as fault:
             outcome = faulted(fault)
         except OrsError as error:  # the late binding was refused; the environment never saw the call
-            self._answer(episode, call, Result("error", str(error)))
+            self._answer(episode, call, CallResult("error", str(error)))
             return
         except Exception as error:
             log.exception("a call failed inside the server", session=episode.shown_sid, episode=episode.number)
@@ -223,7 +223,7 @@ class SessionService:
         self._take_step(episode, call, outcome, arrived, started)
 
     def _take_step(
-        self, episode: LiveEpisode, call: Call, outcome: Outcome, arrived: float, started: float | None
+        self, episode: LiveEpisode, call: Call, outcome: CallOutcome, arrived: float, started: float | None
     ) -> None:
         """Record the step; the commit answers the call."""
         if call.result is not None:  # given up when the session ended
@@ -247,7 +247,7 @@ class SessionService:
         result = told(outcome, self.limits.return_errors)
         self._record.record(*rows, committed=partial(self._answer, episode, call, result, step))
 
-    def _answer(self, episode: LiveEpisode, call: Call, result: Result, step: StepTaken | None = None) -> None:
+    def _answer(self, episode: LiveEpisode, call: Call, result: CallResult, step: StepTaken | None = None) -> None:
         now = time.monotonic()
         episode.touched = now
         episode.calls.running.discard(call)
@@ -287,14 +287,14 @@ class SessionService:
     async def _score(self, episode: LiveEpisode, call: Call, candidates: list[wire.GroupCandidate]) -> None:
         try:
             await self._sessions.until_ready(episode)
-            result = Result("end", await _read(episode, "group score", self._host.score(episode.sid, candidates)))
+            result = CallResult("end", await _read(episode, "group score", self._host.score(episode.sid, candidates)))
         except (asyncio.CancelledError, SessionDeleted):
             result = told(cut_short(episode.closing_cause), self.limits.return_errors)
         except EnvironmentFault as fault:
             result = told(faulted(fault), self.limits.return_errors)
         except Exception as error:
             log.exception("a group was not scored", session=episode.shown_sid, episode=episode.number)
-            result = Result("error", f"Internal error of the server: {type(error).__name__}")
+            result = CallResult("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(episode, call, result)
 
 
@@ -323,5 +323,5 @@ def _checked(task_id: str | None) -> str:
 def _unknown_task_id() -> Call:
     """A stream that has no task_id event, only the error."""
     call = Call("", "", {})
-    call.finish(Result("error", "unknown task_id"))
+    call.finish(CallResult("error", "unknown task_id"))
     return call

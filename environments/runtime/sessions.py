@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 
 from environments import wire
+from environments.authoring.registry import Registry
 from environments.errors import (
     Draining,
     EnvironmentFault,
@@ -33,11 +34,10 @@ from environments.errors import (
     SessionStarting,
     TooManySessions,
 )
-from environments.registry import Registry
-from environments.runtime.episode import LiveEpisode, NewSession
-from environments.runtime.faults import log_fault
+from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host
 from environments.runtime.limits import Limits
+from environments.runtime.live_episode import LiveEpisode, NewSession
 from environments.runtime.outcome import cut_short, told
 from environments.runtime.records import Cause, Record, Row, TaskSource
 

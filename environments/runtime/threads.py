@@ -1,6 +1,6 @@
 """Where plain (non-async) code of environments runs: daemon threads that slow code of other sessions cannot exhaust.
 
-`ThreadPool` grows slowly and retires idle threads; `Lease` keeps one thread for one session. Both run `Job`s and give
+`ThreadPool` grows slowly and retires idle threads; `Lease` keeps one thread for one session. Both run `ThreadJob`s and give
 their results back on the event loop, which owns all bookkeeping, so there is no lock. A hung thread can be abandoned;
 being a daemon it cannot hold up the exit.
 """
@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
 
 
-class Job:
+class ThreadJob:
     """One call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
 
     __slots__ = (
@@ -47,7 +47,7 @@ class Job:
         self.abandoned = self.is_leased = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self.on_end: Callable[[Job], None] | None = None
+        self.on_end: Callable[[ThreadJob], None] | None = None
         self.task: asyncio.Task[None] | None = None  # in a Lease
 
     def work(self) -> bool:
@@ -87,8 +87,8 @@ class ThreadPool:
     """Runs jobs on daemon threads. Used from the event loop only."""
 
     def __init__(self) -> None:
-        self._work: SimpleQueue[Job | None] = SimpleQueue()
-        self._done: deque[Job | None] = deque()
+        self._work: SimpleQueue[ThreadJob | None] = SimpleQueue()
+        self._done: deque[ThreadJob | None] = deque()
         self._is_woken = False
         self._loop = asyncio.get_running_loop()
         self._busy = 0  # jobs submitted and not delivered
@@ -96,12 +96,12 @@ class ThreadPool:
         self._looks = 0
         self._free_leases: list[Lease] = []
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ThreadJob) -> None:
         self._busy += 1
         self._consider_growing()
         self._work.put(job)
 
-    def abandon(self, job: Job) -> None:
+    def abandon(self, job: ThreadJob) -> None:
         """Stop counting on the thread that runs `job`; it ends by itself should it ever return."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
@@ -119,13 +119,13 @@ class ThreadPool:
         else:
             lease.stop()
 
-    def count_leased(self, job: Job) -> None:
+    def count_leased(self, job: ThreadJob) -> None:
         """A leased thread serves `job`: one more job, one more thread, so the balance stays."""
         self._busy += 1
         self._threads += 1
         job.is_leased, job.on_end = True, self._uncount_leased
 
-    def _uncount_leased(self, _: Job) -> None:
+    def _uncount_leased(self, _: ThreadJob) -> None:
         self._threads -= 1
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class ThreadPool:
             self.tell(job)
             del job  # or an idle thread would keep the last environment alive
 
-    def tell(self, job: Job | None) -> None:
+    def tell(self, job: ThreadJob | None) -> None:
         """From a thread: `job` is done, or (None) the thread retires. Wakes the loop once for all that are waiting."""
         self._done.append(job)
         if not self._is_woken:
@@ -208,18 +208,18 @@ class Lease:
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
         self._loop = _new_loop()
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[ThreadJob] = deque()
         self._running = 0  # jobs begun and not ended; touched in the thread only
         self._is_retired = False
         threading.Thread(target=self._serve, name="session", daemon=True).start()
 
     # --- from the server's loop ---------------------------------------------------------------------------------------
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: ThreadJob) -> None:
         self._pool.count_leased(job)
         self._take(job)
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: ThreadJob) -> None:
         """Cancel what `job` awaits; plain code runs on."""
         self._loop.call_soon_threadsafe(self._cancel, job)
 
@@ -239,7 +239,7 @@ class Lease:
                 other._take(self._waiting.popleft())
         return other
 
-    def _take(self, job: Job) -> None:
+    def _take(self, job: ThreadJob) -> None:
         self._waiting.append(job)
         self._loop.call_soon_threadsafe(self._begin)
 
@@ -258,7 +258,7 @@ class Lease:
             self._running += 1
             job.task = self._loop.create_task(self._work(job))
 
-    async def _work(self, job: Job) -> None:
+    async def _work(self, job: ThreadJob) -> None:
         await job.work_async()
         self._running -= 1
         if not job.abandoned:
@@ -266,7 +266,7 @@ class Lease:
         if self._is_retired and not self._running:
             self._loop.stop()
 
-    def _cancel(self, job: Job) -> None:
+    def _cancel(self, job: ThreadJob) -> None:
         if job.task is not None:
             job.task.cancel()
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from environments.direct import THREADS, Threads
+from environments.authoring.direct_calls import THREADS, Threads
 from environments.errors import EnvironmentFault, SessionDeleted
-from environments.runtime.threads import Job, Lease, ThreadPool
+from environments.runtime.threads import Lease, ThreadJob, ThreadPool
 
 Passing = tuple[type[Exception], ...]
 MOST_PROBLEMS = 100
@@ -37,7 +37,7 @@ class UserCode:
         self._pool = pool
         self._own_thread, self._own_loop = own_thread, own_loop
         self._lease: Lease | None = None
-        self._jobs: set[Job] | None = None
+        self._jobs: set[ThreadJob] | None = None
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
         """What `fn(*args)` returns, awaited if need be.
@@ -66,12 +66,12 @@ class UserCode:
         """On a thread of the session's. Raises what `fn` raises."""
         if self._own_thread:
             return await self._in_lease(fn, args)
-        result = await self._result_of(Job(fn, args, asyncio.get_running_loop()), self._pool.submit)
+        result = await self._result_of(ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit)
         return await result if inspect.isawaitable(result) else result
 
     async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """What `fn(*args)` returns, run to its end in the session's own thread and on its own loop."""
-        job = Job(fn, args, asyncio.get_running_loop())
+        job = ThreadJob(fn, args, asyncio.get_running_loop())
         if self._lease is None:
             self._lease = self._pool.lease()
         lease = self._lease
@@ -81,7 +81,7 @@ class UserCode:
             lease.cancel(job)
             raise
 
-    async def _result_of(self, job: Job, submit: Callable[[Job], None]) -> Any:
+    async def _result_of(self, job: ThreadJob, submit: Callable[[ThreadJob], None]) -> Any:
         submit(job)
         if self._jobs is None:
             self._jobs = set()
@@ -107,7 +107,7 @@ class UserCode:
         """
         await self._settle([job for job in self._jobs or () if job.future.cancelled()], NOTICE_SECONDS)
 
-    async def _settle(self, jobs: list[Job], seconds: float) -> bool:
+    async def _settle(self, jobs: list[ThreadJob], seconds: float) -> bool:
         waiting = [job for job in jobs if not (job.ended or job.abandoned)]
         if not waiting:
             return True
@@ -122,7 +122,7 @@ class UserCode:
             return False
         return True
 
-    def _give_up(self, job: Job) -> None:
+    def _give_up(self, job: ThreadJob) -> None:
         if job.ended or job.abandoned:
             return
         self._pool.abandon(job)
@@ -144,8 +144,10 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _chain(before: Callable[[Job], None] | None, jobs: list[Job], ended: asyncio.Future[None]) -> Callable[[Job], None]:
-    def on_end(job: Job) -> None:
+def _chain(
+    before: Callable[[ThreadJob], None] | None, jobs: list[ThreadJob], ended: asyncio.Future[None]
+) -> Callable[[ThreadJob], None]:
+    def on_end(job: ThreadJob) -> None:
         if before:
             before(job)
         if all(one.ended for one in jobs) and not ended.done():

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from string import Template
 
+from environments.authoring.reserved_names import RESERVED_NAMES
 from environments.errors import Unhostable
-from environments.reserved import RESERVED_NAMES
 
 _HERE = Path(__file__).parent
 _FILES = {"{name}.py": "environment.txt", "test_{name}.py": "test.txt", "{name}.md": "card.txt"}

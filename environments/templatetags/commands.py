@@ -9,7 +9,7 @@ from typing import Any
 
 from django import template
 
-from environments import conf, invocation
+from environments import command_line, conf
 
 register = template.Library()
 
@@ -20,4 +20,4 @@ def command(context: dict[str, Any], *arguments: str) -> str:
     user = getattr(context.get("request"), "user", None)
     is_ours = user.is_authenticated if user is not None else not conf.has_keys()
     told = " ".join(arguments)
-    return invocation.command(told) if is_ours else f"manage.py {told}"
+    return command_line.command(told) if is_ours else f"manage.py {told}"

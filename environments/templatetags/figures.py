@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.buckets import interval
 from environments.models import Environment, TaskStatistics
+from environments.scoring.buckets import interval
 
 register = template.Library()
 

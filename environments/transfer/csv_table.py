@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 from environments.errors import shorten
 from environments.transfer import cells
 from environments.transfer.cells import Kind
-from environments.transfer.lines import Lines
-from environments.transfer.reserved import COLUMNS, declared, stray
-from environments.transfer.rows import MOST_ROW_BYTES, BadRow, Refusal, Row, Unit, Unreadable
+from environments.transfer.columns import COLUMNS, declared, stray
+from environments.transfer.json_lines import Lines
+from environments.transfer.rows import MOST_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
 
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """What `surrogateescape` makes of bytes that are not UTF-8."""
@@ -38,10 +38,10 @@ class CsvTable:
     def done(self) -> int:
         return self._lines.done
 
-    def __iter__(self) -> Iterator[Row | Refusal]:
+    def __iter__(self) -> Iterator[FileRow | Refusal]:
         for number, row in self._rows():
             try:
-                yield Row(number, self._value(row))
+                yield FileRow(number, self._value(row))
             except BadRow as error:
                 yield Refusal(number, str(error))
 

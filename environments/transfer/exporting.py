@@ -5,25 +5,47 @@
 
 JSONL and JSON hold the exact text of each spec. CSV and Parquet need to know their columns beforehand, so every task is
 read twice. What comes out can be imported again, every task then a duplicate; but not what a class lists beyond the
-limits of `environments/spec.py`.
+limits of `environments/tasks/task_text.py`.
+
+Destination: where a command writes an export: standard output, or a file that is whole or not there.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from django.db.models import F
 
 from environments.curation.selection import Selection
 from environments.models import Environment, Split, SplitEntry, Task, TaskTag, seen_at
-from environments.transfer.columns import Survey
-from environments.transfer.reserved import declared, escaped
+from environments.transfer.columns import Survey, declared, escaped
 from environments.transfer.source import Format
 from environments.transfer.streaming import Pieces
-from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, Writer
+from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, TaskFileWriter
+
+
+def write_whole(pieces: Iterable[bytes], output: str) -> None:
+    """`output`: a path, or `-` for standard output. Raises: OSError."""
+    if output == "-":
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
 
 BATCH_TASKS = 250
 MEDIA_TYPES: dict[Format, str] = {
@@ -66,7 +88,7 @@ def exported(selection: Selection, format: Format, *, has_labels: bool = True) -
     yield writer.end()
 
 
-def _writer(format: Format, tasks: Iterator[list[Exported]]) -> Writer:
+def _writer(format: Format, tasks: Iterator[list[Exported]]) -> TaskFileWriter:
     if format == "jsonl":
         return JsonLinesWriter()
     if format == "json":
@@ -74,7 +96,7 @@ def _writer(format: Format, tasks: Iterator[list[Exported]]) -> Writer:
     survey = Survey(json.loads(task.text) for batch in tasks for task in batch)
     if format == "csv":
         return CsvWriter(survey)
-    from environments.transfer.parquet_writer import ParquetWriter  # pyarrow takes a third of a second
+    from environments.transfer.parquet import ParquetWriter  # pyarrow takes a third of a second
 
     return ParquetWriter(survey)
 

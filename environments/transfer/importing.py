@@ -18,18 +18,17 @@ from dataclasses import replace
 
 from django.utils import timezone
 
-from environments.changes import SplitChange
 from environments.curation.splits import making
-from environments.transfer.check import Candidate, checked
-from environments.transfer.report import Report
-from environments.transfer.reserved import declared
-from environments.transfer.review import Decision, Review
-from environments.transfer.rows import Refusal, Row, TransferError, Unreadable
+from environments.tasks.split_change import SplitChange
+from environments.transfer.columns import declared
+from environments.transfer.report import TaskImportReport
+from environments.transfer.review import Decision, FileTask, Review, checked
+from environments.transfer.rows import FileRow, Refusal, TransferError, Unreadable
 from environments.transfer.scratch import Scratch
 from environments.transfer.settling import Settling, Stamp
-from environments.transfer.source import Source
+from environments.transfer.source import FileSource
 from environments.transfer.staging import BATCH_BYTES, BATCH_TASKS, Staging
-from environments.transfer.target import Target
+from environments.transfer.target import ImportTarget
 
 Progress = Callable[[int, int], None]
 """Told (done, total) after each batch, in bytes or rows of the file; what it raises ends the import, which leaves
@@ -39,7 +38,7 @@ nothing visible."""
 class RefusedRows(TransferError):
     """A strict import met rows that it refuses; nothing was changed. `report` has the rows."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: TaskImportReport) -> None:
         first = report.refusals[0]
         super().__init__(
             f"{report.refused:,} of {report.rows:,} {report.unit}s are refused, so nothing was imported; the first is "
@@ -52,7 +51,7 @@ def silent(done: int, total: int) -> None:
     """The progress of an import that nobody watches."""
 
 
-def dry_run(source: Source, target: Target, progress: Progress = silent) -> Report:
+def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silent) -> TaskImportReport:
     """What `apply` would do. Nothing is written. Raises: Unreadable."""
     report = _report(source, target)
     report.fingerprint = source.fingerprint(target.environment.task_schema)
@@ -63,14 +62,14 @@ def dry_run(source: Source, target: Target, progress: Progress = silent) -> Repo
 
 
 def apply(
-    source: Source,
-    target: Target,
+    source: FileSource,
+    target: ImportTarget,
     *,
     author: str,
     skip_refused: bool = False,
-    after: Report | None = None,
+    after: TaskImportReport | None = None,
     progress: Progress = silent,
-) -> Report:
+) -> TaskImportReport:
     """Import the file. Everything is visible at once at the end, or nothing is and it can be done again.
 
     `after`: the report of a dry run; if nothing was refused and the file has not changed since, the schema, which takes
@@ -97,22 +96,22 @@ def apply(
     return review.report
 
 
-def _change_of(target: Target) -> AbstractContextManager[SplitChange]:
+def _change_of(target: ImportTarget) -> AbstractContextManager[SplitChange]:
     if target.split is None:
         return making(target.environment.pk, target.name, target.type)
     return SplitChange(target.split)
 
 
-def _still_holds(report: Report, source: Source, target: Target) -> bool:
+def _still_holds(report: TaskImportReport, source: FileSource, target: ImportTarget) -> bool:
     return not report.refused and report.fingerprint == source.fingerprint(target.environment.task_schema)
 
 
-def _report(source: Source, target: Target) -> Report:
-    return Report(source.name, target.environment.name, target.name, target.split is None)
+def _report(source: FileSource, target: ImportTarget) -> TaskImportReport:
+    return TaskImportReport(source.name, target.environment.name, target.name, target.split is None)
 
 
 def _reviewed(
-    source: Source, target: Target, review: Review, progress: Progress, *, is_checked: bool = False
+    source: FileSource, target: ImportTarget, review: Review, progress: Progress, *, is_checked: bool = False
 ) -> Iterator[list[Decision]]:
     """Decisions in batches that may be written in one transaction. Raises: Unreadable."""
     schema = target.environment.task_schema
@@ -125,12 +124,14 @@ def _reviewed(
         raise Unreadable(f"{source.name} holds no task.")
 
 
-def _batches(rows: Iterable[Row | Refusal], schema: str, own: Collection[str]) -> Iterator[list[Candidate | Refusal]]:
-    batch: list[Candidate | Refusal] = []
+def _batches(
+    rows: Iterable[FileRow | Refusal], schema: str, own: Collection[str]
+) -> Iterator[list[FileTask | Refusal]]:
+    batch: list[FileTask | Refusal] = []
     size_bytes = 0
     for row in rows:
         candidate = checked(row, schema, own)
-        more_bytes = len(candidate.text) if isinstance(candidate, Candidate) else 0
+        more_bytes = len(candidate.text) if isinstance(candidate, FileTask) else 0
         if batch and (len(batch) == BATCH_TASKS or size_bytes + more_bytes > BATCH_BYTES):
             yield batch
             batch, size_bytes = [], 0

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from environments.spec import TOO_LONG
-from environments.transfer.lines import BOM
-from environments.transfer.rows import MOST_ROW_BYTES, BadRow, Refusal, Row, Unit, Unreadable
-from environments.transfer.values import as_object, decoded_at
+from environments.tasks.task_text import TOO_LONG
+from environments.transfer.cells import as_object, decoded_at
+from environments.transfer.json_lines import BOM
+from environments.transfer.rows import MOST_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
@@ -29,7 +29,7 @@ class JsonArray:
         self._buffer, self._at, self._is_end = "", 0, False
         self._number = 0
 
-    def __iter__(self) -> Iterator[Row | Refusal]:
+    def __iter__(self) -> Iterator[FileRow | Refusal]:
         self._expect("[")
         if self._peek() == "]":
             self._at += 1
@@ -38,11 +38,11 @@ class JsonArray:
         if self._peek():
             raise Unreadable(f"{self._name} goes on after the end of its array; a JSON file holds one array of tasks.")
 
-    def _elements(self) -> Iterator[Row | Refusal]:
+    def _elements(self) -> Iterator[FileRow | Refusal]:
         while True:
             self._number += 1
             try:
-                yield Row(self._number, as_object(self._element()))
+                yield FileRow(self._number, as_object(self._element()))
             except BadRow as error:
                 yield Refusal(self._number, str(error))
             mark = self._expect(",]")

@@ -14,7 +14,7 @@ _TASK_CHARACTERS = 400
 
 
 @dataclass(slots=True)
-class Report:
+class TaskImportReport:
     """Every row is counted in exactly one of `added`, `changed`, `duplicates` and `refused`."""
 
     file: str

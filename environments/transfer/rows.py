@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from environments.errors import OrsError
-from environments.spec import MOST_BYTES
+from environments.tasks.task_text import MOST_BYTES
 
 MOST_ROW_BYTES = MOST_BYTES
 """More is refused, of a spec or of the labels beside it."""
@@ -28,7 +28,7 @@ class BadRow(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FileRow:
     number: int
     """Of the line or row in the file, from 1; of a row that spans lines the first."""
     value: dict[str, Any]
@@ -54,5 +54,5 @@ class Rows(Protocol):
     def done(self) -> int:
         """How far the reading is, in bytes or rows."""
 
-    def __iter__(self) -> Iterator[Row | Refusal]:
+    def __iter__(self) -> Iterator[FileRow | Refusal]:
         """Raises: Unreadable."""

@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 from django.db import connection, transaction
 
-from environments.bulk import execute
-from environments.changes import SplitChange, commit, splits_of
+from environments.database.bulk import execute
 from environments.models import Task, TaskTag
+from environments.tasks.split_change import SplitChange, commit, splits_of
 from environments.transfer.scratch import Scratch
 
 BATCH_TASKS = 100

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from environments.transfer.csv_table import CsvTable
 from environments.transfer.json_array import JsonArray
-from environments.transfer.jsonl import JsonLines
+from environments.transfer.json_lines import JsonLines
 from environments.transfer.rows import Rows, TransferError, Unreadable
 
 Format = Literal["jsonl", "json", "csv", "parquet"]
@@ -29,14 +29,14 @@ _FOREIGN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FileSource:
     path: Path
     format: Format
     name: str
     """As people call it: of an upload the name it had."""
 
     @classmethod
-    def of(cls, path: Path, format: str | None = None, name: str | None = None) -> Source:
+    def of(cls, path: Path, format: str | None = None, name: str | None = None) -> FileSource:
         """`format`: None to go by the name's ending. Raises: Unreadable."""
         name = name or path.name
         return cls(path, format_of(name) if format is None else _known(format), name)
@@ -62,7 +62,7 @@ class Source:
             if self.format == "csv":
                 yield CsvTable(file, size_bytes, self.name, json.loads(task_schema or "{}"))
             elif self.format == "parquet":
-                from environments.transfer.parquet_table import ParquetTable  # pyarrow takes a third of a second
+                from environments.transfer.parquet import ParquetTable  # pyarrow takes a third of a second
 
                 yield ParquetTable(self.path, self.name, json.loads(task_schema or "{}"))
             elif self.format == "json":

@@ -15,14 +15,13 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError, QuerySet
 
-from environments.bulk import adding_tasks, execute
-from environments.changes import SplitChange
+from environments.database.bulk import adding_tasks, execute
+from environments.database.write_turns import give_way
 from environments.models import Task
-from environments.transfer.lookup import tasks_by_hash
-from environments.transfer.review import Decision
+from environments.tasks.split_change import SplitChange
+from environments.transfer.review import Decision, tasks_by_hash
 from environments.transfer.scratch import Scratch
-from environments.transfer.target import Target
-from environments.turns import give_way
+from environments.transfer.target import ImportTarget
 
 BATCH_TASKS = 900
 BATCH_BYTES = 2 * 1024 * 1024
@@ -44,7 +43,7 @@ _ADD_TAGS = """
 class Staging:
     """The staging of one import. A context manager: leaving by an exception deletes the tasks that were added."""
 
-    def __init__(self, target: Target, scratch: Scratch) -> None:
+    def __init__(self, target: ImportTarget, scratch: Scratch) -> None:
         self._environment = target.environment.pk
         self._scratch = scratch
         self._last = self._tasks().aggregate(last=Max("pk"))["last"] or 0

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
-from environments import invocation
-from environments.changes import FrozenSplit
+from environments import command_line
 from environments.curation.splits import existing_splits, free_name
 from environments.errors import shorten
 from environments.models import Environment, Split
+from environments.tasks.split_change import FrozenSplit
+from environments.transfer.cells import is_storable
 from environments.transfer.rows import TransferError
-from environments.transfer.values import is_storable
 from environments.wire import SplitType
 
 TYPES: tuple[str, ...] = get_args(SplitType)
@@ -21,7 +21,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ImportTarget:
     environment: Environment
     name: str
     split: Split | None
@@ -29,7 +29,7 @@ class Target:
     type: str
 
     @classmethod
-    def of(cls, environment: Environment, name: str, type: str | None = None) -> Target:
+    def of(cls, environment: Environment, name: str, type: str | None = None) -> ImportTarget:
         """Raises: TransferError, FrozenSplit, and Refused of curation for a name that no split can have."""
         if type is not None and type not in TYPES:
             raise TransferError(f"The type {shorten(repr(type), _SHOWN)} is unknown; use {_listing(TYPES)}.")
@@ -48,7 +48,7 @@ class Target:
         return cls(environment, name, split, split.type)
 
     @classmethod
-    def _new(cls, environment: Environment, name: str, type: str | None) -> Target:
+    def _new(cls, environment: Environment, name: str, type: str | None) -> ImportTarget:
         name = free_name(environment.pk, name)
         if type is None:
             others = list(existing_splits().filter(environment=environment).values_list("name", flat=True))
@@ -64,7 +64,7 @@ def environment_named(name: str) -> Environment:
     names = list(Environment.objects.values_list("name", flat=True))
     if name in names:
         return Environment.objects.get(name=name)
-    known = _listing(names) if names else f"none yet: {invocation.command('sync_environments')} makes them"
+    known = _listing(names) if names else f"none yet: {command_line.command('sync_environments')} makes them"
     shown = shorten(repr(name), _SHOWN)
     raise TransferError(f"Unknown environment {shown}; this database has {known}.{nearest(name, names)}")
 

@@ -12,18 +12,18 @@ from environments.transfer import cells
 from environments.transfer.columns import Survey
 
 
-class Text(Protocol):
+class TextFile(Protocol):
     @property
     def text(self) -> str:
         """One JSON object: the spec and the reserved columns."""
 
 
-class Writer(Protocol):
+class TaskFileWriter(Protocol):
     """Makes one file; each call answers the next piece of it."""
 
     def start(self) -> bytes: ...
 
-    def write(self, tasks: Sequence[Text]) -> bytes: ...
+    def write(self, tasks: Sequence[TextFile]) -> bytes: ...
 
     def end(self) -> bytes: ...
 
@@ -32,7 +32,7 @@ class JsonLinesWriter:
     def start(self) -> bytes:
         return b""
 
-    def write(self, tasks: Sequence[Text]) -> bytes:
+    def write(self, tasks: Sequence[TextFile]) -> bytes:
         return "".join(f"{_line(task.text)}\n" for task in tasks).encode()
 
     def end(self) -> bytes:
@@ -48,7 +48,7 @@ class JsonWriter:
     def start(self) -> bytes:
         return b"[\n"
 
-    def write(self, tasks: Sequence[Text]) -> bytes:
+    def write(self, tasks: Sequence[TextFile]) -> bytes:
         if not tasks:
             return b""
         piece = ",\n".join(task.text for task in tasks)
@@ -66,7 +66,7 @@ class CsvWriter:
     def start(self) -> bytes:
         return _csv([list(self._is_text)])
 
-    def write(self, tasks: Sequence[Text]) -> bytes:
+    def write(self, tasks: Sequence[TextFile]) -> bytes:
         rows = [json.loads(task.text) for task in tasks]
         columns = self._is_text.items()
         return _csv([[_cell(row, key, is_text) for key, is_text in columns] for row in rows])

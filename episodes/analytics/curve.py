@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from episodes.analytics.cover import Cover, cover
-from episodes.analytics.definition import Definition
-from episodes.analytics.figures import Figures, figures_of
-from episodes.analytics.rows import Axis
-from episodes.analytics.scope import MOST_ENDINGS, Scope
-from episodes.analytics.slack import sentence_of, slack_of
-from episodes.analytics.tally import Row, Tally, tally_of, together
+from environments.scoring.definition import Definition
+from episodes.analytics.error_bounds import sentence_of, slack_of
+from episodes.analytics.figures import EndingsTally, Figures, Row, figures_of, tally_of, together
+from episodes.analytics.scopes import MOST_ENDINGS, Scope
+from episodes.analytics.stored import Axis
+from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.endings import NO_ATTEMPTS
+from episodes.attempts.endings import NO_ATTEMPTS
 
 MOST_POINTS = 500
 MOST_SCOPES = 40
@@ -96,7 +95,7 @@ def curves(
     return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 
-def drawn(scope: Scope, found: Cover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
+def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
     """The curve of what `cover` read for this scope, axis and return; only the threshold may have changed since."""
     return _curve(scope, definition, axis, _Asked(points, Range()), found)
 
@@ -111,10 +110,10 @@ class _Group(NamedTuple):
 
     low: float
     high: float
-    tally: Tally
+    tally: EndingsTally
 
 
-def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: Cover) -> Curve:
+def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: SummaryCover) -> Curve:
     units = _units(found, axis, asked.shown)
     # single endings that no span holds yet may lie within one
     groups = sorted([_group(part, axis) for part in _parts(units, axis, asked.points)], key=lambda group: group.low)
@@ -136,7 +135,7 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
 class _Units(NamedTuple):
     """What is shared out to points, with where each begins and ends."""
 
-    blocks: list[tuple[float, float, Tally]]
+    blocks: list[tuple[float, float, EndingsTally]]
     rows: list[tuple[float, Row]]
 
     @property
@@ -146,7 +145,7 @@ class _Units(NamedTuple):
         return min(begins), max([high for _, high, _ in self.blocks] + [place for place, _ in self.rows])
 
 
-def _units(found: Cover, axis: Axis, shown: Range) -> _Units:
+def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
     """Those within `shown`."""
     blocks = [(one.low, one.high, one.tally) for one in found.blocks]
     rows: list[tuple[float, Row]]
@@ -168,11 +167,11 @@ def _most_points(units: _Units, axis: Axis) -> int:
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
-Part = tuple[list[tuple[float, float, Tally]], list[tuple[float, Row]]]
+Part = tuple[list[tuple[float, float, EndingsTally]], list[tuple[float, Row]]]
 """Blocks, each with where it begins and ends, and single endings, each with its place: what becomes a point."""
 
 
-def parts_of(found: Cover, points: int) -> list[Part]:
+def parts_of(found: SummaryCover, points: int) -> list[Part]:
     """All of it by episode, in order: `points` parts at most, none of them empty."""
     return _parts(_units(found, "episode", Range()), "episode", points)
 
@@ -220,7 +219,7 @@ def _point(group: _Group, definition: Definition) -> CurvePoint:
     )
 
 
-def _note(scope: Scope, found: Cover, axis: Axis, slack: str) -> str:
+def _note(scope: Scope, found: SummaryCover, axis: Axis, slack: str) -> str:
     notes: list[str] = [scope.note] if scope.note else []
     if found.is_bounded and scope.has_blocks:
         notes.append("Older episodes are still being counted; the curve will be whole in a moment.")

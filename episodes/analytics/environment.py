@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from environments.models import Environment
 from episodes.analytics.activity import ActivityPoint, activity, together
-from episodes.derived import ToolUse
+from episodes.models import ToolUse
 
 MOST_TOOLS = 200
 """Those with most calls."""

@@ -1,13 +1,134 @@
-"""Figures: the numbers of a tally of endings under a definition, each with what it rests on."""
+"""Tally: what endings say of one kind of return, from blocks or from rows of single endings. Pure.
+
+Deviation: how far numbers lie apart, of whatever size they are. Pure.
+
+Sums and squares of what is huge overflow, so it is reckoned in shares of a power of two, by which nothing is rounded.
+
+pass@k: the chance that one of k attempts at a task succeeds. Pure.
+
+Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1: of a task with n attempts and
+c successes 1 - C(n-c, k) / C(n, k) is an unbiased estimate. It is averaged over the tasks with k attempts or more.
+
+Figures: the numbers of a tally of endings under a definition, each with what it rests on.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.buckets import interval
-from episodes.analytics.definition import Definition
-from episodes.analytics.tally import Tally
-from episodes.sketches import above, count_of, error_of, mean_of, quantiles
+from environments.scoring.buckets import interval
+from environments.scoring.definition import Definition
+from episodes.attempts.endings import NO_ATTEMPTS, bounded
+from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
+
+
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
+    """Of one finite number or more, the deviation that of the population; equal ones deviate by exactly 0."""
+    if min(values) == max(values):
+        return values[0], 0.0
+    scale = math.ldexp(1.0, math.frexp(max(map(abs, values)))[1] - 1)
+    shares = [value / scale for value in values]
+    mean = math.fsum(shares) / len(shares)
+    squares = math.fsum([(share - mean) ** 2 for share in shares])
+    return mean * scale, math.sqrt(squares / len(shares)) * scale
+
+
+MOST_K = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    k: int
+    rate: float
+    """0 to 1."""
+    tasks: int
+    """That have k attempts or more; the rate is their mean."""
+
+
+def pass_at(k: int, attempts: int, successes: int) -> float:
+    """Of one task with `k` attempts or more, 1 or more."""
+    misses = 1.0
+    for place in range(k):  # C(n-c, k) / C(n, k), factor by factor
+        misses *= max(0, attempts - successes - place) / (attempts - place)
+        if not misses:
+            break
+    return 1.0 - misses
+
+
+def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
+    """For k = 1, 2, 4, … as far as any task has so many attempts. `tasks`: attempts, successes and how many such."""
+    found: list[PassRate] = []
+    most, k = max((attempts for attempts, _, _ in tasks), default=0), 1
+    while k <= min(most, MOST_K):
+        able = [(pass_at(k, attempts, successes), many) for attempts, successes, many in tasks if attempts >= k]
+        count = sum(many for _, many in able)
+        found.append(PassRate(k, sum(rate * many for rate, many in able) / count, count))
+        k *= 2
+    return found
+
+
+Row = tuple[int, str, int, float | None, float | None]
+"""A single ending: its `end_number`, its cause or "probe", steps that ran, its return, and its place on the axis:
+seconds since the epoch by time, the training step by step, its id by episode."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndingsTally:
+    """One ending or more."""
+
+    first_end: int
+    last_end: int
+    episodes: int
+    attempts: int
+    causes: dict[str, int]
+    """Endings by kind, as `endings.py` says."""
+    returns: Sketch
+    """Of the attempts, as are the lengths."""
+    lengths: Sketch
+    """Steps that ran."""
+
+
+def tally_of(rows: Sequence[Row]) -> EndingsTally:
+    """Of one row or more."""
+    attempts = [row for row in rows if row[1] not in NO_ATTEMPTS]
+    numbers = [row[0] for row in rows]
+    return EndingsTally(
+        first_end=min(numbers),
+        last_end=max(numbers),
+        episodes=len(rows),
+        attempts=len(attempts),
+        causes=dict(Counter([row[1] for row in rows])),
+        returns=_bounded(sketch_of([row[3] for row in attempts if row[3] is not None])),
+        lengths=sketch_of([row[2] for row in attempts]),
+    )
+
+
+def together(tallies: Sequence[EndingsTally]) -> EndingsTally:
+    """One of all of them, one or more."""
+    if len(tallies) == 1:
+        return tallies[0]
+    causes: Counter[str] = Counter()
+    for one in tallies:
+        causes.update(one.causes)
+    return EndingsTally(
+        first_end=min(one.first_end for one in tallies),
+        last_end=max(one.last_end for one in tallies),
+        episodes=sum(one.episodes for one in tallies),
+        attempts=sum(one.attempts for one in tallies),
+        causes=dict(causes),
+        returns=merged(one.returns for one in tallies),
+        lengths=merged(one.lengths for one in tallies),
+    )
+
+
+def _bounded(sketch: Sketch) -> Sketch:
+    """Only the outermost values can be beyond what sums bear."""
+    if sketch and (bounded(sketch[0][0]) != sketch[0][0] or bounded(sketch[-1][0]) != sketch[-1][0]):
+        return merged([[(bounded(value), count) for value, count in sketch]])
+    return sketch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +159,7 @@ class Figures:
     length_p90: float | None
 
 
-def figures_of(tally: Tally, definition: Definition) -> Figures:
+def figures_of(tally: EndingsTally, definition: Definition) -> Figures:
     """`tally` is of the definition's return."""
     returns, lengths = tally.returns, tally.lengths
     successes = above(returns, definition.threshold)

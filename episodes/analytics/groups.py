@@ -15,11 +15,11 @@ from django.db.models import F
 from django.db.models.lookups import Exact
 
 from environments.models import Task
-from episodes.analytics.definition import Definition
-from episodes.analytics.deviation import mean_and_deviation
-from episodes.conditions import Unindexed
+from environments.scoring.definition import Definition
+from episodes.analytics.figures import mean_and_deviation
+from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode, Run
-from episodes.statistics import FAILURES
+from episodes.recording.task_statistics import FAILURES
 
 EPSILON = 1e-4
 MOST_ATTEMPTS = 500

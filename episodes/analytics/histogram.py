@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from episodes.analytics.cover import Cover, cover
-from episodes.analytics.definition import Definition
-from episodes.analytics.figures import Figures, figures_of
-from episodes.analytics.scope import Scope
-from episodes.analytics.slack import sentence_of, slack_of
-from episodes.analytics.tally import Tally, tally_of, together
-from episodes.endings import LARGEST_RETURN
-from episodes.sketches import Sketch, quantile
+from environments.scoring.definition import Definition
+from episodes.analytics.error_bounds import sentence_of, slack_of
+from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
+from episodes.analytics.scopes import Scope
+from episodes.analytics.summary_cover import SummaryCover, cover
+from episodes.attempts.endings import LARGEST_RETURN
+from episodes.attempts.sketches import Sketch, quantile
 
 MOST_BINS = 40
 OUTLIERS = 0.005
@@ -86,7 +85,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     )
 
 
-def tally_of_all(found: Cover) -> Tally | None:
+def tally_of_all(found: SummaryCover) -> EndingsTally | None:
     """None without an ending."""
     tallies = [block.tally for block in found.blocks]
     if found.rows:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from episodes.analytics.definition import Definition
-from episodes.analytics.deviation import mean_and_deviation
-from episodes.analytics.scope import MOST_ENDINGS
-from episodes.endings import LARGEST_RETURN, last_end
-from episodes.follower.run_tasks import RunTasksPart
+from environments.scoring.definition import Definition
+from episodes.analytics.figures import mean_and_deviation
+from episodes.analytics.scopes import MOST_ENDINGS
+from episodes.attempts.endings import LARGEST_RETURN, last_end
 from episodes.models import Progress, Run
-from episodes.statistics import FAILURES
+from episodes.recording.task_statistics import FAILURES
+from episodes.rollups.run_tasks import RunTasksPart
 
 Z = 1.96
 """Of a 95 % interval."""

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
-from environments.returns import RETURNS
-from episodes.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
-from episodes.people import MOST_LOOKED_AT, people
+from environments.scoring.returns import RETURNS
+from episodes.attempts.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
+from episodes.filtering.people import MOST_LOOKED_AT, people
 
 MOST_PEOPLE = 500
 """Whoever played last comes first."""
@@ -23,7 +23,7 @@ _COLUMNS: tuple[Any, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PersonPlayed:
     """One person's attempts in one environment."""
 
     environment: Environment
@@ -43,7 +43,7 @@ class Person:
     """Of them."""
     seconds: float
     """From ready to the last answer, of all that have ended; of what runs, since it began."""
-    played: Sequence[Played]
+    played: Sequence[PersonPlayed]
     """Most attempts first."""
     last: datetime
     """When the newest began."""
@@ -92,10 +92,10 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     )
 
 
-def _played(environment: Environment, returns: Sequence[float | None]) -> Played:
+def _played(environment: Environment, returns: Sequence[float | None]) -> PersonPlayed:
     values = [bounded(value) for value in returns if value is not None]
     mean = sum(value / len(values) for value in values) if values else None
-    return Played(environment, len(returns), mean, _above(values, environment.success_threshold))
+    return PersonPlayed(environment, len(returns), mean, _above(values, environment.success_threshold))
 
 
 def _above(values: Iterable[float], threshold: float) -> int:

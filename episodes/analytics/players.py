@@ -16,13 +16,13 @@ from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
 from environments.models import Environment, Task
-from episodes.analytics.definition import Definition
+from environments.scoring.definition import Definition
 from episodes.analytics.figures import Figures
-from episodes.conditions import Unindexed
-from episodes.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.sketches import above, error_of, mean_of, sketch_of
+from episodes.filtering.conditions import Unindexed
+from episodes.filtering.people import people
 from episodes.models import Episode
-from episodes.people import people
-from episodes.sketches import above, error_of, mean_of, sketch_of
 
 MOST_NEWEST = 10_000
 Player = Literal["human", "agent", "script", "others"]

@@ -8,15 +8,13 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from episodes.analytics.blocks import Block, Head, heads_of, read_blocks, stretches
-from episodes.analytics.cover import RAW_ENDINGS, Cover, cover, followed_to
-from episodes.analytics.definition import Definition
-from episodes.analytics.rows import Axis, read_rows
-from episodes.analytics.scope import MOST_ENDINGS, Scope
-from episodes.derived import CurveBlock
-from episodes.endings import Epoch
-from episodes.follower.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
-from episodes.models import Episode
+from environments.scoring.definition import Definition
+from episodes.analytics.scopes import MOST_ENDINGS, Scope
+from episodes.analytics.stored import Axis, ScopeHead, StoredBlock, heads_of, read_blocks, read_rows, stretches
+from episodes.analytics.summary_cover import RAW_ENDINGS, SummaryCover, cover, followed_to
+from episodes.attempts.endings import Epoch
+from episodes.models import CurveBlock, Episode
+from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
 
 class Range(NamedTuple):
@@ -30,9 +28,9 @@ class Range(NamedTuple):
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 
-def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Cover:
+def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> SummaryCover:
     """What holds `shown`, and on both sides not much more. Seven queries at most."""
-    head = heads_of([scope])[0] if followed_to(axis) else Head()
+    head = heads_of([scope])[0] if followed_to(axis) else ScopeHead()
     if head.endings <= RAW_ENDINGS:
         return cover([scope], definition, axis)[0]
     if axis == "step":
@@ -41,21 +39,21 @@ def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Co
     if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
         rows = read_rows([episodes], definition, axis, MOST_ENDINGS)[0]
-        return Cover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MOST_ENDINGS)
+        return SummaryCover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MOST_ENDINGS)
     blocks = read_blocks([scope], [stretches(first, beyond)], definition, axis)[0]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
     rows = read_rows([tail], definition, axis, MOST_ENDINGS)[0]
-    return Cover(blocks, rows, head.endings, is_bounded=len(rows) == MOST_ENDINGS)
+    return SummaryCover(blocks, rows, head.endings, is_bounded=len(rows) == MOST_ENDINGS)
 
 
-def _of_places(head: Head, shown: Range) -> tuple[int, int]:
+def _of_places(head: ScopeHead, shown: Range) -> tuple[int, int]:
     """Blocks of level 0 that hold some of `shown`: the first, and the one after the last."""
     first = int(max(0, shown.low or 0)) // BLOCK_ENDINGS
     beyond = head.blocks if shown.high is None else int(max(0, shown.high)) // BLOCK_ENDINGS + 1
     return min(first, head.blocks), min(max(first, beyond), head.blocks)
 
 
-def _of_times(scope: Scope, head: Head, shown: Range) -> tuple[int, int]:
+def _of_times(scope: Scope, head: ScopeHead, shown: Range) -> tuple[int, int]:
     """Blocks of level 0 that hold some of `shown`, to within those of a higher level: first, and beyond last."""
     chosen = Q(pk__in=())
     for level, first, beyond in stretches(0, head.blocks):
@@ -71,7 +69,7 @@ def _of_times(scope: Scope, head: Head, shown: Range) -> tuple[int, int]:
     return min((first for first, _ in held), default=last), last
 
 
-def _of_steps(scope: Scope, definition: Definition, shown: Range) -> Cover:
+def _of_steps(scope: Scope, definition: Definition, shown: Range) -> SummaryCover:
     """Spans, or the single endings of theirs where those are few and lie close together."""
     whole = cover([scope], definition, "step")[0]
     spans = [span for span in whole.blocks if shown.holds(span.low, span.high)]
@@ -83,7 +81,7 @@ def _of_steps(scope: Scope, definition: Definition, shown: Range) -> Cover:
     return replace(whole, blocks=[], rows=[*read_rows([episodes], definition, "step")[0], *whole.rows])
 
 
-def _few(scope: Scope, spans: Sequence[Block]) -> QuerySet[Episode] | None:
+def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None:
     """From the first to the last ending of `spans`; None: those are too many to be read one by one."""
     if not spans:
         return Episode.objects.none()

@@ -1,6 +1,8 @@
 """ApiView: what every answer of the API has in common: JSON, readers only, GET only, errors that say what to change.
 
 An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
+
+Paging: `limit` and `after` of the address, and the links to the pages beside one.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from environments.errors import OrsError
-from episodes.api.exact import ExactRenderer, exact_json
-from episodes.api.readers import IsReader, Reader, ReaderAuthentication, reader_of
-from episodes.words import BadFilter, unknown_name
-from episodes.words import real as parse_real
+from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
+from episodes.api.exact_json import ExactRenderer, exact_json
+from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.filtering.parameters import real as parse_real
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -129,3 +131,26 @@ def real(request: Request, name: str) -> float | None:
     """Raises: BadFilter."""
     text = request.GET.get(name, "").strip()
     return parse_real(name, text) if text else None
+
+
+PAGE = 50
+MOST = 500
+
+
+def limit_of(request: Request) -> int:
+    """Raises: BadFilter."""
+    return whole(request, "limit", PAGE, least=1, most=MOST) or PAGE
+
+
+def link(request: Request, after: object) -> str | None:
+    """The request's address from the cursor `after` on; None when there is none."""
+    if after is None or after == "":
+        return None
+    query = request.GET.copy()
+    query["after"] = str(after)
+    return str(request.build_absolute_uri(f"{request.path}?{query.urlencode()}"))
+
+
+def page(request: Request, results: Any, after: object, before: object = None, **further: Any) -> dict[str, Any]:
+    """`after` and `before`: cursors of the pages beside this one, None or empty where there is none."""
+    return {"next": link(request, after), "previous": link(request, before), **further, "results": results}

@@ -8,16 +8,16 @@ from typing import Any, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.analytics.asked import asked_scope
+from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.curve import MOST_POINTS, Curve, curve
-from episodes.analytics.definition import Definition, definition_of
-from episodes.analytics.rows import Axis
+from episodes.analytics.scopes import asked_scope
+from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
-from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
-from episodes.api.figures import CurveSerializer
-from episodes.named import Named
+from episodes.api.openapi import FILTERS, documented, parameter
+from episodes.api.serializers_figures import CurveSerializer
+from episodes.filtering.names import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 OWN = ("x", "from", "to", "points", "threshold")
@@ -45,7 +45,7 @@ class CurvesView(ApiView):
         axis = cast(Axis, one_of(request, "x", AXES, "episode"))
         points = whole(request, "points", MOST_POINTS, least=1, most=MOST_POINTS) or MOST_POINTS
         shown = Range(real(request, "from"), real(request, "to"))
-        named = Named.of(asked)
+        named = NamedRows.of(asked)
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
         self.refuse_unknown(named.unknown)
         scope = asked_scope(asked, named)

@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from environments.models import Environment, Split
 from episodes.api.base import ApiView
-from episodes.api.documented import documented
-from episodes.api.shapes import EnvironmentSerializer
-from episodes.words import BadFilter
+from episodes.api.openapi import documented
+from episodes.api.serializers import EnvironmentSerializer
+from episodes.filtering.parameters import BadFilter
 
 
 class EnvironmentsView(ApiView):

@@ -11,15 +11,14 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.api.base import ANY, ApiView
-from episodes.api.documented import FILTERS, documented
-from episodes.api.paging import limit_of, page
-from episodes.api.readers import Reader
-from episodes.api.shapes import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
-from episodes.blinding import is_blind_to, sentence
-from episodes.browse import page_of
-from episodes.filters import EpisodeFilter
+from episodes.api.auth import Reader
+from episodes.api.base import ANY, ApiView, limit_of, page
+from episodes.api.openapi import FILTERS, documented
+from episodes.api.serializers import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.page import page_of
 from episodes.models import Episode
+from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
     help_text="Only the newest 50,000 episodes were looked at, or 25,000 where a figure sorts"

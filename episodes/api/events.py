@@ -27,16 +27,16 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from environments.workers import Workers
+from environments.database.worker_threads import Workers
 from episodes.api.base import ApiView
-from episodes.api.documented import documented
 from episodes.api.episodes import episode_of
-from episodes.api.exact import exact_json
-from episodes.api.shapes import EpisodeDetailSerializer, StepSerializer
+from episodes.api.exact_json import exact_json
+from episodes.api.openapi import documented
+from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
 from episodes.api.steps import steps_after
-from episodes.live import channel_of
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
-from episodes.words import BadFilter
+from episodes.recording.live import channel_of
 
 STEPS_AT_ONCE = 100
 READERS = 2

@@ -12,10 +12,9 @@ from rest_framework.request import Request
 
 from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
-from episodes.api.documented import FILTERS, documented, parameter
 from episodes.api.episodes import asked_of
-from episodes.blinding import blind_to
-from episodes.named import Named
+from episodes.api.openapi import FILTERS, documented, parameter
+from episodes.filtering.names import NamedRows
 from episodes.transfer.exporting import (
     ENDINGS,
     FORMATS,
@@ -27,6 +26,7 @@ from episodes.transfer.exporting import (
     why_nothing,
 )
 from episodes.transfer.thresholds import narrowed
+from episodes.visibility import blind_to
 
 OWN = ("format", "margin", "min_return", "success")
 
@@ -61,7 +61,7 @@ class ExportView(ApiView):
         pieces = exported(episodes, format, definition=asked.definition, margin=margin, has_additions=is_person)
         is_any = episodes.exists()
         if not is_any or (first := next(pieces, None)) is None:
-            self.refuse_unknown(Named.of(asked).unknown)
+            self.refuse_unknown(NamedRows.of(asked).unknown)
             raise Http404(why_nothing(format, is_any=is_any))
         running = running_among(episodes, format)
         if not connection.in_atomic_block:

@@ -8,14 +8,13 @@ from typing import cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.returns import RETURNS, Return
-from episodes.analytics.definition import definition_of
-from episodes.analytics.leaderboard import leaderboard
-from episodes.analytics.results import By
+from environments.scoring.definition import definition_of
+from environments.scoring.returns import RETURNS, Return
+from episodes.analytics.leaderboard import By, leaderboard
 from episodes.api.base import ApiView, one_of, real
-from episodes.api.documented import documented, parameter
 from episodes.api.environments import environment_of, split_of
-from episodes.api.figures import LeaderboardSerializer
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers_figures import LeaderboardSerializer
 
 BY: tuple[By, ...] = get_args(By)
 

@@ -9,11 +9,10 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.api.base import ApiView, whole
-from episodes.api.documented import documented, parameter
-from episodes.api.paging import limit_of, page
-from episodes.api.readers import Reader
-from episodes.api.shapes import RunSerializer, page_serializer
+from episodes.api.auth import Reader
+from episodes.api.base import ApiView, limit_of, page, whole
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers import RunSerializer, page_serializer
 from episodes.models import Episode, Run
 
 

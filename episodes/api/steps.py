@@ -9,11 +9,10 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from episodes.api.base import ApiView, whole
-from episodes.api.documented import documented, parameter
+from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.episodes import episode_of
-from episodes.api.paging import limit_of, page
-from episodes.api.shapes import StepSerializer, page_serializer
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers import StepSerializer, page_serializer
 from episodes.models import Blob, Step
 
 MOST_BLOB_BYTES = 16 * 1024 * 1024

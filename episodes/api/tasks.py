@@ -15,21 +15,20 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.buckets import interval
-from environments.curation.places import places
 from environments.models import Environment, Split, Task, TaskStatistics
-from episodes.api.base import ApiView, whole
-from episodes.api.documented import documented, parameter
+from environments.scoring.buckets import interval
+from environments.tasks.places import places
+from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of
-from episodes.api.paging import limit_of, page
-from episodes.api.shapes import TaskSerializer, page_serializer
-from episodes.blinding import blind_episode, blind_tasks, task_sentence
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers import TaskSerializer, page_serializer
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
-from episodes.words import BadFilter
+from episodes.visibility import blind_episode, blind_tasks, task_sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class TaskStatisticsRow:
     """A task's row of TaskStatistics, with its interval and mean."""
 
     row: TaskStatistics
@@ -127,7 +126,7 @@ def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
     """The tasks, each with `figures`: None without attempts, and for a key, which sees only its own episodes."""
     is_person = view.reader.key_label is None
     rows = TaskStatistics.objects.filter(task__in=tasks, by="all") if is_person and tasks else ()
-    figures = {row.task_id: Figures(row) for row in rows}
+    figures = {row.task_id: TaskStatisticsRow(row) for row in rows}
     for task in tasks:
         task.figures = figures.get(task.pk)  # type: ignore[attr-defined]
     return tasks

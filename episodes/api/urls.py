@@ -6,12 +6,12 @@ from django.urls import path, re_path
 
 from episodes.api.base import unknown
 from episodes.api.curves import CurvesView
-from episodes.api.document import DocumentView, reference
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
 from episodes.api.export import ExportView
 from episodes.api.leaderboards import LeaderboardView
+from episodes.api.openapi import DocumentView, reference
 from episodes.api.runs import RunsView, RunView
 from episodes.api.steps import StepsView, StepView
 from episodes.api.tasks import TasksView, TaskView

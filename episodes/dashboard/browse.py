@@ -15,16 +15,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.models import Environment, Split
-from episodes.blinding import blind_to
-from episodes.browse import EpisodePage, page_of, shown, summary_of, with_running
-from episodes.choices import models, runs
-from episodes.filters import ENDINGS, PLAYERS, EpisodeFilter
-from episodes.glimpse import glimpse_of
-from episodes.match_count import match_count_of
+from episodes.filtering.filters import ENDINGS, PLAYERS, EpisodeFilter
+from episodes.filtering.names import NamedRows, models, runs
+from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown, summary_of, with_running
+from episodes.filtering.parameters import BadFilter
+from episodes.filtering.people import names
 from episodes.models import Episode, SavedView
-from episodes.named import Named
-from episodes.people import names
-from episodes.words import BadFilter
+from episodes.transcript.preview import glimpse_of
+from episodes.visibility import blind_to
 
 COLUMNS = {
     "ending": "ending", "environment": "environment", "task": "task", "player": "player", "run": "run",
@@ -38,7 +36,7 @@ _RIGHT = ("return", "steps", "duration", "time")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ColumnHead:
     name: str
     label: str
     is_right: bool
@@ -83,14 +81,14 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
     }
 
 
-def _heads(asked: EpisodeFilter, sort: str) -> Sequence[Head]:
+def _heads(asked: EpisodeFilter, sort: str) -> Sequence[ColumnHead]:
     by, is_descending = (sort or "-time").removeprefix("-"), (sort or "-time").startswith("-")
     found = []
     for name, label in COLUMNS.items():
         is_by = name == by
         query = asked.to_query(sort=name if is_by and is_descending else f"-{name}") if name in _SORTABLE else ""
         direction = ("descending" if is_descending else "ascending") if is_by else ""
-        found.append(Head(name, label, name in _RIGHT, query, direction))
+        found.append(ColumnHead(name, label, name in _RIGHT, query, direction))
     return found
 
 
@@ -126,7 +124,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
         asked = EpisodeFilter.parse(request.GET)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    definition = Named.of(asked).definition(asked)
+    definition = NamedRows.of(asked).definition(asked)
     context = {
         "episode": episode,
         "summary": summary_of(episode),

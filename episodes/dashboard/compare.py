@@ -8,18 +8,17 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.returns import RETURNS
-from episodes.blinding import blind_to
-from episodes.comparison import comparison_of
-from episodes.dashboard.asking import takes
-from episodes.dashboard.blind import kept_back
+from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
-from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
-from episodes.dashboard.faults import refused
+from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
+from episodes.dashboard.guards import kept_back, refused
 from episodes.dashboard.replay import BIGGEST_ID, number
+from episodes.dashboard.view_parameters import takes
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
-from episodes.transcript import View
-from episodes.words import BadFilter
+from episodes.transcript.comparison import comparison_of
+from episodes.transcript.steps import TranscriptView
+from episodes.visibility import blind_to
 
 SHOWN_CHARACTERS = 2_000
 
@@ -64,7 +63,7 @@ def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse
     definition = request.GET.get("return") or left.environment.default_return
     if definition not in RETURNS:
         return _refused(request, f"return={definition[:100]!r} is no definition of a return; use {', '.join(RETURNS)}.")
-    view = View(definition=definition, characters=SHOWN_CHARACTERS)
+    view = TranscriptView(definition=definition, characters=SHOWN_CHARACTERS)
     context = {
         "left": left,
         "right": right,

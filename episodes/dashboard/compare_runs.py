@@ -9,19 +9,19 @@ from typing import cast
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from environments.hidden import hidden_fields
+from environments.display.task_line import summary, summary_field
 from environments.models import Task
-from environments.returns import RETURNS, Return
-from environments.summary import summary, summary_field
-from episodes.analytics.definition import definition_of
+from environments.scoring.definition import definition_of
+from environments.scoring.returns import RETURNS, Return
+from environments.service import hidden_fields
 from episodes.analytics.paired import paired
 from episodes.analytics.runs import environment_of
-from episodes.dashboard.curve_asked import CurveAsked
-from episodes.dashboard.curve_drawn import drawn
+from episodes.dashboard.curve_chart import drawn
+from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curves import panel_of
-from episodes.filters import EpisodeFilter
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, chosen
 from episodes.models import Run
-from episodes.words import BadFilter, chosen
 
 SHOWN_TASKS = 50
 LEAST_BLOCKS = 40

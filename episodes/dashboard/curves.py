@@ -14,10 +14,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from episodes.choices import models, runs
-from episodes.dashboard.curve_asked import AXES, FIGURES, CurveAsked
-from episodes.dashboard.curve_drawn import UNITS, Drawn, chart_of, csv_of, drawn
-from episodes.words import BadFilter
+from episodes.dashboard.curve_chart import UNITS, Drawn, chart_of, csv_of, drawn
+from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
+from episodes.filtering.names import models, runs
+from episodes.filtering.parameters import BadFilter
 
 _AXES = {"episode": "episode number", "time": "wall clock", "step": "training step"}
 _BY = (("", "all together"), ("run", "by run"), ("model", "by model"))

@@ -1,8 +1,12 @@
-"""Environments: the list of them, and the page of one: what it is, how it was played, how to connect to it."""
+"""Environments: the list of them, and the page of one: what it is, how it was played, how to connect to it.
+
+Connect: a tool as the Python method that a snippet calls it by. Used by the page of an environment.
+"""
 
 from __future__ import annotations
 
 import json
+import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,23 +22,63 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import conf, invocation, parts, wiring
-from environments.card import rendered
+from environments import command_line, conf
 from environments.curation.splits import existing_splits
-from environments.hidden import hidden_fields
+from environments.display import parts
+from environments.display.card import rendered
+from environments.display.parts import ToolPart
+from environments.display.schema_fields import fields_of
+from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, Task, TaskStatistics
-from environments.schema_fields import fields_of
-from environments.statistics import figures_of
-from environments.summary import READ_CHARACTERS, summary, summary_field
+from environments.scoring.task_statistics import figures_of
+from environments.service import current_service, hidden_fields
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
-from episodes.analytics.overview import environment_figures
+from episodes.analytics.outlines import environment_figures
 from episodes.analytics.players import in_environment
-from episodes.analytics.scope import scope_of
-from episodes.dashboard.asking import definition_asked, return_asked, takes, threshold_asked
-from episodes.dashboard.connect import method_of
-from episodes.dashboard.faults import refused
-from episodes.words import BadFilter
+from episodes.analytics.scopes import scope_of
+from episodes.dashboard.guards import refused
+from episodes.dashboard.view_parameters import definition_asked, return_asked, takes, threshold_asked
+from episodes.filtering.parameters import BadFilter
+
+_TYPES = {"whole number": "int", "number": "float", "text": "str", "boolean": "bool", "object": "dict"}
+"""Words of `environments/display/schema_fields.py` -> annotations; all else is text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    type: str
+    description: str
+    """One line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    name: str
+    description: str
+    """One line without quotes."""
+    arguments: Sequence[Argument]
+    """The fields that the tool requires, where Python can name them so."""
+
+
+def method_of(tool: ToolPart) -> Method:
+    fields = [one for one in tool.fields if one.is_required and _can_be_named(one.path)]
+    arguments = [Argument(one.path, _annotation(one.kind), _line(one.description)) for one in fields]
+    return Method(tool.name if _can_be_named(tool.name) else "call", _line(tool.description), arguments)
+
+
+def _can_be_named(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _annotation(kind: str) -> str:
+    return "list" if kind.startswith("list") else _TYPES.get(kind, "str")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.partition("\n")[0].replace('"', "'").replace("\\", "").split())[:90]
+
 
 NAMED = 5
 """Environments that are named to who asks for one that is not there."""
@@ -120,7 +164,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
 def _about(found: Environment) -> dict[str, Any]:
     """What its class and its rows say."""
     splits = list(found.splits.all())
-    service = wiring.current()
+    service = current_service()
     hosted = service.registry.find(found.name) if service else None
     schema = json.loads(found.task_schema) if found.task_schema else None
     tools = parts.tools(hosted.tools_json) if hosted else None
@@ -152,7 +196,7 @@ def _find(name: str) -> Environment:
 
 def _instead(name: str, names: Sequence[str]) -> str:
     if not names:
-        return f"None was hosted yet: {invocation.command('serve module:Class')}"
+        return f"None was hosted yet: {command_line.command('serve module:Class')}"
     if near := get_close_matches(name, names, 3):
         return f"Did you mean {' or '.join(near)}?"
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

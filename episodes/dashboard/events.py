@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 from django_eventstream.views import events as event_stream
 
-from episodes.live import is_channel
+from episodes.recording.live import is_channel
 
 PARAMETERS = {"channel", "lastEventId"}
 

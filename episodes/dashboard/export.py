@@ -15,11 +15,11 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments.transfer.streaming import streamed
-from episodes.blinding import blind_to
-from episodes.dashboard.faults import refused
-from episodes.filters import EpisodeFilter
+from episodes.dashboard.guards import refused
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.names import NamedRows
+from episodes.filtering.parameters import BadFilter, chosen, flag, real
 from episodes.models import Episode
-from episodes.named import Named
 from episodes.transfer.exporting import (
     ENDINGS,
     FORMATS,
@@ -31,7 +31,7 @@ from episodes.transfer.exporting import (
     why_nothing,
 )
 from episodes.transfer.thresholds import narrowed
-from episodes.words import BadFilter, chosen, flag, real
+from episodes.visibility import blind_to
 
 ALSO = ("format", "ids", "min_return", "success", "margin")
 """Parameters beside the filter."""
@@ -87,7 +87,7 @@ def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) ->
 
 
 def _nothing(request: HttpRequest, asked: EpisodeFilter, why: str) -> HttpResponseBase:
-    sentence = Named.of(asked).unknown or why
+    sentence = NamedRows.of(asked).unknown or why
     link = (f"{reverse('episodes')}?{asked.to_query()}", "The episodes of this filter")
     return refused(request, "Nothing to export", sentence, [link], status=404)
 

@@ -12,13 +12,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from environments.returns import RETURNS, Return
-from episodes.analytics.definition import definition_of
-from episodes.analytics.leaderboard import Leaderboard, LeaderboardRow, leaderboard
-from episodes.analytics.results import By
-from episodes.csv_lines import csv_line
-from episodes.filters import EpisodeFilter
-from episodes.words import BadFilter, chosen, real, unknown_name
+from environments.scoring.definition import definition_of
+from environments.scoring.returns import RETURNS, Return
+from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, chosen, real, unknown_name
+from episodes.transfer.csv_lines import csv_line
 
 PARAMETERS = ("split", "by", "return", "threshold", "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")

@@ -21,15 +21,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from environments.returns import Return
+from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
-from episodes.analytics.overview import environment_figures
-from episodes.blinding import blind_to
-from episodes.dashboard.asking import return_asked, takes, threshold_asked
+from episodes.analytics.outlines import environment_figures
+from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
+from episodes.filtering.parameters import BadFilter
+from episodes.filtering.running import ended, running, running_count
 from episodes.models import Episode
-from episodes.newest import ended, running, running_count
-from episodes.statistics import FAILURES
-from episodes.words import BadFilter
+from episodes.recording.task_statistics import FAILURES
+from episodes.visibility import blind_to
 
 SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12

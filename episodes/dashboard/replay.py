@@ -11,21 +11,21 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import parts
-from environments.flags import flags_of
-from environments.hidden import hidden_fields
-from environments.returns import RETURNS
-from episodes.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
-from episodes.dashboard.asking import takes
-from episodes.dashboard.faults import refused
-from episodes.finding import steps_with
+from environments.curation.flags import flags_of
+from environments.display import parts
+from environments.scoring.returns import RETURNS
+from environments.service import hidden_fields
+from episodes.dashboard.guards import refused
+from episodes.dashboard.view_parameters import takes
+from episodes.filtering.parameters import BadFilter, count_in
 from episodes.models import Episode, Play
-from episodes.notes import notes_of
-from episodes.peers import peers_of, with_neighbours
-from episodes.rail import rail_of
-from episodes.step_cards import step_html
-from episodes.transcript import View, line_of, return_so_far, transcript_of
-from episodes.words import BadFilter, count_in
+from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
+from episodes.transcript.find_text import steps_with
+from episodes.transcript.notes import notes_of
+from episodes.transcript.peers import peers_of, with_neighbours
+from episodes.transcript.step_columns import rail_of
+from episodes.transcript.step_html import step_html
+from episodes.transcript.steps import TranscriptView, line_of, return_so_far, transcript_of
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
@@ -110,7 +110,7 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
     episode = find(pk)
     definition = _definition(request, episode)
-    view = View(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
+    view = TranscriptView(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
         raise Http404(f"Episode {pk} has no step {index}. The replay shows those that it has.")
@@ -174,8 +174,8 @@ def number(request: HttpRequest, name: str) -> int:
         raise BadRequest(str(error)) from error
 
 
-def window(definition: str) -> View:
-    return View(WINDOW_STEPS, definition, SHOWN_CHARACTERS)
+def window(definition: str) -> TranscriptView:
+    return TranscriptView(WINDOW_STEPS, definition, SHOWN_CHARACTERS)
 
 
 def facts(episode: Episode, definition: str) -> dict[str, Any]:

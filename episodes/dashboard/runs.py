@@ -11,17 +11,16 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from episodes.analytics.runs import lines_of
-from episodes.analytics.whereabouts import MOST_COUNTED, Whereabouts, whereabouts_of
-from episodes.browse import page_of
-from episodes.dashboard.asking import return_asked, takes, threshold_asked
-from episodes.dashboard.curve_asked import PARAMETERS as SWITCHES
-from episodes.dashboard.curve_asked import CurveAsked
-from episodes.dashboard.curve_drawn import drawn
+from episodes.analytics.runs import MOST_COUNTED, RunPlaces, lines_of, whereabouts_of
+from episodes.dashboard.curve_chart import drawn
+from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
+from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curves import panel_of
-from episodes.filters import EpisodeFilter
+from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.page import page_of
+from episodes.filtering.parameters import BadFilter, count_in
 from episodes.models import Episode, Run
-from episodes.words import BadFilter, count_in
 
 RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
@@ -97,7 +96,7 @@ def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:
     return said
 
 
-def _environments(row: Run, whereabouts: Whereabouts) -> list[dict[str, Any]]:
+def _environments(row: Run, whereabouts: RunPlaces) -> list[dict[str, Any]]:
     """Episodes by environment among the run's newest, most first."""
     return [
         {

@@ -9,21 +9,21 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import conf, parts
-from environments.dossier import dossier_of
-from environments.flags import flags_of
-from environments.hidden import hidden_fields
-from environments.history import history_of
+from environments import conf
+from environments.curation.flags import flags_of
+from environments.display import parts
+from environments.display.task_line import summary, summary_field
 from environments.models import Task
-from environments.summary import summary, summary_field
-from episodes.analytics.attempts import statistics_at
-from episodes.analytics.definition import Definition, definition_of
+from environments.scoring.definition import Definition, definition_of
+from environments.service import hidden_fields
+from environments.tasks.task_facts import dossier_of, history_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
-from episodes.dashboard.asking import BIGGEST, definition_asked, takes, whole_asked
-from episodes.dashboard.faults import refused
+from episodes.analytics.task import statistics_at
+from episodes.dashboard.guards import refused
+from episodes.dashboard.view_parameters import BIGGEST, definition_asked, takes, whole_asked
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, Run
-from episodes.words import BadFilter
 
 ATTEMPTS_PER_PAGE = 50
 SHOWN_CHARACTERS = 20_000

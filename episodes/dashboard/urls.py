@@ -1,4 +1,4 @@
-"""The dashboard's pages, at the root of the site. First segments are among `environments.reserved.PAGES`."""
+"""The dashboard's pages, at the root of the site. First segments are among `environments.authoring.reserved_names.PAGES`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from django.urls import path
 
-from episodes.dashboard import raw, replay
-from episodes.dashboard.blind import unless_blind, unless_task_blind
+from episodes.dashboard import replay, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
 from episodes.dashboard.curves import curves
 from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
+from episodes.dashboard.guards import unless_blind, unless_task_blind
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
 from episodes.dashboard.runs import run, runs
@@ -25,14 +25,14 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("facts/", replay.about, "episode_facts"),
     ("peers/", replay.peers, "episode_peers"),
     ("prompt/", replay.prompt, "episode_prompt"),
-    ("prompt/images/<int:number>", raw.prompt_image, "episode_prompt_image"),
+    ("prompt/images/<int:number>", replay_raw.prompt_image, "episode_prompt_image"),
     ("rail.json", replay.rail, "episode_rail"),
     ("find.json", replay.found, "episode_find"),
     ("steps/", replay.steps, "episode_steps"),
     ("steps/<int:index>/", replay.step, "episode_step"),
-    ("steps/<int:index>.json", raw.step, "episode_step_json"),
-    ("steps/<int:index>/images/<int:number>", raw.image, "episode_image"),
-    ("<str:name>.json", raw.text, "episode_text"),
+    ("steps/<int:index>.json", replay_raw.step, "episode_step_json"),
+    ("steps/<int:index>/images/<int:number>", replay_raw.image, "episode_image"),
+    ("<str:name>.json", replay_raw.text, "episode_text"),
     ("preview/", episode_preview, "episode_preview"),
 ]
 """Address below the episode's, view, name."""

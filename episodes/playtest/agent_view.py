@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from environments.parts import indented, read_json
-from episodes.formats import Format, Unrepresentable, prompt_as, tools_as
+from environments.display.parts import indented, read_json
+from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
 
 IMAGE_CHARACTERS = 120
 """Of an image's data that are shown; the image itself is in the prompt."""
@@ -17,7 +17,7 @@ _DATA = ("data", "url")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ProviderView:
     """One provider's."""
 
     key: Format
@@ -32,7 +32,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class AgentView:
-    views: list[View]
+    views: list[ProviderView]
     has_images: bool
     """Whether the data of images is cut."""
 
@@ -42,7 +42,9 @@ def agent_view_of(prompt_json: str, tools_json: str) -> AgentView:
     prompt, listing = read_json(prompt_json), read_json(tools_json)
     tools = listing.get("tools") if isinstance(listing, dict) else listing
     listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    views = [View(key, name, _prompt(prompt, key), _TOOLS[key], _tools(listed, key)) for key, name in _NAMES.items()]
+    views = [
+        ProviderView(key, name, _prompt(prompt, key), _TOOLS[key], _tools(listed, key)) for key, name in _NAMES.items()
+    ]
     return AgentView(views, has_images='"mimeType"' in prompt_json)
 
 

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from environments.models import Environment, Split, Task
 from episodes.models import Play
-from episodes.playtest.facts import BIGGEST_ID
 from episodes.playtest.opening import NotOpened, open_play
-from episodes.playtest.seat import Seat, seated
-from episodes.playtest.wish import BadWish, Wish, misnamed, session_of, wish_of
+from episodes.playtest.play_facts import BIGGEST_ID
+from episodes.playtest.seat import PlayerSeat, seated
+from episodes.playtest.task_choice import BadWish, TaskChoice, misnamed, session_of, wish_of
 
 LAST_PLAYS = 8
 RUNNING_PLAYS = 20
@@ -25,7 +25,7 @@ RUNNING_PLAYS = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
-def chooser(request: HttpRequest, seat: Seat) -> HttpResponse:
+def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     if request.method == "POST":
         return _begin(request, seat)
     wish = wish_of(request.GET.dict())
@@ -33,7 +33,7 @@ def chooser(request: HttpRequest, seat: Seat) -> HttpResponse:
     return _page(request, seat, wish, {"errors": {} if seat.guest else misnamed(wish)})
 
 
-def _begin(request: HttpRequest, seat: Seat) -> HttpResponse:
+def _begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     wish = wish_of(request.POST.dict())
     try:
         wanted = session_of(wish, seat, request.headers.get("User-Agent", ""))
@@ -46,14 +46,14 @@ def _begin(request: HttpRequest, seat: Seat) -> HttpResponse:
     return redirect("player", play.pk)
 
 
-def _is_always_blind(seat: Seat, environment: str) -> bool:
+def _is_always_blind(seat: PlayerSeat, environment: str) -> bool:
     if seat.invite is not None and seat.invite.is_blind:
         return True
     return Environment.objects.filter(name=environment, is_blind=True).exists()
 
 
 def _page(
-    request: HttpRequest, seat: Seat, wish: Wish, more: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest, seat: PlayerSeat, wish: TaskChoice, more: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
     environments = list(_environments(seat))
     playable = [one for one in environments if one.is_enabled and not one.unavailable]
@@ -77,25 +77,25 @@ def _page(
     return render(request, "playtest/chooser.html", context, status=status)
 
 
-def _environments(seat: Seat) -> QuerySet[Environment]:
+def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
     splits = Split.objects.filter(is_served=True).order_by("position", "name")
     rows = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=splits))
     return rows.filter(pk=seat.invite.environment_id) if seat.invite else rows
 
 
-def _splits(seat: Seat, environment: Environment | None) -> Sequence[Split]:
+def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split]:
     if environment is None:
         return []
     return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
 
 
-def _task(wish: Wish, environment: Environment | None) -> Task | None:
+def _task(wish: TaskChoice, environment: Environment | None) -> Task | None:
     """The task that the address names; the page says its name alone, for agents see none of its fields either."""
     if environment is None or not wish.task.isdecimal() or len(wish.task) > 18:
         return None
     return Task.objects.filter(pk=min(int(wish.task), BIGGEST_ID), environment=environment).first()
 
 
-def _plays(seat: Seat) -> QuerySet[Play]:
+def _plays(seat: PlayerSeat) -> QuerySet[Play]:
     related = ("episode__environment", "episode__split", "episode__task")
     return Play.objects.filter(seat.plays).select_related(*related).order_by("-pk")

@@ -23,18 +23,19 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 
-from environments import wire, wiring
+from environments import wire
 from environments.errors import OrsError, shorten
 from environments.runtime.service import SessionService
-from episodes.playtest.facts import Facts, facts_of
+from environments.service import current_service, open_service
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
 from episodes.playtest.forms.values import kind_named
-from episodes.playtest.liveplay import LivePlay, Message
+from episodes.playtest.live_play import LivePlay, Message
+from episodes.playtest.live_plays import tables_of
+from episodes.playtest.play_facts import PlayFacts, facts_of
+from episodes.playtest.reader_threads import readers
 from episodes.playtest.seat import LOGGED_OUT, OVER, can_be_shut_out, may_go_on, seat_of_scope
-from episodes.playtest.shown import ending_of
-from episodes.playtest.tables import tables_of
-from episodes.playtest.threads import readers
+from episodes.playtest.told_steps import ending_of
 
 log = structlog.get_logger(__name__)
 
@@ -52,14 +53,14 @@ ASKED_AGAIN_SECONDS = 60.0
 """Whether somebody is still welcome who only listens."""
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """A message that cannot be taken; its words go back to the page."""
 
 
 class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channels has no types
     """One tab. An `Audience` of its play."""
 
-    facts: Facts | None = None
+    facts: PlayFacts | None = None
     play: LivePlay | None = None
     writer: asyncio.Task[None] | None = None
     asking: asyncio.Task[None] | None = None
@@ -76,10 +77,10 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.asking = asyncio.get_running_loop().create_task(self._ask_again())
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MOST_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
-        service = wiring.current() or await wiring.open_service()
+        service = current_service() or await open_service()
         await self._sit_down(service, self.facts, _after(self.scope))
 
-    async def _sit_down(self, service: SessionService, facts: Facts, after: int) -> None:
+    async def _sit_down(self, service: SessionService, facts: PlayFacts, after: int) -> None:
         self.play = tables_of(service).find(facts.episode.session_id, facts.episode.key_label)
         if self.play is not None:
             await self.play.join(self, facts, after)
@@ -121,7 +122,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         try:
             message = _read(text_data)
             await getattr(self, f"take_{message['type']}")(message)
-        except Refused as refused:
+        except MessageRefused as refused:
             self.tell({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
 
     async def _is_welcome(self) -> bool:
@@ -162,7 +163,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         try:
             play.touch()
         except OrsError as error:
-            raise Refused(f"{error}.") from error
+            raise MessageRefused(f"{error}.") from error
         self.tell({"type": "time", **play.figures()})
 
     async def take_here(self, message: Message) -> None:
@@ -174,11 +175,11 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     def _live(self) -> LivePlay:
         """Raises: Refused."""
         if self.play is None or self.play.is_over:
-            raise Refused("The session has ended; nothing more can be called in it.")
+            raise MessageRefused("The session has ended; nothing more can be called in it.")
         return self.play
 
 
-def _admitted(scope: dict[str, Any]) -> Facts | None:
+def _admitted(scope: dict[str, Any]) -> PlayFacts | None:
     """What a socket is about; None: it is none of its business. Asks the database."""
     seat = seat_of_scope(scope)
     return facts_of(scope["url_route"]["kwargs"]["pk"], seat) if seat is not None else None
@@ -192,21 +193,21 @@ def _after(scope: dict[str, Any]) -> int:
 def _read(text: str | None) -> Message:
     """Raises: Refused."""
     if text is None:
-        raise Refused("A message has to be JSON text; this one was bytes.")
+        raise MessageRefused("A message has to be JSON text; this one was bytes.")
     if len(text) > settings.ORSWEB_MAX_BODY_BYTES:
-        raise Refused(
+        raise MessageRefused(
             f"The message has {len(text)} characters; ORSWEB_MAX_BODY_BYTES allows {settings.ORSWEB_MAX_BODY_BYTES}."
         )
     try:
         message = json.loads(text)
         wire.check_depth(message)
     except (ValueError, TypeError, RecursionError) as error:
-        raise Refused(f"The message is not JSON that can be taken: {shorten(str(error), 200)}.") from error
+        raise MessageRefused(f"The message is not JSON that can be taken: {shorten(str(error), 200)}.") from error
     if not isinstance(message, dict):
-        raise Refused(f"The message is {kind_named(message)}; send a JSON object with a type.")
+        raise MessageRefused(f"The message is {kind_named(message)}; send a JSON object with a type.")
     if message.get("type") not in KINDS:
         told = shorten(repr(message.get("type")), 60)
-        raise Refused(f"type={told} is unknown; use one of {', '.join(KINDS)}.")
+        raise MessageRefused(f"type={told} is unknown; use one of {', '.join(KINDS)}.")
     return message
 
 
@@ -214,7 +215,9 @@ def _request(message: Message) -> wire.ToolCall:
     """Raises: Refused."""
     tool, value, task_id = message.get("tool"), message.get("input"), message.get("task_id")
     if not isinstance(tool, str) or not isinstance(value, dict):
-        raise Refused('A call needs "tool", a name, and "input", a JSON object.')
+        raise MessageRefused('A call needs "tool", a name, and "input", a JSON object.')
     if not isinstance(task_id, str) or not 0 < len(task_id) <= LONGEST_TASK_ID:
-        raise Refused(f'A call needs "task_id", a text of 1 to {LONGEST_TASK_ID} characters that no other call has.')
+        raise MessageRefused(
+            f'A call needs "task_id", a text of 1 to {LONGEST_TASK_ID} characters that no other call has.'
+        )
     return wire.ToolCall(name=tool, input=value, task_id=task_id)

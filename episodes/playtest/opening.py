@@ -6,14 +6,13 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from environments import wiring
 from environments.errors import EnvironmentFault, OrsError
-from environments.runtime.episode import NewSession
+from environments.runtime.live_episode import NewSession
 from environments.runtime.service import SessionService
-from episodes.models import Episode
-from episodes.plays import Play
-from episodes.playtest.seat import Seat
-from episodes.playtest.tables import tables_of
+from environments.service import ask_service
+from episodes.models import Episode, Play
+from episodes.playtest.live_plays import tables_of
+from episodes.playtest.seat import PlayerSeat
 
 OPEN_SECONDS = 10.0
 """A page waits so long for a session to be ready; what takes longer is waited for on the player's page."""
@@ -41,14 +40,14 @@ class Continuation:
     """Last of the parent's steps that is run again."""
 
 
-def open_play(seat: Seat, request: NewSession, *, is_blind: bool, continues: Continuation | None = None) -> Play:
+def open_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continues: Continuation | None = None) -> Play:
     """Begin the session of `request`, which is `seat`'s. It may still be starting when this returns.
 
     Raises: NotOpened with a sentence for the player.
     """
     assert request.owner == seat.owner and request.player == "human"
     try:
-        is_ready = wiring.ask(lambda service: _begin(service, request), OPEN_SECONDS + ANSWER_SECONDS)
+        is_ready = ask_service(lambda service: _begin(service, request), OPEN_SECONDS + ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotOpened("The server did not answer in time; look at its log, then try again.") from error
     except EnvironmentFault as error:
@@ -78,7 +77,7 @@ async def _begin(service: SessionService, request: NewSession) -> bool:
     return play.beginning.done()
 
 
-def _note(seat: Seat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
+def _note(seat: PlayerSeat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
     """The row that says who plays; None: the episode did not come to be recorded."""
     episode = _await_record(request.sid)
     if episode is None:

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from episodes.analytics.people import people_of
-from episodes.people import MOST_LOOKED_AT
+from episodes.filtering.people import MOST_LOOKED_AT
 from episodes.playtest.seat import for_people
 
 

@@ -9,26 +9,24 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments import parts
-from episodes.cards import said
-from episodes.notes import notes_of
+from environments.display import parts
 from episodes.playtest.agent_view import agent_view_of
-from episodes.playtest.content import content_of
-from episodes.playtest.continuing.progress_page import progress_of
-from episodes.playtest.facts import Facts
-from episodes.playtest.flagging import shown_flags
-from episodes.playtest.outcome import outcome_of
-from episodes.playtest.pieces import held
-from episodes.playtest.seat import OVER, Seat, seated
-from episodes.playtest.shown import MOST_STEPS, cards, step_context, view_of
-from episodes.playtest.toolbox import forms_of, offered
-from episodes.transcript import lines_at
+from episodes.playtest.continuing.pages import progress_of
+from episodes.playtest.notes_and_flags import shown_flags
+from episodes.playtest.play_facts import PlayFacts, content_of, outcome_of
+from episodes.playtest.player_parts import held
+from episodes.playtest.seat import OVER, PlayerSeat, seated
+from episodes.playtest.told_steps import MOST_STEPS, cards, step_context, view_of
+from episodes.playtest.tools import forms_of, offered
+from episodes.transcript.cards import said
+from episodes.transcript.notes import notes_of
+from episodes.transcript.steps import lines_at
 
 
 @require_safe
 @never_cache
 @seated
-def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
+def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     facts = held(pk, seat)
     episode = facts.episode
     again = progress_of(facts)
@@ -58,7 +56,7 @@ def player(request: HttpRequest, seat: Seat, pk: int) -> HttpResponse:
     return render(request, "playtest/player.html", context)
 
 
-def _transcript(facts: Facts) -> dict[str, Any]:
+def _transcript(facts: PlayFacts) -> dict[str, Any]:
     """The newest steps."""
     last = facts.episode.steps.order_by("-index").values_list("index", flat=True).first()
     stop = 0 if last is None else last + 1
@@ -67,7 +65,7 @@ def _transcript(facts: Facts) -> dict[str, Any]:
     return {"cards": cards(facts, lines), "earlier": first, "last": stop - 1}
 
 
-def _prompt(facts: Facts) -> dict[str, Any]:
+def _prompt(facts: PlayFacts) -> dict[str, Any]:
     """None: the session is still starting, or it failed before."""
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}

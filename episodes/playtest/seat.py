@@ -19,8 +19,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from episodes.people import label_of
-from episodes.plays import Guest, Invite, Play
+from episodes.filtering.people import label_of
+from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import is_open_to
 
 GUEST_KEY = "guest"
@@ -32,7 +32,7 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class PlayerSeat:
     """Either `user_id` or `guest` is there; `invite` is the guest's, open when it was asked for."""
 
     owner: str
@@ -64,12 +64,12 @@ class Seat:
         return environment == self.invite.environment.name and (only is None or split == only.name)
 
 
-def seat_of(request: HttpRequest) -> Seat | None:
+def seat_of(request: HttpRequest) -> PlayerSeat | None:
     """Whose request it is; None: a stranger's, or of a guest whose invite is over."""
     return _seat(request.user, request.session)
 
 
-def seat_of_scope(scope: Mapping[str, Any]) -> Seat | None:
+def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
     """As `seat_of`, of a websocket behind channels' AuthMiddlewareStack. Asks the database."""
     return _seat(scope["user"], scope["session"])
 
@@ -90,7 +90,7 @@ def may_go_on(scope: Mapping[str, Any]) -> bool:
     return GUEST_KEY not in session or is_open_to(session[GUEST_KEY])
 
 
-def seated(view: Callable[Concatenate[HttpRequest, Seat, P], HttpResponse]) -> Callable[..., HttpResponse]:
+def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
     """`view` with its visitor's seat; strangers are sent to the login, and guests told that their invite is over."""
 
     @wraps(view)
@@ -117,15 +117,15 @@ def for_people(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Cal
     return wrapped
 
 
-def _seat(user: Any, session: Any) -> Seat | None:
-    # without keys everybody is somebody (orsweb/access.py), but whoever came by an invite has to stay its guest
+def _seat(user: Any, session: Any) -> PlayerSeat | None:
+    # without keys everybody is somebody (orsweb/accounts/access.py), but whoever came by an invite has to stay its guest
     if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
         guest = _guest(pk)
         if guest is not None:
-            return Seat(label_of(guest), guest.name, guest=guest, invite=guest.invite)
+            return PlayerSeat(label_of(guest), guest.name, guest=guest, invite=guest.invite)
     if not user.is_authenticated:
         return None
-    return Seat(f"@{user.get_username()}", user.get_username(), user_id=user.pk)
+    return PlayerSeat(f"@{user.get_username()}", user.get_username(), user_id=user.pk)
 
 
 def _guest(pk: Any) -> Guest | None:

@@ -1,19 +1,27 @@
-"""The player's pages, below /play/."""
+"""The player's pages, below /play/.
+
+Routes of the player's socket, for `orsweb/asgi.py`.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.urls import path
 
-from episodes.playtest import pieces
+from episodes.playtest import player_parts
 from episodes.playtest.chooser import chooser
-from episodes.playtest.continuing.ask_page import continue_from
-from episodes.playtest.continuing.progress_page import again
-from episodes.playtest.flagging import flag_task
-from episodes.playtest.invites.entrance import invite, leave
-from episodes.playtest.invites.page import invites, revoke_invite
-from episodes.playtest.noting import notes
+from episodes.playtest.consumer import PlayConsumer
+from episodes.playtest.continuing.pages import again, continue_from
+from episodes.playtest.invites.pages import invite, invites, leave, revoke_invite
+from episodes.playtest.notes_and_flags import flag_task, notes
 from episodes.playtest.people import people
 from episodes.playtest.player import player
+
+consumer: Any = PlayConsumer.as_asgi()
+
+routes = [path("ws/play/<int:pk>/", consumer)]
+
 
 urlpatterns = [
     path("", chooser, name="play"),
@@ -27,9 +35,9 @@ urlpatterns = [
     path("leave/", leave, name="leave"),
     path("<int:pk>/", player, name="player"),
     path("<int:pk>/again/", again, name="play_again"),
-    path("<int:pk>/prompt/", pieces.prompt, name="play_prompt"),
-    path("<int:pk>/prompt/images/<int:number>", pieces.prompt_image, name="play_prompt_image"),
-    path("<int:pk>/steps/<int:index>/", pieces.step, name="play_step"),
-    path("<int:pk>/steps/<int:index>.json", pieces.step_json, name="play_step_json"),
-    path("<int:pk>/steps/<int:index>/images/<int:number>", pieces.image, name="play_image"),
+    path("<int:pk>/prompt/", player_parts.prompt, name="play_prompt"),
+    path("<int:pk>/prompt/images/<int:number>", player_parts.prompt_image, name="play_prompt_image"),
+    path("<int:pk>/steps/<int:index>/", player_parts.step, name="play_step"),
+    path("<int:pk>/steps/<int:index>.json", player_parts.step_json, name="play_step_json"),
+    path("<int:pk>/steps/<int:index>/images/<int:number>", player_parts.image, name="play_image"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django import template
 
 from environments.models import Task
-from episodes.analytics.definition import definition_of
+from environments.scoring.definition import definition_of
 from episodes.analytics.players import PlayerFigures, at_task
 
 register = template.Library()

@@ -11,8 +11,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.templatetags.figures import NONE, NOTHING, moment, reward, signed, success, unsigned, until
+from episodes.filtering.people import person_of
 from episodes.models import Episode, Play
-from episodes.people import person_of
 from episodes.rendering.visible import visible
 
 register = template.Library()

@@ -7,9 +7,9 @@ from django.template import Context
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from episodes.cards import Card
 from episodes.rendering.visible import visible
-from episodes.step_cards import step_html
+from episodes.transcript.cards import Card
+from episodes.transcript.step_html import step_html
 
 register = template.Library()
 

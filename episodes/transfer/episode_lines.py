@@ -11,10 +11,9 @@ from datetime import datetime
 from json.encoder import encode_basestring_ascii as _text
 from typing import Any
 
-from episodes.transfer.additions import PlayFacts
+from environments.database.storable import finite
 from episodes.transfer.exact import embedded
-from episodes.transfer.source import Facts, Recorded, Taken
-from episodes.values import finite
+from episodes.transfer.export_source import EpisodeFacts, ExportedPlay, Recorded, Taken
 
 SCHEMA = "episode/1"
 
@@ -66,7 +65,7 @@ def _added(episode: Recorded) -> str:
     return told
 
 
-def _play(play: PlayFacts) -> dict[str, Any]:
+def _play(play: ExportedPlay) -> dict[str, Any]:
     told: dict[str, Any] = {"is_blind": play.is_blind, "differs_at": play.differs_at}
     if play.parent is None:
         return told | {"parent": None, "parent_step": play.parent_step}
@@ -74,22 +73,22 @@ def _play(play: PlayFacts) -> dict[str, Any]:
     return told | {"parent": parent, "parent_step": play.parent_step}
 
 
-def _environment(facts: Facts) -> dict[str, Any]:
+def _environment(facts: EpisodeFacts) -> dict[str, Any]:
     names = ("default_return", "reward_low", "reward_high", "success_threshold")
     return {"name": facts.environment, **{name: getattr(facts, name) for name in names}}
 
 
-def _split(facts: Facts) -> dict[str, Any] | None:
+def _split(facts: EpisodeFacts) -> dict[str, Any] | None:
     return None if facts.split is None else {"name": facts.split, "type": facts.split_type}
 
 
-def _run(facts: Facts) -> dict[str, Any] | None:
+def _run(facts: EpisodeFacts) -> dict[str, Any] | None:
     if facts.run is None:
         return None
     return {"name": facts.run, "model": facts.run_model, "created": _time(facts.run_created)}
 
 
-def _times(facts: Facts) -> dict[str, str | None]:
+def _times(facts: EpisodeFacts) -> dict[str, str | None]:
     return {name: _time(getattr(facts, name)) for name in _TIMES}
 
 

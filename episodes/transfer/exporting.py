@@ -16,11 +16,10 @@ from django.db.models import QuerySet
 
 from environments.transfer.streaming import Pieces
 from episodes.models import Episode
-from episodes.transfer.chat import Chat
 from episodes.transfer.episode_lines import EpisodeLines
-from episodes.transfer.episode_table import EpisodeTable
-from episodes.transfer.pairs import pairs
-from episodes.transfer.source import Recorded, facts_of, ids_of, recorded
+from episodes.transfer.export_source import Recorded, facts_of, ids_of, recorded
+from episodes.transfer.tables import EpisodeTable
+from episodes.transfer.training import Chat, pairs
 
 Format = Literal["jsonl", "csv", "parquet", "messages", "pairs"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -51,7 +50,7 @@ _WHY_NOTHING: dict[Format, str] = {
 }
 
 
-class Writer(Protocol):
+class EpisodeFileWriter(Protocol):
     """Makes one file; what it gives is the next of it."""
 
     needs_steps: bool
@@ -104,20 +103,20 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return said or "No episode matches, so there is nothing to export; loosen the filter."
 
 
-def _writer(format: Format, definition: str | None, *, has_additions: bool) -> Writer:
+def _writer(format: Format, definition: str | None, *, has_additions: bool) -> EpisodeFileWriter:
     if format == "jsonl":
         return EpisodeLines(has_additions=has_additions)
     if format == "csv":
         return EpisodeTable()
     if format == "messages":
         return Chat(definition)
-    from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
+    from episodes.transfer.tables import StepTable  # pyarrow takes a third of a second
 
     return StepTable()
 
 
 def _written(
-    episodes: QuerySet[Episode], writer: Writer, progress: Callable[[int], None] | None
+    episodes: QuerySet[Episode], writer: EpisodeFileWriter, progress: Callable[[int], None] | None
 ) -> Iterator[str | bytes]:
     yield writer.start()
     done = 0

@@ -16,18 +16,15 @@ from pathlib import Path
 from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import Max
 
+from environments.database.bulk_writer import BulkWriter
 from environments.models import Environment
-from environments.transfer.lines import Lines
+from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
-from episodes.follower.catch_up import catch_up
 from episodes.models import Episode
-from episodes.recount import rebuild
-from episodes.sql import BulkWriter
-from episodes.transfer.batch import Batch, NewEpisode
-from episodes.transfer.ends import can_be_kept, end_numbers
-from episodes.transfer.line import HIGHEST_ID, EpisodeLine, episode_of
-from episodes.transfer.parents import Parents
-from episodes.transfer.places import Places
+from episodes.recording.recount import rebuild
+from episodes.rollups.follower import catch_up
+from episodes.transfer.episode_line import HIGHEST_ID, EpisodeLine, episode_of
+from episodes.transfer.import_batch import ImportBatch, NewEpisode, Parents, Places, can_be_kept, end_numbers
 
 Progress = Callable[[int, int], None]
 """Hears bytes done, and of how many."""
@@ -45,7 +42,7 @@ _START_BYTES = 200
 
 
 @dataclass(slots=True)
-class Report:
+class EpisodeImportReport:
     """What became of the lines."""
 
     imported: int = 0
@@ -103,7 +100,7 @@ class Import:
 
     def __init__(self, paths: Sequence[Path], progress: Progress | None = None) -> None:
         """Raises: Unreadable, before anything is written."""
-        self.report = Report()
+        self.report = EpisodeImportReport()
         self._paths, self._progress = paths, progress or (lambda done, total: None)
         highest = [_highest_id(path) for path in paths]
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
@@ -112,7 +109,7 @@ class Import:
         self._keeps_ends, self._places, self._parents = can_be_kept(), Places(), Parents()
         self._environments: set[int] = set()
 
-    def run(self) -> Report:
+    def run(self) -> EpisodeImportReport:
         """Raises: django.db.Error when the database fails; what was committed stays."""
         for batch in self._batches():
             self._write(batch)
@@ -176,7 +173,7 @@ class Import:
             with transaction.atomic():
                 new = self._new(batch)
                 writer = BulkWriter(connection)
-                environments = Batch(self._places, writer).write(new) if new else set[int]()
+                environments = ImportBatch(self._places, writer).write(new) if new else set[int]()
         except BaseException:
             self._free = free
             self._places.forget()

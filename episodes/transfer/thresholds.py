@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db.models import Case, Expression, F, FloatField, Q, QuerySet, When
 from django.db.models.expressions import Combinable
 
-from environments.returns import RETURNS
-from episodes.continuations import IS_CONTINUATION
+from environments.scoring.returns import RETURNS
+from episodes.attempts.rule import IS_CONTINUATION
 from episodes.models import Episode
-from episodes.statistics import FAILURES
+from episodes.recording.task_statistics import FAILURES
 
 
 def return_by(definition: str | None) -> Combinable:

@@ -26,7 +26,7 @@ _ALL = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ScriptPart:
     """One episode to play."""
 
     environment: str
@@ -47,7 +47,9 @@ class Part:
     """Still running when the demo stops."""
 
 
-def script(environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, seed: int) -> list[Part]:
+def script(
+    environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, seed: int
+) -> list[ScriptPart]:
     """Parts in the order in which they are played. `counts`: number of tasks by environment and split."""
     random = Random(f"demo/{seed}")
     odd = list(_odd(environments, episodes))
@@ -67,7 +69,7 @@ def _training(
     counts: dict[tuple[str, str], int],
     episodes: int,
     seed: int,
-) -> Iterator[Part]:
+) -> Iterator[ScriptPart]:
     """Every run meets the same tasks in the same order, so that runs can be compared on them."""
     random = Random(f"demo/{seed}/training")
     groups = int(episodes * SHARES[run] / GROUP)
@@ -80,12 +82,12 @@ def _training(
         skill = low + (high - low) * step / max(1, steps - 1)
         begun = DAYS * (1 - (step + 0.05 * (group % GROUPS_A_STEP)) / max(1, steps)) * (0.9 if low > 0.05 else 0.7)
         for _ in range(GROUP):
-            yield Part(environment, "train", index, skill, model, run, step * 10, begun)
+            yield ScriptPart(environment, "train", index, skill, model, run, step * 10, begun)
 
 
 def _evaluation(
     environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, random: Random
-) -> Iterator[Part]:
+) -> Iterator[ScriptPart]:
     """Every model in turn at the same tasks; a third of them in no run."""
     models = list(MODELS)
     for number in range(episodes):
@@ -94,18 +96,18 @@ def _evaluation(
         index = place // len(environments) % counts[environment, "test"]
         run = f"demo-eval-{model.removeprefix('scripted-')}" if place % 3 else ""
         begun = 0.02 + DAYS * random.random() * 0.6
-        yield Part(environment, "test", index, MODELS[model], model, run, days_ago=begun)
+        yield ScriptPart(environment, "test", index, MODELS[model], model, run, days_ago=begun)
 
 
-def _odd(environments: Sequence[str], episodes: int) -> Iterator[Part]:
+def _odd(environments: Sequence[str], episodes: int) -> Iterator[ScriptPart]:
     """What is no attempt, or no clean one."""
     novice = "scripted-novice"
     for number in range(max(1, episodes // 60)):
         environment = environments[number % len(environments)]
-        yield Part(environment, "train", number, 0.0, novice, days_ago=0.3 + number, most_calls=0)
-        yield Part("guess", "validation", number, 0.0, novice, days_ago=0.5 + number, most_calls=2)
+        yield ScriptPart(environment, "train", number, 0.0, novice, days_ago=0.3 + number, most_calls=0)
+        yield ScriptPart("guess", "validation", number, 0.0, novice, days_ago=0.5 + number, most_calls=2)
     no_way_out = {"level": 1, "rows": ["#####", "#S#E#", "#####"], "max_steps": 20}
-    yield Part("maze", "", 0, 0.0, novice, days_ago=1.2, spec=no_way_out)
+    yield ScriptPart("maze", "", 0, 0.0, novice, days_ago=1.2, spec=no_way_out)
     no_number = {"low": 1, "high": 9, "target": "seven", "attempts": 4}
-    yield Part("guess", "", 0, 0.5, novice, days_ago=1.1, spec=no_number)
-    yield Part("guess", "validation", 3, 0.0, "scripted-adept", most_calls=2, days_ago=0.01, is_left_open=True)
+    yield ScriptPart("guess", "", 0, 0.5, novice, days_ago=1.1, spec=no_number)
+    yield ScriptPart("guess", "validation", 3, 0.0, "scripted-adept", most_calls=2, days_ago=0.01, is_left_open=True)

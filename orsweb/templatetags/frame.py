@@ -12,7 +12,7 @@ register = template.Library()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MenuPage:
     name: str
     """Name of its URL."""
     label: str
@@ -29,14 +29,16 @@ class Page:
 
 
 RAIL = (
-    Page("overview", "Overview", "o", "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"),
-    Page("environments", "Environments", "v", "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9", ("tasks",)),
-    Page("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
-    Page("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
-    Page("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
-    Page("play", "Play", "p", "M7 4l12 8-12 8z"),
-    Page("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
-    Page(
+    MenuPage("overview", "Overview", "o", "M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z"),
+    MenuPage(
+        "environments", "Environments", "v", "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9", ("tasks",)
+    ),
+    MenuPage("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
+    MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
+    MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
+    MenuPage("play", "Play", "p", "M7 4l12 8-12 8z"),
+    MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
+    MenuPage(
         "admin:index",
         "Admin",
         "a",
@@ -67,7 +69,7 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 
 
 @register.simple_tag(takes_context=True)
-def page_keys(context: dict[str, Any]) -> list[Page]:
+def page_keys(context: dict[str, Any]) -> list[MenuPage]:
     """The rail's pages, for the list of keys."""
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
@@ -78,7 +80,7 @@ def url_if_any(name: str, *args: object) -> str:
     return _url(name, *args)
 
 
-def _open_pages(context: dict[str, Any]) -> list[tuple[Page, str]]:
+def _open_pages(context: dict[str, Any]) -> list[tuple[MenuPage, str]]:
     """Pages of the rail that the visitor may see, with their addresses. A bare page does not ask who that is."""
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
     is_staff = user is None or user.is_staff
@@ -93,7 +95,7 @@ def _url(name: str, *args: object) -> str:
         return ""
 
 
-def _is_current(page: Page, url: str, path: str) -> bool:
+def _is_current(page: MenuPage, url: str, path: str) -> bool:
     if url == "/":
         return path == "/"
     return path.startswith((url, *(f"/{section}/" for section in page.sections)))

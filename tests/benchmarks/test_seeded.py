@@ -7,10 +7,10 @@ import pytest
 from benchmarks import million
 from benchmarks.million import seed
 from benchmarks.texts import index_all
-from episodes import search
-from episodes.follower.catch_up import catch_up
 from episodes.models import Episode, Progress, RunTask, Step
-from episodes.search import matching
+from episodes.rollups.follower import catch_up
+from episodes.search import index
+from episodes.search.index import matching
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,7 +38,7 @@ def test_words_are_those_that_the_follower_would_find() -> None:
     seed(60)
     index_all()
     at_once = found()
-    search.empty()
+    index.empty()
     Progress.objects.filter(name="text").update(end_number=0)
     catch_up()
     assert at_once == found() and any(at_once)

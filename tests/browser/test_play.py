@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from environments.builtin.chart import Chart
-from environments.builtin.maze import Maze
-from environments.builtin.maze_grid import DIRECTIONS, Grid, Situation
-from environments.builtin.web import Web
+from environments.builtin.chart.chart import Chart
+from environments.builtin.maze.grid import DIRECTIONS, Grid, Situation
+from environments.builtin.maze.maze import Maze
+from environments.builtin.web.web import Web
 from tests.browser.test_looks import AXE, serious
 from tests.server import LiveServer
 

@@ -10,9 +10,9 @@ import pytest
 from pytest_django import DjangoDbBlocker
 
 from environments import Environment, ToolOutput
-from environments.builtin.chart import Chart, Reading, Window
-from environments.builtin.maze import Maze, Move
-from environments.builtin.web import Answer, Target, Web
+from environments.builtin.chart.chart import Chart, Reading, Window
+from environments.builtin.maze.maze import Maze, Move
+from environments.builtin.web.web import Answer, Target, Web
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import recorded
 from tests.server import LiveServer

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from environments import Environment, TextBlock, ToolOutput, tool
-from environments.catalog import Catalogue
-from environments.hosting import Hosted
-from environments.registry import Registry
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import Registry
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
-from environments.sync import sync
-from environments.sync_report import SyncReport
+from environments.tasks.catalog import Catalogue
+from environments.tasks.sync import sync
+from environments.tasks.sync_report import SyncReport
 
 
 class Playable(Environment):

@@ -8,8 +8,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from environments.authoring.hosted import Hosted
 from environments.errors import Unhostable
-from environments.hosting import Hosted
 from environments.models import Environment
 from episodes.models import Episode
 from tests import envs, envs_unavailable

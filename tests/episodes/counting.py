@@ -10,9 +10,9 @@ import pytest
 from django.db.models import Exists, OuterRef
 
 from environments import conf
-from environments.buckets import bucket_of
 from environments.models import Task, TaskStatistics
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RunInfo
+from environments.scoring.buckets import bucket_of
 from episodes.models import Episode
 from tests.factories import episode_ended, episode_started
 

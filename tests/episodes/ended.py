@@ -7,10 +7,10 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max
 
+from environments.database.bulk_writer import BulkWriter
 from environments.models import TaskStatistics
 from episodes.models import Episode
-from episodes.sql import BulkWriter
-from episodes.statistics import COLUMNS, recorded_sql
+from episodes.recording.task_statistics import COLUMNS, recorded_sql
 from tests.stored import make_episode
 
 

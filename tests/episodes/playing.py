@@ -9,10 +9,10 @@ from typing import Any
 
 from environments.models import Environment, Split
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RunInfo
-from episodes.endings import Ending, endings_of
+from episodes.attempts.endings import Ending, endings_of
 from episodes.models import Episode
 from tests.episodes.counting import CAUSES
-from tests.episodes.recording import record
+from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started
 
 THRESHOLD = 0.5

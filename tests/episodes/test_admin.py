@@ -13,7 +13,7 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
-from episodes.transcript import STEPS_PER_PAGE
+from episodes.transcript.steps import STEPS_PER_PAGE
 from tests.stored import (
     make_blob,
     make_environment,

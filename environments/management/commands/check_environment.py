@@ -15,14 +15,13 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandParser
 from rich.console import Console
 
-from environments.checking.bench import Options
+from environments.checking.bench import CheckOptions
 from environments.checking.checker import check_class, check_server
-from environments.checking.printing import print_report
-from environments.checking.protocol import Unreachable
-from environments.checking.report import Report
+from environments.checking.checks.protocol import Unreachable
+from environments.checking.report import CheckReport, print_report
 from environments.errors import Unhostable
 
-_DEFAULTS = Options()
+_DEFAULTS = CheckOptions()
 NOTHING_CHECKED = 2
 WIDTH = 120
 """Of the table where nobody says how wide the output is."""
@@ -62,7 +61,7 @@ class Command(BaseCommand):
         if status:
             raise SystemExit(status)
 
-    def _print(self, report: Report, *, as_json: bool, strict: bool) -> None:
+    def _print(self, report: CheckReport, *, as_json: bool, strict: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(report.as_json(strict=strict), indent=2))
             return
@@ -70,8 +69,8 @@ class Command(BaseCommand):
         print_report(report, Console(file=self.stdout, width=width))  # type: ignore[arg-type]
 
 
-def _checked(environment: str | None, url: str | None, options: Mapping[str, Any]) -> Report:
-    settings = Options(
+def _checked(environment: str | None, url: str | None, options: Mapping[str, Any]) -> CheckReport:
+    settings = CheckOptions(
         episodes=options["episodes"],
         steps=options["steps"],
         seed=options["seed"],

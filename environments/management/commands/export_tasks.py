@@ -6,14 +6,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from environments.buckets import BUCKETS
 from environments.curation.filters import SOURCES, STATES
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError
 from environments.models import Environment
-from environments.transfer.destination import write_whole
-from environments.transfer.exporting import exported
+from environments.scoring.buckets import BUCKETS
+from environments.transfer.exporting import exported, write_whole
 from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, format_of
 from environments.transfer.target import environment_named, nearest

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from environments.errors import OrsError
 from environments.transfer import importing
-from environments.transfer.report import Report
-from environments.transfer.source import FORMATS, Source
-from environments.transfer.target import TYPES, Target, environment_named
+from environments.transfer.report import TaskImportReport
+from environments.transfer.source import FORMATS, FileSource
+from environments.transfer.target import TYPES, ImportTarget, environment_named
 
 AUTHOR = "import_tasks"
 """Author of the revisions."""
@@ -51,8 +51,8 @@ class Command(BaseCommand):
             raise CommandError("Interrupted; nothing was imported.", returncode=130) from None
 
     def _import(self, file: Path, options: dict[str, Any]) -> None:
-        source = Source.of(file, options["format"])
-        target = Target.of(environment_named(options["environment"]), options["split"], options["type"])
+        source = FileSource.of(file, options["format"])
+        target = ImportTarget.of(environment_named(options["environment"]), options["split"], options["type"])
         with _progress("Reading") as progress:
             report = importing.dry_run(source, target, progress)
         self._print(report)
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             raise CommandError("Nobody can be asked here; add --yes to import, or --dry-run for the report alone.")
         return input("Import? [y/N] ").strip().lower() in ("y", "yes")
 
-    def _print(self, report: Report) -> None:
+    def _print(self, report: TaskImportReport) -> None:
         self.stdout.write(f"{report.file} -> {report.environment}/{report.split}: {report.counts}")
         for note in report.notes:
             self.stdout.write(f"  {note}")

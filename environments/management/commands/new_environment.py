@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from environments import invocation, starter
+from environments import command_line, starter
 from environments.errors import Unhostable
 
 _NEXT = """
@@ -42,11 +42,11 @@ def _next_steps(name: str, directory: Path, test: str) -> str:
     """The three commands; with full paths where the environment does not lie beside manage.py."""
     target = f"{name}:{starter.class_name(name)}"
     where = "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
-    pythonpath = "" if directory == invocation.ROOT else f"PYTHONPATH={quote(str(invocation.ROOT))} "
+    pythonpath = "" if directory == command_line.ROOT else f"PYTHONPATH={quote(str(command_line.ROOT))} "
     return _NEXT.format(
         where=where,
-        serve=invocation.command(f"serve {target}", directory),
-        check=invocation.command(f"check_environment {target}", directory),
-        pytest=f"{pythonpath}{invocation.python(directory)} -m pytest",
+        serve=command_line.command(f"serve {target}", directory),
+        check=command_line.command(f"check_environment {target}", directory),
+        pytest=f"{pythonpath}{command_line.python(directory)} -m pytest",
         test=test,
     )

@@ -8,12 +8,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments import conf
+from environments.authoring.registry import Registry, load
 from environments.errors import Unhostable
-from environments.registry import Registry, load
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
-from environments.sync import sync
-from environments.sync_report import SyncReport
+from environments.tasks.sync import sync
+from environments.tasks.sync_report import SyncReport
 
 
 class Command(BaseCommand):

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments.errors import OrsError
-from environments.transfer.destination import write_whole
-from episodes.filters import PARAMETERS, EpisodeFilter
-from episodes.named import Named
+from environments.transfer.exporting import write_whole
+from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.filtering.names import NamedRows
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, running_among, why_nothing
 from episodes.transfer.thresholds import narrowed
 
@@ -48,7 +48,7 @@ class Command(BaseCommand):
             episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
-                raise CommandError(Named.of(asked).unknown or why_nothing(format, is_any=False))
+                raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))
             running = running_among(episodes, format)
             with _progress(total) as progress:
                 definition, margin = asked.definition, options["margin"]

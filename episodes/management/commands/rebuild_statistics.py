@@ -11,8 +11,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments.models import Environment
-from episodes.follower.catch_up import catch_up, start_over
-from episodes.recount import rebuild
+from episodes.recording.recount import rebuild
+from episodes.rollups.follower import catch_up, start_over
 
 
 class Command(BaseCommand):

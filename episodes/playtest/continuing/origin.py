@@ -9,14 +9,14 @@ from typing import Any
 
 from django.db.models import Q
 
-from environments import invocation
-from environments.runtime.episode import NewSession
-from environments.runtime.mask import STARS
+from environments import command_line
+from environments.runtime.live_episode import NewSession
+from environments.runtime.secrets_mask import STARS
 from episodes.models import Episode, Step
-from episodes.playtest.seat import Seat
+from episodes.playtest.seat import PlayerSeat
 
 NOT_RECORDED = '{"not recorded":'
-"""So begins what stands in the place of an input that has no JSON form (`environments/runtime/episode.py`)."""
+"""So begins what stands in the place of an input that has no JSON form (`environments/runtime/live_episode.py`)."""
 
 
 class NoWayOn(Exception):
@@ -40,7 +40,7 @@ class Origin:
     def count(self) -> int:
         return self.step + 1
 
-    def session(self, seat: Seat, user_agent: str) -> NewSession:
+    def session(self, seat: PlayerSeat, user_agent: str) -> NewSession:
         """Of the recorded task itself, whatever its splits hold now."""
         return NewSession(
             sid=str(uuid.uuid4()),
@@ -70,7 +70,7 @@ def _check_playable(episode: Episode) -> None:
     if episode.status == "running":
         raise NoWayOn(f"Episode {episode.pk} is still being played; one can play on from its steps once it has ended.")
     if not environment.is_hosted:
-        how = f"serve its class again: {invocation.command(f'serve {environment.class_path}')}"
+        how = f"serve its class again: {command_line.command(f'serve {environment.class_path}')}"
         raise NoWayOn(f"{environment.name} is no longer hosted here. To play on, {how}")
     if environment.unavailable:
         raise NoWayOn(f"{environment.name} cannot be played on this machine. {environment.unavailable}")

@@ -11,6 +11,8 @@ form, anew, refresh. `id` comes back as it was sent. The answer holds one of:
     "input"            for "read": the value as JSON text, which keeps numbers that JavaScript would rewrite
     "errors"           [{"path": […], "message": "…"}]: nothing was done, and why, at the control of that path
     "error"            a sentence: the message was not understood
+
+A form as HTML, by `templates/playtest/form*.html`.
 """
 
 from __future__ import annotations
@@ -20,12 +22,24 @@ from collections.abc import Mapping
 from hashlib import blake2s
 from typing import Any
 
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
 from episodes.playtest.forms.checking import check
 from episodes.playtest.forms.control import State
 from episodes.playtest.forms.form import Form, TooLarge
-from episodes.playtest.forms.operating import Operation, Unworkable, operate
-from episodes.playtest.forms.rendering import html_of, problem_json
+from episodes.playtest.forms.operations import Operation, Unworkable, operate
 from episodes.playtest.forms.values import NOTHING, shown
+
+
+def html_of(form: Form) -> SafeString:
+    """The controls of a form that was begun; the page's own `<form>` is around them."""
+    return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
+
+
+def problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
+    return {"path": list(path), "message": message}
+
 
 MOST_KEYS = 5_000
 Schemas = Mapping[str, Any]

@@ -2,6 +2,8 @@
 
 Recursive unions can cost a power of their depth to check, and whoever plays decides on the depth: after MOST_REFERENCES
 the check is given up, and the environment's own is left to judge.
+
+Ways: what is to be told of a union that refuses a value: what the way that was meant says. `checking.py` asks.
 """
 
 from __future__ import annotations
@@ -18,10 +20,46 @@ from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
-from environments.schema_fields import kind_of, limit_shown
-from episodes.playtest.forms.control import Path, Problem
+from environments.display.schema_fields import kind_of, limit_shown
+from episodes.playtest.forms.control import FormProblem, Path
 from episodes.playtest.forms.values import shown
-from episodes.playtest.forms.ways import meant
+
+Error = jsonschema.ValidationError
+
+
+def meant(error: Error) -> Iterator[Error | FormProblem]:
+    """Where a constant member tells the ways of a union apart: what the way with that constant refuses, or that none
+    has it. Otherwise the error that jsonschema holds for the most telling, which may be of a way that nobody meant.
+    """
+    if error.validator in ("anyOf", "oneOf") and error.context:
+        ways = set(range(len(cast(list[Any], error.validator_value))))
+        for path, refused in _by_constant(error.context).items():
+            left = ways - refused.keys()
+            if not left:
+                yield _none_of(path, refused)
+                return
+            if len(left) == 1 and len(ways) > 1:
+                for one in error.context:
+                    if one.relative_schema_path[0] in left:
+                        yield from meant(one)
+                return
+    yield cast(Error, jsonschema.exceptions.best_match([error]))
+
+
+def _by_constant(errors: list[Error]) -> dict[Path, dict[Any, Error]]:
+    """Path of a member -> number of each way that wants another constant there -> its error."""
+    found: dict[Path, dict[Any, Error]] = {}
+    for one in errors:
+        if one.validator == "const" and len(one.relative_path) == 1:
+            found.setdefault(tuple(one.absolute_path), {})[one.relative_schema_path[0]] = one
+    return found
+
+
+def _none_of(path: Path, refused: dict[Any, Error]) -> FormProblem:
+    errors = list(refused.values())
+    known = ", ".join(shown(cast(Any, one.validator_value)) for one in errors[:12])
+    return FormProblem(path, f"{shown(cast(Any, errors[0].instance))} is none of {known}.")
+
 
 MOST_PROBLEMS = 20
 MOST_REFERENCES = 2_000
@@ -60,14 +98,14 @@ _UNFIT = (
 """What keywords with senseless values raise. Nobody looks for them before: that takes seconds for a wide schema."""
 
 
-def check(schema: Any, value: Any) -> list[Problem]:
+def check(schema: Any, value: Any) -> list[FormProblem]:
     """What the schema refuses of `value`, in the order of the schema; empty: nothing, or it cannot be told."""
     token = _left.set(MOST_REFERENCES)
-    found: dict[tuple[Path, str], Problem] = {}
+    found: dict[tuple[Path, str], FormProblem] = {}
     try:
         for error in _validator(json.dumps(schema)).iter_errors(value):
             for one in meant(error):
-                for problem in [one] if isinstance(one, Problem) else _told(one, schema):
+                for problem in [one] if isinstance(one, FormProblem) else _told(one, schema):
                     found.setdefault((problem.path, problem.message), problem)
             if len(found) >= MOST_PROBLEMS:
                 break
@@ -106,7 +144,7 @@ def _counting(cls: Any) -> Any:
     return jsonschema.validators.extend(cls, {"$ref": counted})  # type: ignore[no-untyped-call]
 
 
-def _told(error: jsonschema.ValidationError, root: Any) -> Iterator[Problem]:
+def _told(error: jsonschema.ValidationError, root: Any) -> Iterator[FormProblem]:
     path, word, value, asked = (
         tuple(error.absolute_path),
         str(error.validator),
@@ -114,17 +152,17 @@ def _told(error: jsonschema.ValidationError, root: Any) -> Iterator[Problem]:
         cast(Any, error.validator_value),
     )
     if word == "required" and isinstance(value, dict):
-        yield from (Problem((*path, name), "This is needed.") for name in asked if name not in value)
+        yield from (FormProblem((*path, name), "This is needed.") for name in asked if name not in value)
     elif word == "additionalProperties" and asked is False and isinstance(value, dict):
         named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
         known = ", ".join(map(shown, list(named)[:12])) or "none"
         yield from (
-            Problem((*path, name), f"There is no member named {shown(name)}; known: {known}.")
+            FormProblem((*path, name), f"There is no member named {shown(name)}; known: {known}.")
             for name in value
             if name not in named
         )
     else:
-        yield Problem(path, f"{_sentence(error, root)}.")
+        yield FormProblem(path, f"{_sentence(error, root)}.")
 
 
 def _sentence(error: jsonschema.ValidationError, root: Any) -> str:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from environments.schema_fields import kind_of
-from episodes.playtest.forms.control import Control, Part, Place, Problem, State, words
-from episodes.playtest.forms.document import Meaning
-from episodes.playtest.forms.members import Members
+from environments.display.schema_fields import kind_of
+from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormProblem, State, words
+from episodes.playtest.forms.groups import Members
+from episodes.playtest.forms.schema import Meaning
 from episodes.playtest.forms.suiting import is_named, suits
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
-Make = Callable[[Place, Meaning], Control]
+Make = Callable[[FormPlace, Meaning], Control]
 
 
 class Choice(Control):
     template: ClassVar[str] = "playtest/form_choice.html"
     is_group = True
 
-    def __init__(self, place: Place, meaning: Meaning, make: Make) -> None:
+    def __init__(self, place: FormPlace, meaning: Meaning, make: Make) -> None:
         super().__init__(place, meaning)
         self.make = make
         self.chosen: int | None = None
@@ -57,10 +57,10 @@ class Choice(Control):
         chosen = "" if self.chosen is None else str(self.chosen)
         return {f"c{self.name}": chosen, **(self.way.state() if self.way else {})}
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[FormPart]:
         return self.way.parts() if self.way else []
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         if self.way is None:
             problems.append(self.problem(f"Choose what it is: {', '.join(self.options)}."))
             return NOTHING

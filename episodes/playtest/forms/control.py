@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
-from episodes.playtest.forms.document import Document, Meaning
+from episodes.playtest.forms.schema import Meaning, SchemaDocument
 
 State = Mapping[str, str]
 """What the controls of a page hold: a role's letter and the control's name -> text."""
@@ -19,16 +19,16 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FormProblem:
     path: Path
     """Where in the value: names and indexes from the outside in."""
     message: str
 
 
-class Part(Protocol):
+class FormPart(Protocol):
     """A slot, as the controls around it know it; see `slot.py`."""
 
-    place: Place
+    place: FormPlace
     meaning: Meaning
     control: Control | None
 
@@ -36,21 +36,21 @@ class Part(Protocol):
     def begin(self) -> None: ...
     def fill(self, value: Any) -> None: ...
     def load(self, state: State) -> None: ...
-    def value(self, problems: list[Problem]) -> Any: ...
-    def problem(self, message: str) -> Problem: ...
+    def value(self, problems: list[FormProblem]) -> Any: ...
+    def problem(self, message: str) -> FormProblem: ...
 
 
 class Maker(Protocol):
     """What makes the parts of a form; it counts them."""
 
-    document: Document
+    document: SchemaDocument
 
-    def slot(self, place: Place, schema: Any, *, is_optional: bool = False) -> Part: ...
+    def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> FormPart: ...
     def number(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FormPlace:
     """Where in a form a part stands."""
 
     maker: Maker
@@ -62,20 +62,20 @@ class Place:
     refs: frozenset[str] = frozenset()
     """References that led here from the root."""
 
-    def member(self, name: str) -> Place:
+    def member(self, name: str) -> FormPlace:
         escaped = name.replace("~", "~0").replace("/", "~1")
         return self._within(f"/p{escaped}", name, name)
 
-    def item(self, index: int) -> Place:
+    def item(self, index: int) -> FormPlace:
         return self._within(f"/i{index}", index, str(index + 1))
 
-    def entry(self, index: int, name: str) -> Place:
+    def entry(self, index: int, name: str) -> FormPlace:
         return self._within(f"/e{index}", name, name)
 
-    def branch(self, index: int, refs: frozenset[str]) -> Place:
+    def branch(self, index: int, refs: frozenset[str]) -> FormPlace:
         return replace(self, name=f"{self.name}/b{index}", refs=self.refs | refs)
 
-    def _within(self, step: str, part: str | int, label: str) -> Place:
+    def _within(self, step: str, part: str | int, label: str) -> FormPlace:
         return replace(self, name=self.name + step, path=(*self.path, part), label=label, depth=self.depth + 1)
 
 
@@ -84,7 +84,7 @@ class Control(ABC):
     is_group: ClassVar[bool] = False
     """Whether it has parts of its own, which are made only where something is in them."""
 
-    def __init__(self, place: Place, meaning: Meaning) -> None:
+    def __init__(self, place: FormPlace, meaning: Meaning) -> None:
         self.place = place
         self.meaning = meaning
         self.schema = meaning.schema
@@ -105,16 +105,16 @@ class Control(ABC):
     def state(self) -> dict[str, str]:
         """What its elements on the page hold, those of its parts aside: what `load` reads."""
 
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[FormPart]:
         """The slots within."""
         return []
 
     @abstractmethod
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         """The JSON value; where there is none, NOTHING or the text as it is, with a problem added."""
 
-    def problem(self, message: str) -> Problem:
-        return Problem(self.place.path, message)
+    def problem(self, message: str) -> FormProblem:
+        return FormProblem(self.place.path, message)
 
 
 def whole_number(schema: Any, key: str) -> int | None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from episodes.playtest.forms.control import Place, Problem, State
-from episodes.playtest.forms.document import Document
+from episodes.playtest.forms.control import FormPlace, FormProblem, State
+from episodes.playtest.forms.schema import SchemaDocument
 from episodes.playtest.forms.slot import Slot
 
 MOST_SLOTS = 600
@@ -27,17 +27,17 @@ class TooLarge(Exception):
 class Form:
     def __init__(self, schema: Any, prefix: str = "form") -> None:
         """`prefix` begins the ids of the page's elements."""
-        self.document = Document(schema)
+        self.document = SchemaDocument(schema)
         self.prefix = prefix
         self._begin()
 
     def _begin(self) -> None:
         self.slots: list[Slot] = []
-        self.root = self.slot(Place(self, refs=frozenset(["#"])), self.document.root)
+        self.root = self.slot(FormPlace(self, refs=frozenset(["#"])), self.document.root)
 
     # --- making, as parts ask for it ---------------------------------------------------------------------------------
 
-    def slot(self, place: Place, schema: Any, *, is_optional: bool = False) -> Slot:
+    def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> Slot:
         slot = Slot(self, place, schema, is_optional=is_optional)
         self.slots.append(slot)
         return slot
@@ -81,9 +81,9 @@ class Form:
 
     # --- what it holds -----------------------------------------------------------------------------------------------
 
-    def value(self) -> tuple[Any, list[Problem]]:
+    def value(self) -> tuple[Any, list[FormProblem]]:
         """The value, and what cannot be read of it; with problems it is the nearest there is, NOTHING for nothing."""
-        problems: list[Problem] = []
+        problems: list[FormProblem] = []
         return self.root.value(problems), problems
 
     def state(self) -> dict[str, str]:

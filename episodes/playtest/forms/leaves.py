@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, ClassVar
 
-from episodes.playtest.forms.control import Control, Problem, State, whole_number, words
+from episodes.playtest.forms.control import Control, FormProblem, State, whole_number, words
 from episodes.playtest.forms.values import (
     NOTHING,
     NUMBER,
@@ -40,7 +40,7 @@ _SEGMENTS = 5
 _SEGMENT_CHARACTERS = 36
 
 
-class Text(Control):
+class TextControl(Control):
     template: ClassVar[str] = "playtest/form_text.html"
     text = ""
 
@@ -73,11 +73,11 @@ class Text(Control):
     def state(self) -> dict[str, str]:
         return {f"v{self.name}": self.text}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         return self.text
 
 
-class Number(Text):
+class NumberControl(TextControl):
     template = "playtest/form_number.html"
 
     @property
@@ -90,7 +90,7 @@ class Number(Text):
         self.text = number_text(value)
         return True
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         try:
             return parsed_number(self.text)
         except ValueError as error:
@@ -98,7 +98,7 @@ class Number(Text):
             return self.text or NOTHING
 
 
-class Scalar(Text):
+class Scalar(TextControl):
     """A text or a number in one field: what reads as a number is one, unless it is said to be text."""
 
     template = "playtest/form_scalar.html"
@@ -119,7 +119,7 @@ class Scalar(Text):
     def state(self) -> dict[str, str]:
         return {**super().state(), f"t{self.name}": self.reading}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         is_number = self.reading == "auto" and self._reads_as_number(self.text)
         return parsed_number(self.text) if is_number else self.text
 
@@ -147,11 +147,11 @@ class Boolean(Control):
     def state(self) -> dict[str, str]:
         return {f"v{self.name}": "true" if self.is_true else "false"}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         return self.is_true
 
 
-class Options(Control):
+class OptionsControl(Control):
     """One of a list, as buttons where they are few and short."""
 
     template = "playtest/form_options.html"
@@ -178,7 +178,7 @@ class Options(Control):
     def state(self) -> dict[str, str]:
         return {} if self.chosen is None else {f"v{self.name}": str(self.chosen)}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         if self.chosen is None:
             problems.append(self.problem(f"Choose one of {', '.join(self.options[:12])}."))
             return NOTHING
@@ -203,7 +203,7 @@ class Constant(Control):
     def state(self) -> dict[str, str]:
         return {}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         return self.schema.get("const")
 
 
@@ -223,7 +223,7 @@ class Raw(Control):
     def state(self) -> dict[str, str]:
         return {f"r{self.name}": self.text}
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         try:
             return parsed_json(self.text)
         except ValueError as error:

@@ -8,20 +8,19 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, get_args
 
-from environments.schema_fields import kind_of, limits_of
-from episodes.playtest.forms.array import Array
+from environments.display.schema_fields import kind_of, limits_of
 from episodes.playtest.forms.choice import Choice
-from episodes.playtest.forms.control import Control, Maker, Place, Problem, State, words
-from episodes.playtest.forms.document import Kind, Meaning
-from episodes.playtest.forms.leaves import Boolean, Constant, Number, Options, Raw, Scalar, Text
-from episodes.playtest.forms.members import Members
+from episodes.playtest.forms.control import Control, FormPlace, FormProblem, Maker, State, words
+from episodes.playtest.forms.groups import Array, Members
+from episodes.playtest.forms.leaves import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
+from episodes.playtest.forms.schema import Kind, Meaning
 from episodes.playtest.forms.values import NOTHING
 
 Presence = Literal["given", "null", "absent", "folded"]
 MOST_DEPTH = 16
 """Levels of a form; what is deeper is JSON."""
 _CLASSES: dict[Kind, type[Control]] = {
-    **{"text": Text, "number": Number, "scalar": Scalar, "boolean": Boolean, "options": Options},
+    **{"text": TextControl, "number": NumberControl, "scalar": Scalar, "boolean": Boolean, "options": OptionsControl},
     **{"constant": Constant, "nothing": Constant, "array": Array, "object": Members, "raw": Raw},
 }
 _CHOICES = {"given": "send", "null": "null", "absent": "leave out"}
@@ -29,7 +28,7 @@ _HOLD_NULL = ("options", "constant", "nothing", "raw")
 
 
 class Slot:
-    def __init__(self, maker: Maker, place: Place, schema: Any, *, is_optional: bool = False) -> None:
+    def __init__(self, maker: Maker, place: FormPlace, schema: Any, *, is_optional: bool = False) -> None:
         self.maker = maker
         self.place = place
         self.is_optional = is_optional
@@ -38,7 +37,7 @@ class Slot:
         self.presence: Presence = "given"
         self.control: Control | None = None
         self.id = f"{maker.number()}"
-        self.inner = Place(maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs)
+        self.inner = FormPlace(maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs)
 
     # --- how it begins -----------------------------------------------------------------------------------------------
 
@@ -90,15 +89,15 @@ class Slot:
 
     # --- what it holds -----------------------------------------------------------------------------------------------
 
-    def value(self, problems: list[Problem]) -> Any:
+    def value(self, problems: list[FormProblem]) -> Any:
         if self.presence == "given" and self.control:
             return self.control.value(problems)
         if self.presence == "folded":
             problems.append(self.problem("Open this and fill it in."))
         return None if self.presence == "null" else NOTHING
 
-    def problem(self, message: str) -> Problem:
-        return Problem(self.place.path, message)
+    def problem(self, message: str) -> FormProblem:
+        return FormProblem(self.place.path, message)
 
     def take_raw(self, value: Any) -> None:
         """`value` as JSON in a text field; NOTHING leaves that empty."""
@@ -144,7 +143,7 @@ class Slot:
     @property
     def has_label(self) -> bool:
         """Whether a label can point at its element: a group of buttons, and what cannot be changed, have none."""
-        is_buttons = isinstance(self.control, Options) and self.control.is_segmented
+        is_buttons = isinstance(self.control, OptionsControl) and self.control.is_segmented
         return (not self.is_group or self.is_raw) and not is_buttons and not isinstance(self.control, Constant)
 
     @property
@@ -194,7 +193,7 @@ class Slot:
         return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
 
 
-def made(place: Place, meaning: Meaning) -> Control:
+def made(place: FormPlace, meaning: Meaning) -> Control:
     """The control of this kind."""
     if meaning.kind == "choice":
         return Choice(place, meaning, made)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from episodes.playtest.forms.document import Document
-from episodes.playtest.forms.merging import Schema
+from episodes.playtest.forms.schema import SchemaDocument
+from episodes.playtest.forms.schema_merge import Schema
 from episodes.playtest.forms.values import is_same
 
 _DEPTH = 3
@@ -18,7 +18,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def suits(document: Document, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
+def suits(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
     """False: `value` has another type, another constant, or other members."""
     meaning = document.meaning(schema)
     if meaning.is_nullable and value is None:
@@ -39,7 +39,7 @@ def suits(document: Document, schema: Any, value: Any, depth: int = _DEPTH) -> b
     return not isinstance(value, list) or _suits_array(document, asked, value, depth)
 
 
-def is_named(document: Document, schema: Any, value: Any) -> bool:
+def is_named(document: SchemaDocument, schema: Any, value: Any) -> bool:
     """Whether `value` has a member that only this way has with that content, such as `"kind": "circle"`."""
     members = _members(document.meaning(schema).schema)
     constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
@@ -55,7 +55,7 @@ def _has_type(kind: Any, value: Any) -> bool:
     return kind is None or any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
 
 
-def _suits_object(document: Document, asked: Schema, value: dict[str, Any], depth: int) -> bool:
+def _suits_object(document: SchemaDocument, asked: Schema, value: dict[str, Any], depth: int) -> bool:
     members, required = _members(asked), asked.get("required")
     if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
         return False
@@ -71,6 +71,6 @@ def _members(asked: Schema) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
-def _suits_array(document: Document, asked: Schema, value: list[Any], depth: int) -> bool:
+def _suits_array(document: SchemaDocument, asked: Schema, value: list[Any], depth: int) -> bool:
     items = asked.get("items")
     return depth <= 0 or not value or not isinstance(items, dict) or suits(document, items, value[0], depth - 1)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from django.utils import timezone
 
-from episodes.plays import Guest, Invite
+from episodes.models import Guest, Invite
 
 TOKEN_BYTES = 32
 LONGEST_NAME = 60

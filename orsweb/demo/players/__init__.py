@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from orsweb.demo.players import chart, code, guess, math, maze, shell, web
-from orsweb.demo.seat import Act
+from orsweb.demo.scripted_session import Act
 
 Player = Callable[[Mapping[str, Any], float, Random, Act], Awaitable[None]]
 """`await play(spec, skill, random, act)` until it has nothing left to do. Raises: Over, out of `act`."""

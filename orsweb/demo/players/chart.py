@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from orsweb.demo.seat import Act
+from orsweb.demo.scripted_session import Act
 
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:

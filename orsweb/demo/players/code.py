@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from orsweb.demo.seat import Act
+from orsweb.demo.scripted_session import Act
 
 _PROGRAM = """# A scripted player: it looks results up in a table that was made for this demonstration.
 RESULTS = {{

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from environments.builtin.maze_grid import DIRECTIONS, Grid, Situation
-from orsweb.demo.seat import Act
+from environments.builtin.maze.grid import DIRECTIONS, Grid, Situation
+from orsweb.demo.scripted_session import Act
 
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:

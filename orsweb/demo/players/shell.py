@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from environments.builtin.chores.bank import KINDS
-from orsweb.demo.seat import Act
+from environments.builtin.shell.chores.bank import KINDS
+from orsweb.demo.scripted_session import Act
 
 _LOOKS = ["ls -R", "ls -l", "find . -type f | head", "wc -c $(find . -type f) | tail -1"]
 _BLUNDERS = ["cat notes.md", "sudo ls /", "grpe -r total .", "ls -l", "curl http://example.com/", "python -V", "ls -l"]

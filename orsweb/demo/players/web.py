@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
-from environments.builtin.web_stock import stock_of
-from orsweb.demo.seat import Act
+from environments.builtin.web.stock import stock_of
+from orsweb.demo.scripted_session import Act
 
 _STRAYS = ["Home", "News", "Help", "Shop", "Account", "Checkout", "Log in"]
 """Some of these stand on no page."""

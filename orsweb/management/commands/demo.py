@@ -12,11 +12,11 @@ from django.db import DatabaseError, connection
 from rich.console import Console
 from rich.progress import Progress
 
-from environments import invocation
+from environments import command_line
 from environments.errors import Unhostable
-from orsweb import lock, migrating
-from orsweb.demo import stage
-from orsweb.demo.script import Part
+from orsweb.demo import playing
+from orsweb.demo.script import ScriptPart
+from orsweb.server import database_lock, migrating
 
 _TOLD = """Recorded {episodes} episodes in {environments} environments.
 
@@ -39,26 +39,26 @@ class Command(BaseCommand):
 
     def handle(self, *, episodes: int, seed: int, **options: Any) -> None:
         try:
-            with lock.acquire():
+            with database_lock.acquire():
                 if migrating.is_behind():
                     migrating.migrate()
                 connection.close()
                 parts = self._play(episodes, seed)
-        except lock.DatabaseInUse as error:
+        except database_lock.DatabaseInUse as error:
             raise CommandError(f"{error} The demo records by itself and cannot do so beside a server.") from error
         except (Unhostable, migrating.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
         environments = Counter(part.environment for part in parts)
-        serve = invocation.command("serve")
+        serve = command_line.command("serve")
         self.stdout.write(_TOLD.format(episodes=len(parts), environments=len(environments), serve=serve))
 
-    def _play(self, episodes: int, seed: int) -> list[Part]:
+    def _play(self, episodes: int, seed: int) -> list[ScriptPart]:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             bar = progress.add_task("Playing", total=None)
             return asyncio.run(
-                stage.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
+                playing.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
             )
 
 

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 
 from environments.errors import OrsError
 from episodes.transfer import importing
-from orsweb import lock, migrating
+from orsweb.server import database_lock, migrating
 
 SHOWN = 20
 """Of refused lines and of new ids."""
@@ -34,11 +34,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
         try:
-            with lock.acquire():
+            with database_lock.acquire():
                 if migrating.is_behind():
                     migrating.migrate()
                 self._import(files)
-        except (OrsError, lock.DatabaseInUse, migrating.NotMigrated) as error:
+        except (OrsError, database_lock.DatabaseInUse, migrating.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
@@ -55,7 +55,7 @@ class Command(BaseCommand):
                 raise CommandError(_stopped(f"The database failed ({error})", work.report)) from error
         self._print(work.report)
 
-    def _print(self, report: importing.Report) -> None:
+    def _print(self, report: importing.EpisodeImportReport) -> None:
         self.stdout.write(f"{report.sentence}.")
         for old, new in list(report.new_ids.items())[:SHOWN]:
             self.stdout.write(f"  episode {old} is {new} here, for another episode has its id")
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             raise CommandError(f"{lines} refused; the others are imported.")
 
 
-def _stopped(why: str, report: importing.Report) -> str:
+def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
     return f"{why}. {report.sentence}; the same command goes on from there."
 
 

@@ -16,11 +16,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
-from environments import wiring
 from environments.errors import Unhostable
-from orsweb import exposure, lock, migrating, server
-from orsweb.lock import DatabaseInUse
-from orsweb.migrating import NotMigrated
+from environments.service import opened_service
+from orsweb.server import database_lock, exposure, migrating, uvicorn_server
+from orsweb.server.database_lock import DatabaseInUse
+from orsweb.server.migrating import NotMigrated
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
@@ -61,24 +61,24 @@ class Command(BaseCommand):
         try:
             self._migrate()
             self._run(listeners)
-        except server.StartFailed as failure:
+        except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
         except (DatabaseInUse, NotMigrated, DatabaseError) as error:
             _explain(error)
 
     def _migrate(self) -> None:
         if migrating.is_behind():
-            with lock.acquire():
+            with database_lock.acquire():
                 migrating.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
         from orsweb.asgi import agents, application  # builds the handlers, which read the settings made above
 
         connection.close()
-        server.run(application, agents, listeners, on_ready=self._print_banner)
+        uvicorn_server.run(application, agents, listeners, on_ready=self._print_banner)
 
     def _print_banner(self) -> None:
-        names = wiring.service().registry.names
+        names = opened_service().registry.names
         text = _BANNER.format(
             url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
             environments=", ".join(names),
@@ -104,7 +104,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     if refusal := exposure.refusal_of(host):
         _fail(refusal)
     try:
-        return server.listen(host, port)
+        return uvicorn_server.listen(host, port)
     except socket.gaierror:
         _fail(f"Host {host!r} is no address of this machine; use 127.0.0.1, or 0.0.0.0 for all.")
     except OverflowError:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from environments import jobs
+from environments.database import jobs
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
 from tests.stored import make_environment, make_split, make_task
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.flags import flag
+from environments.curation.flags import flag
 from environments.models import Environment, Split, Task, TaskStatistics
 from tests.environments.admin.people import person_who_may
 from tests.stored import NOW, make_environment, make_split, make_task

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from environments.flags import flag, flags_of
+from environments.curation.flags import flag, flags_of
 from environments.models import Task
 from tests.environments.admin.people import person_who_may
 from tests.stored import make_task

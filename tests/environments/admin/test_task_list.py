@@ -12,7 +12,7 @@ from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
-from environments.flags import flag
+from environments.curation.flags import flag
 from environments.models import Split, SplitEntry, Task, TaskTag
 from tests.stored import NOW, make_split, make_statistics, make_task
 

@@ -19,14 +19,14 @@ from django.test import AsyncClient, Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from environments import jobs
 from environments.admin import imports
-from environments.jobs import Progress
+from environments.database import jobs
+from environments.database.jobs import Progress
 from environments.models import Split, SplitEntry, Task
 from environments.transfer.importing import dry_run
-from environments.transfer.report import Report
-from environments.transfer.source import Source
-from environments.transfer.target import Target
+from environments.transfer.report import TaskImportReport
+from environments.transfer.source import FileSource
+from environments.transfer.target import ImportTarget
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -127,7 +127,7 @@ def test_it_imports_into_a_split_that_is_there(client: Client) -> None:
 def test_a_look_that_is_stopped_imports_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = Event()
 
-    def slow(source: Source, target: Target, progress: Progress) -> Report:
+    def slow(source: FileSource, target: ImportTarget, progress: Progress) -> TaskImportReport:
         go_on.wait(10)
         return dry_run(source, target, progress)
 

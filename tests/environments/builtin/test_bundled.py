@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from django.conf import settings
 from pydantic import ValidationError
 
-import environments.builtin
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import load
 from environments.builtin import guess, math
-from environments.hosting import Hosted
-from environments.registry import load
+from environments.display.card import card_of
 
 REGISTRY = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS)
-CARDS = Path(environments.builtin.__file__).parent
 
 
 @pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
 def test_it_has_a_card_that_names_its_tools(hosted: Hosted) -> None:
-    card = (CARDS / f"{hosted.name}.md").read_text()
+    card = card_of(hosted.cls)
     assert card.startswith(f"# {hosted.name}\n")
     for spec in [*hosted.class_tools.tools, *hosted.tools.task_specific]:
         assert re.search(rf"`{spec.name}\b", card), spec.name

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from environments import ToolError, ToolOutput
+from environments.authoring.hosted import Hosted
 from environments.builtin.guess import COUNTS, Guess, Number
-from environments.hosting import Hosted
 
 
 def game(**changes: Any) -> Guess:

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolError
+from environments.authoring.hosted import Hosted
 from environments.builtin.math import COUNTS, PROBLEMS, Math, Submission, is_close, read_number
-from environments.hosting import Hosted
 
 TASK = {"question": "How many?", "answer": 42}
 

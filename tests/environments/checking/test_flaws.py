@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from django.conf import settings
 
-from environments.checking.bench import Options
+from environments.checking.bench import CheckOptions
 from environments.checking.checker import check_class
-from environments.checking.report import Finding, Report
+from environments.checking.report import CheckReport, Finding
 
 FLAWS = [
     ("Shuffled", "tasks", "same order again", "failed", "first at index"),
@@ -46,12 +46,12 @@ FLAWS = [
 
 
 @pytest.fixture(scope="module")
-def report_of() -> Callable[[str], Report]:
-    reports: dict[str, Report] = {}
+def report_of() -> Callable[[str], CheckReport]:
+    reports: dict[str, CheckReport] = {}
 
-    def checked(name: str) -> Report:
+    def checked(name: str) -> CheckReport:
         if name not in reports:
-            reports[name] = check_class(f"tests.environments.checking.flawed:{name}", Options(timeout_seconds=30))
+            reports[name] = check_class(f"tests.environments.checking.flawed:{name}", CheckOptions(timeout_seconds=30))
         return reports[name]
 
     return checked
@@ -59,7 +59,7 @@ def report_of() -> Callable[[str], Report]:
 
 @pytest.mark.parametrize(("name", "subject", "check", "result", "words"), FLAWS)
 def test_a_flaw_is_found(
-    report_of: Callable[[str], Report], name: str, subject: str, check: str, result: str, words: str
+    report_of: Callable[[str], CheckReport], name: str, subject: str, check: str, result: str, words: str
 ) -> None:
     found = _finding(report_of(name), subject, check)
     assert found.result == result
@@ -67,33 +67,33 @@ def test_a_flaw_is_found(
 
 
 @pytest.mark.parametrize("name", ["Sound", "Procedural"])
-def test_without_a_flaw_nothing_is_warned_of(report_of: Callable[[str], Report], name: str) -> None:
+def test_without_a_flaw_nothing_is_warned_of(report_of: Callable[[str], CheckReport], name: str) -> None:
     assert _problems(report_of(name)) == []
 
 
 def test_secrets_that_are_given_open_sessions_and_their_need_is_told() -> None:
-    options = Options(secrets={"API_KEY": "k"}, timeout_seconds=30)
+    options = CheckOptions(secrets={"API_KEY": "k"}, timeout_seconds=30)
     report = check_class("tests.environments.checking.flawed:NeedsSecret", options)
     assert "Without secrets no session opens" in _finding(report, "sessions", "opens without secrets").sentence
 
 
 def test_the_same_seed_plays_the_same() -> None:
     name = "tests.environments.checking.flawed:Sound"
-    one, other = (check_class(name, Options(seed=7, timeout_seconds=30)) for _ in range(2))
+    one, other = (check_class(name, CheckOptions(seed=7, timeout_seconds=30)) for _ in range(2))
     assert one.findings == other.findings
 
 
 @pytest.mark.parametrize("name", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 def test_bundled_environments_pass_without_a_warning(name: str) -> None:
-    report = check_class(name, Options(timeout_seconds=30))
+    report = check_class(name, CheckOptions(timeout_seconds=30))
     told = [one for one in report.findings if one.result in ("failed", "warning")]
     assert [one.sentence for one in told if one.check != "available"] == []  # some need a sandbox that may be missing
 
 
-def _finding(report: Report, subject: str, check: str) -> Finding:
+def _finding(report: CheckReport, subject: str, check: str) -> Finding:
     [found] = [one for one in report.findings if (one.subject, one.check) == (subject, check)]
     return found
 
 
-def _problems(report: Report) -> list[str]:
+def _problems(report: CheckReport) -> list[str]:
     return [one.sentence for one in report.findings if one.result in ("failed", "warning")]

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 
 from environments.checking.inputs import Inputs, Unproducible
-from environments.checking.patterns import matching
-from environments.checking.text import Seen
+from environments.checking.text import Seen, matching
 
 SCHEMAS: list[dict[str, Any]] = [
     {"enum": ["a", 1, None]},

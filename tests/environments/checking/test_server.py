@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from environments.checking.bench import Options
+from environments.checking.bench import CheckOptions
 from environments.checking.checker import check_server
-from environments.checking.protocol import Unreachable
-from environments.checking.report import Report
+from environments.checking.checks.protocol import Unreachable
+from environments.checking.report import CheckReport
 from tests.server import LiveServer, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-OPTIONS = Options(episodes=3, steps=10, timeout_seconds=30)
+OPTIONS = CheckOptions(episodes=3, steps=10, timeout_seconds=30)
 REFERENCES = {
     "ors": "from ors import Server; from tests.envs_ors import OrsTaskTools as Env",
     "openreward": "from openreward.environments import Server; from tests.envs_openreward import OrwTerminal as Env",
@@ -115,7 +115,7 @@ class _Careless(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def careless() -> Iterator[Report]:
+def careless() -> Iterator[CheckReport]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Careless)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield check_server(f"http://127.0.0.1:{server.server_port}", None, "", OPTIONS)
@@ -137,11 +137,13 @@ def careless() -> Iterator[Report]:
         ("protocol", "stream", "failed", "The events of a call are ['end']"),
     ],
 )
-def test_what_breaks_the_protocol_is_told(careless: Report, subject: str, check: str, result: str, words: str) -> None:
+def test_what_breaks_the_protocol_is_told(
+    careless: CheckReport, subject: str, check: str, result: str, words: str
+) -> None:
     [found] = [one for one in careless.findings if (one.subject, one.check) == (subject, check)]
     assert found.result == result
     assert words in found.sentence
 
 
-def _failed(report: Report) -> list[str]:
+def _failed(report: CheckReport) -> list[str]:
     return [one.sentence for one in report.findings if one.result == "failed"]

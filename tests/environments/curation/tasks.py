@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from environments.curation.plan import Progress
-from environments.listed import ListedTasks
+from environments.curation.action import Progress
 from environments.models import Environment, Split, SplitEntry, Task
-from environments.sync import content_hash
+from environments.tasks.served_tasks import ListedTasks
+from environments.tasks.sync import content_hash
 from tests.stored import make_environment
 
 AUTHOR = "ada"

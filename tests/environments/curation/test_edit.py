@@ -7,15 +7,14 @@ import threading
 import pytest
 from django.db import connection
 
-from environments.changes import SplitBusy, SplitChange
+from environments.curation.action import ActionRefused, InvalidSpec, OrsError, Replaced, SplitShare
 from environments.curation.edit import Edit, last_revision
-from environments.curation.errors import InvalidSpec, OrsError, Refused, Replaced
-from environments.curation.plan import SplitShare
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
+from environments.curation.splits import freeze
 from environments.curation.tags import AddTags
-from environments.freezing import freeze
 from environments.models import Environment, Task, TaskRevision, TaskTag
+from environments.tasks.split_change import SplitBusy, SplitChange
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,7 +129,7 @@ def test_who_has_seen_the_others_edit_may_edit_again() -> None:
 
 def test_it_refuses_content_that_is_the_same() -> None:
     [old] = make_tasks(1)
-    with pytest.raises(Refused, match="as it was"):
+    with pytest.raises(ActionRefused, match="as it was"):
         edit(old, ' {"n":0} ')
 
 
@@ -143,12 +142,12 @@ def test_it_refuses_what_the_schema_refuses_and_changes_nothing() -> None:
 
 
 def test_it_refuses_a_task_that_does_not_exist() -> None:
-    with pytest.raises(Refused, match="does not exist"):
+    with pytest.raises(ActionRefused, match="does not exist"):
         edit(999)
 
 
 def test_it_changes_nothing_while_a_split_is_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.work.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.action.WAIT_SECONDS", 0.0)
     [old] = make_tasks(1)
     split = split_of(old)
     with SplitChange(split), pytest.raises(SplitBusy):

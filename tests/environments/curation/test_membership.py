@@ -6,14 +6,13 @@ import json
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit, SplitBusy, SplitChange
-from environments.curation.errors import Refused
+from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
-from environments.curation.plan import SplitShare
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
-from environments.freezing import freeze
+from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, TaskRevision
+from environments.tasks.split_change import BATCH, FrozenSplit, SplitBusy, SplitChange
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -106,19 +105,19 @@ def test_it_saves_a_part_of_a_split_in_its_order() -> None:
 )
 def test_it_refuses_a_name_or_type_that_no_split_can_have(name: str, kind: str, why: str) -> None:
     split_of(*make_tasks(1))
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(ActionRefused, match=why):
         SaveAsSplit(everything(), name, kind).apply(AUTHOR)
     assert Split.objects.count() == 1
 
 
 def test_it_wants_an_environment_for_a_new_split() -> None:
     make_tasks(1)
-    with pytest.raises(Refused, match="choose the environment first"):
+    with pytest.raises(ActionRefused, match="choose the environment first"):
         SaveAsSplit(Selection(), "new", "train").plan()
 
 
 def test_it_makes_no_split_of_nothing() -> None:
-    with pytest.raises(Refused, match="No task is chosen"):
+    with pytest.raises(ActionRefused, match="No task is chosen"):
         SaveAsSplit(everything(), "new", "train").apply(AUTHOR)
     assert not Split.objects.exists()
 
@@ -162,31 +161,31 @@ def test_it_refuses_a_frozen_split() -> None:
 def test_it_refuses_tasks_of_another_environment() -> None:
     make_tasks(1, environment=make_environment("guess"))
     split = split_of(*make_tasks(1))
-    with pytest.raises(Refused, match="choose tasks of 'math' only"):
+    with pytest.raises(ActionRefused, match="choose tasks of 'math' only"):
         CopyToSplit(Selection(), split.pk).plan()
 
 
 def test_it_refuses_a_split_whose_tasks_the_class_makes() -> None:
     split = split_of(*make_tasks(1))
     Environment.objects.update(is_procedural=True)
-    with pytest.raises(Refused, match="save these as a new split"):
+    with pytest.raises(ActionRefused, match="save these as a new split"):
         CopyToSplit(everything(), split.pk).plan()
 
 
 def test_it_refuses_a_split_that_is_gone() -> None:
     make_tasks(1)
-    with pytest.raises(Refused, match="does not exist any more"):
+    with pytest.raises(ActionRefused, match="does not exist any more"):
         CopyToSplit(everything(), 999).plan()
 
 
 def test_it_refuses_to_move_to_the_same_split() -> None:
     split = split_of(*make_tasks(1))
-    with pytest.raises(Refused, match="same"):
+    with pytest.raises(ActionRefused, match="same"):
         MoveToSplit(everything(), split.pk, split.pk).plan()
 
 
 def test_it_leaves_both_splits_alone_when_one_is_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.work.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.action.WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     train, hard = split_of(task), split_of(name="hard")
     with SplitChange(hard), pytest.raises(SplitBusy):

@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from environments.changes import BATCH, SplitBusy, SplitChange
-from environments.curation.errors import Refused
-from environments.curation.plan import SplitShare
+from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.freezing import freeze
+from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
+from environments.tasks.split_change import BATCH, SplitBusy, SplitChange
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -62,12 +61,12 @@ def test_it_tells_the_history_of_each_task() -> None:
 
 def test_it_wants_a_reason() -> None:
     make_tasks(1)
-    with pytest.raises(Refused, match="Say why"):
+    with pytest.raises(ActionRefused, match="Say why"):
         Quarantine(Selection(), "  ").apply(AUTHOR)
 
 
 def test_it_wants_tasks() -> None:
-    with pytest.raises(Refused, match="No task is chosen"):
+    with pytest.raises(ActionRefused, match="No task is chosen"):
         Quarantine(Selection(tag="none"), "why").plan()
 
 
@@ -149,7 +148,7 @@ def test_it_is_completed_by_doing_it_again_after_a_crash(monkeypatch: pytest.Mon
 
 
 def test_it_changes_nothing_while_somebody_else_changes_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.work.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.action.WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     split = split_of(task)
     with SplitChange(split), pytest.raises(SplitBusy):

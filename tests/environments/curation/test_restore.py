@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from environments.changes import FrozenSplit
+from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit
-from environments.curation.errors import Refused
 from environments.curation.membership import MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.restore import Restore
 from environments.curation.selection import Selection
-from environments.curation.splits import DeleteSplit
+from environments.curation.splits import DeleteSplit, freeze
 from environments.curation.tags import AddTags, RemoveTags
-from environments.freezing import freeze
 from environments.models import Task, TaskRevision, TaskTag
+from environments.tasks.split_change import FrozenSplit
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
 from tests.stored import NOW, make_environment
@@ -74,7 +73,7 @@ def test_it_refuses_what_would_take_the_places_of_another_task() -> None:
     edit(two, "new")
     new = TaskRevision.objects.latest("id").successor_id or 0
     assert edit(one, "new") == new
-    with pytest.raises(Refused, match="the content of another that stood somewhere already"):
+    with pytest.raises(ActionRefused, match="the content of another that stood somewhere already"):
         restore(revision())
     assert served(split) == [new]
     assert TaskRevision.objects.latest("id").kind == "merge"
@@ -120,7 +119,7 @@ def test_it_puts_back_a_reason_that_alone_was_changed(tmp_path: Path) -> None:
     last = TaskRevision.objects.latest("id")
     assert (last.kind, last.author) == ("restore", "bob")
     assert (json.loads(last.before)["reason"], json.loads(last.after)["reason"]) == ("second", "first")
-    with pytest.raises(Refused, match=r"quarantined for that reason \(first\) already"):
+    with pytest.raises(ActionRefused, match=r"quarantined for that reason \(first\) already"):
         Restore(last.pk - 1).plan()
 
 
@@ -160,7 +159,7 @@ def test_it_refuses_what_was_put_back_already(kind: str) -> None:
     change = revision()
     restore(change)
     for refused in (Restore(change).plan, lambda: restore(change)):
-        with pytest.raises(Refused, match="nothing is to be put back"):
+        with pytest.raises(ActionRefused, match="nothing is to be put back"):
             refused()
 
 
@@ -178,7 +177,7 @@ def test_it_refuses_when_the_split_is_gone() -> None:
     outcome = SaveAsSplit(Selection(make_environment().pk), "new", "train").apply(AUTHOR)
     change = revision()
     DeleteSplit(outcome.split or 0).apply(AUTHOR)
-    with pytest.raises(Refused, match="or they are gone"):
+    with pytest.raises(ActionRefused, match="or they are gone"):
         restore(change)
 
 
@@ -187,7 +186,7 @@ def test_it_refuses_what_the_class_did_and_what_does_not_exist() -> None:
     sync = TaskRevision.objects.create(
         task_id=one, kind="sync", change="x", author="sync", before="{}", after='{"dropped": true}', created=NOW
     )
-    with pytest.raises(Refused, match="what the class did"):
+    with pytest.raises(ActionRefused, match="what the class did"):
         restore(sync.pk)
-    with pytest.raises(Refused, match="does not exist"):
+    with pytest.raises(ActionRefused, match="does not exist"):
         restore(0)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from environments.curation import look, selection
+from environments.curation import selection, walk
+from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
-from environments.flags import flag, settle
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
 from tests.stored import make_environment, make_split, make_statistics, make_task
@@ -152,7 +152,7 @@ def test_what_it_says_of_a_bucket_is_true_whatever_is_still_to_be_counted_anew()
 def test_it_steps_over_a_long_stretch_without_a_match(
     monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(look, "SPANS", (10,))
+    monkeypatch.setattr(walk, "SPANS", (10,))
     tasks = make_tasks(600)
     tag(tasks[:20] + tasks[320:])
     Task.objects.filter(pk__in=tasks[:300]).update(state="quarantined")
@@ -167,7 +167,7 @@ def test_it_steps_over_a_long_stretch_without_a_match(
 def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
-    monkeypatch.setattr(look, "SPANS", (2,))
+    monkeypatch.setattr(walk, "SPANS", (2,))
     monkeypatch.setattr(selection, "FEW", 2)
     monkeypatch.setattr(selection, "WALKED", 6)
     tasks = make_tasks(30)
@@ -179,7 +179,7 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
 
 
 def test_a_task_that_stands_twice_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "SPANS", (2,))
+    monkeypatch.setattr(walk, "SPANS", (2,))
     monkeypatch.setattr(selection, "WALKED", 2)
     monkeypatch.setattr(selection, "FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
@@ -230,7 +230,7 @@ def test_it_begins_at_the_beginning_with_a_cursor_that_is_none() -> None:
 
 
 def test_it_stops_when_its_time_is_over_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "SPANS", (4,))
+    monkeypatch.setattr(walk, "SPANS", (4,))
     tasks = make_tasks(10)
     wanted = Selection(search='"n": 3')
     first = wanted.batch(seconds=0)

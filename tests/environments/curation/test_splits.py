@@ -7,15 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from environments.changes import BATCH, FrozenSplit, SplitChange
-from environments.curation.errors import Refused
+from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
-from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
+from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, content_digest, existing_splits
 from environments.errors import InvalidSplit
-from environments.freezing import content_digest
 from environments.models import Environment, Split, SplitEntry, Task
+from environments.tasks.split_change import BATCH, FrozenSplit, SplitChange
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -102,7 +101,9 @@ def test_it_unfreezes_without_a_change_of_content() -> None:
 
 def test_it_refuses_to_freeze_a_split_whose_tasks_the_class_makes() -> None:
     split = split_of(environment=make_environment(is_procedural=True))
-    with pytest.raises(Refused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"):
+    with pytest.raises(
+        ActionRefused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"
+    ):
         FreezeSplit(split.pk).apply(AUTHOR)
     assert Split.objects.get().frozen is None
 
@@ -126,10 +127,10 @@ def test_it_says_whose_tasks_a_split_will_serve_when_its_class_makes_them_now() 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:
     split = split_of(*make_tasks(1))
-    with pytest.raises(Refused, match="not frozen"):
+    with pytest.raises(ActionRefused, match="not frozen"):
         UnfreezeSplit(split.pk).plan()
     FreezeSplit(split.pk).apply(AUTHOR)
-    with pytest.raises(Refused, match="frozen already"):
+    with pytest.raises(ActionRefused, match="frozen already"):
         FreezeSplit(split.pk).apply(AUTHOR)
 
 
@@ -156,7 +157,7 @@ def test_the_name_of_a_deleted_split_is_free_and_keeps_its_id() -> None:
 
 def test_it_refuses_to_delete_what_the_class_declares() -> None:
     split = split_of(*make_tasks(1))
-    with pytest.raises(Refused, match="declared by the class of 'math'"):
+    with pytest.raises(ActionRefused, match="declared by the class of 'math'"):
         DeleteSplit(split.pk).apply(AUTHOR)
 
 
@@ -180,5 +181,5 @@ def test_it_refuses_a_split_that_is_gone() -> None:
     split = saved()
     DeleteSplit(split).apply(AUTHOR)
     for action in (DeleteSplit(split), FreezeSplit(split), UnfreezeSplit(split)):
-        with pytest.raises(Refused, match="does not exist any more"):
+        with pytest.raises(ActionRefused, match="does not exist any more"):
             action.plan()

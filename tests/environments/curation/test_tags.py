@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from environments.changes import BATCH
-from environments.curation.errors import Refused
+from environments.curation.action import ActionRefused
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.models import Split, TaskRevision, TaskTag
+from environments.tasks.split_change import BATCH
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, split_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -70,7 +70,7 @@ def test_it_takes_a_percent_sign_for_itself() -> None:
 )
 def test_it_refuses_what_is_no_tag(tag: str, why: str) -> None:
     make_tasks(1)
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(ActionRefused, match=why):
         AddTags(Selection(), (tag,)).plan()
 
 

@@ -19,8 +19,9 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import override_settings
 
-from environments import conf, wiring
+from environments import conf
 from environments.protocol.handler import ProtocolHandler
+from environments.service import close_service, open_service
 from orsweb import asgi
 
 T = TypeVar("T")
@@ -33,13 +34,13 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
         conf.key_labels.cache_clear()
         asgi.protocol, before = ProtocolHandler(), asgi.protocol
-        await wiring.open_service()
+        await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=20) as client:
                 yield client
         finally:
-            await wiring.close_service(5.0)
+            await close_service(5.0)
             asgi.protocol = before
             conf.key_labels.cache_clear()
 

@@ -10,7 +10,7 @@ import pytest
 from environments import wire
 from environments.protocol.sse import PIECE, event, events, pieces, whole
 from environments.runtime.calls import Call
-from environments.runtime.outcome import Result
+from environments.runtime.outcome import CallResult
 
 TEXTS = [
     "",
@@ -53,17 +53,17 @@ def test_any_mixture_survives(seed: int) -> None:
 
 @pytest.mark.parametrize("length", [PIECE, PIECE + 1])
 def test_up_to_the_limit_it_is_one_event(length: int) -> None:
-    assert len(events(Result("end", "x" * length))) == (1 if length == PIECE else 2)
+    assert len(events(CallResult("end", "x" * length))) == (1 if length == PIECE else 2)
 
 
 def test_the_bytes_of_a_short_result() -> None:
     call = Call("0123", "echo", {})
-    call.finish(Result("end", '{"ok":true}'))
+    call.finish(CallResult("end", '{"ok":true}'))
     assert whole(call) == b'event: task_id\ndata: 0123\n\nevent: end\ndata: {"ok":true}\n\n'
 
 
 def test_an_error_of_several_lines_has_a_line_each() -> None:
-    [told] = events(Result("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
+    [told] = events(CallResult("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
     assert told == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
 
 

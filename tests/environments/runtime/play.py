@@ -15,17 +15,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from environments import wire
-from environments.hosting import Hosted
-from environments.registry import Registry
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import Registry
 from environments.runtime.calls import Call
-from environments.runtime.episode import NewSession
 from environments.runtime.host import LocalHost
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import Result
+from environments.runtime.live_episode import NewSession
+from environments.runtime.outcome import CallResult
 from environments.runtime.service import SessionService
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
-from tests.record import ClassTasks, ListRecord
+from tests.record import AskedTasks, ListRecord
 
 DEADLINE_SECONDS = 10.0
 
@@ -58,7 +58,7 @@ class Play:
         registry = Registry([Hosted(cls) for cls in self._classes])
         self.pool = ThreadPool()
         self.record = ListRecord()
-        self.tasks = ClassTasks(registry, UserCode(self.pool))
+        self.tasks = AskedTasks(registry, UserCode(self.pool))
         self.host = LocalHost(registry, self.pool, self.limits)
         self.service = SessionService(registry, self.tasks, self.record, self.host, self.limits)
         self.service.open()
@@ -100,7 +100,7 @@ class Play:
 async def ended(call: Call) -> Answer:
     """What the call ends with, within the deadline."""
     assert await call.wait(DEADLINE_SECONDS), f"{call.tool} did not end"
-    result: Result | None = call.result
+    result: CallResult | None = call.result
     assert result is not None
     return Answer(result.event, result.data)
 

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from environments import JSONObject, Split, ToolOutput, tool
-from environments.errors import (
-    EnvironmentFault,
-    InvalidIndex,
-    InvalidSplit,
-    OtherEnvironment,
-)
+from environments.errors import EnvironmentFault, InvalidIndex, InvalidSplit, OtherEnvironment
 from environments.runtime.records import EpisodeEnded, EpisodeStarted
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.environments.runtime.staged import SlowTasks, Staged

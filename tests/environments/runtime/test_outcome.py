@@ -7,14 +7,14 @@ import json
 import pytest
 
 from environments.errors import EnvironmentFault
-from environments.runtime.outcome import ERROR_CHARACTERS, Outcome, failed, faulted, refused, told
+from environments.runtime.outcome import ERROR_CHARACTERS, CallOutcome, failed, faulted, refused, told
 
 OUTPUT = '{"blocks":[],"metadata":null,"reward":1.0,"finished":true}'
 FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
 
 
 def test_an_output_is_told_byte_for_byte() -> None:
-    assert told(Outcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
+    assert told(CallOutcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
 
 
 @pytest.mark.parametrize("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
@@ -41,7 +41,7 @@ def test_an_error_is_never_empty_and_never_endless(text: str) -> None:
     assert 0 < len(told(failed(text, "ValueError"), "exception").data) <= ERROR_CHARACTERS
 
 
-@pytest.mark.parametrize("outcome", [Outcome("ok", OUTPUT), refused("no", "tool_error"), failed("bad", "timeout")])
-def test_the_record_tells_the_same(outcome: Outcome) -> None:
-    recorded = Outcome(outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason)
+@pytest.mark.parametrize("outcome", [CallOutcome("ok", OUTPUT), refused("no", "tool_error"), failed("bad", "timeout")])
+def test_the_record_tells_the_same(outcome: CallOutcome) -> None:
+    recorded = CallOutcome(outcome.status, outcome.output_json, error=outcome.error, reason=outcome.reason)
     assert told(recorded, "exception") == told(outcome, "exception")

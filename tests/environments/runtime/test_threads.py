@@ -11,7 +11,7 @@ import pytest
 
 from environments import ToolOutput, Toolset, tool
 from environments.runtime import threads
-from environments.runtime.threads import START_THREADS, Job, ThreadPool
+from environments.runtime.threads import START_THREADS, ThreadJob, ThreadPool
 from environments.runtime.usercode import UserCode
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Slow, SyncEcho
@@ -180,7 +180,7 @@ async def test_a_job_given_up_before_it_began_is_never_run() -> None:
 
 async def test_the_count_of_threads_stays_right_when_waiting_work_is_given_up() -> None:
     pool = ThreadPool()
-    jobs = [Job(threading.Event().wait, (0.2,), asyncio.get_running_loop()) for _ in range(START_THREADS * 2)]
+    jobs = [ThreadJob(threading.Event().wait, (0.2,), asyncio.get_running_loop()) for _ in range(START_THREADS * 2)]
     for job in jobs:
         pool.submit(job)
     for job in jobs[START_THREADS:]:

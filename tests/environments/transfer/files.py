@@ -10,9 +10,9 @@ from environments.curation.selection import Selection
 from environments.models import Environment, Split, SplitEntry
 from environments.transfer import importing
 from environments.transfer.exporting import exported
-from environments.transfer.report import Report
-from environments.transfer.source import Format, Source
-from environments.transfer.target import Target
+from environments.transfer.report import TaskImportReport
+from environments.transfer.source import FileSource, Format
+from environments.transfer.target import ImportTarget
 from tests.stored import make_environment
 
 
@@ -36,19 +36,19 @@ class Shelf:
         self.environment.task_schema = json.dumps({"type": "object", **schema})
         self.environment.save()
 
-    def dry_run(self, path: Path, split: str = "train", **options: Any) -> Report:
-        return importing.dry_run(Source.of(path, **options), self.target(split))
+    def dry_run(self, path: Path, split: str = "train", **options: Any) -> TaskImportReport:
+        return importing.dry_run(FileSource.of(path, **options), self.target(split))
 
-    def apply(self, path: Path, split: str = "train", **options: Any) -> Report:
-        return importing.apply(Source.of(path), self.target(split), author="ada", **options)
+    def apply(self, path: Path, split: str = "train", **options: Any) -> TaskImportReport:
+        return importing.apply(FileSource.of(path), self.target(split), author="ada", **options)
 
-    def order(self, path: Path, type: str) -> tuple[Source, Target]:
+    def order(self, path: Path, type: str) -> tuple[FileSource, ImportTarget]:
         """To make the split "train" of a file, with a type."""
-        return Source.of(path), Target.of(self.environment, "train", type)
+        return FileSource.of(path), ImportTarget.of(self.environment, "train", type)
 
-    def target(self, split: str = "train") -> Target:
+    def target(self, split: str = "train") -> ImportTarget:
         is_there = self.environment.splits.filter(name=split, is_served=True).exists()
-        return Target.of(self.environment, split, None if is_there else "train")
+        return ImportTarget.of(self.environment, split, None if is_there else "train")
 
     def export(self, format: Format, split: str = "train", **options: Any) -> Path:
         row = Split.objects.get(name=split)
@@ -64,6 +64,6 @@ def served(split: str = "train") -> list[Any]:
     return [json.loads(place.task.spec) for place in seen]
 
 
-def counts(report: Report) -> tuple[int, int, int, int]:
+def counts(report: TaskImportReport) -> tuple[int, int, int, int]:
     """added, changed, duplicates, refused"""
     return report.added, report.changed, report.duplicates, report.refused

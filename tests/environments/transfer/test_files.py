@@ -10,7 +10,7 @@ import pytest
 
 from environments.curation.splits import existing_splits
 from environments.transfer.rows import TransferError, Unreadable
-from environments.transfer.source import Source
+from environments.transfer.source import FileSource
 from tests.environments.transfer.files import Shelf, served
 
 pytestmark = pytest.mark.django_db
@@ -112,4 +112,4 @@ def test_parquet_of_others_has_lists_structs_and_absent_keys(shelf: Shelf) -> No
 def test_the_format_can_be_named(shelf: Shelf) -> None:
     assert shelf.dry_run(shelf.lines({"a": 1}, name="a.txt"), format="jsonl").added == 1
     with pytest.raises(TransferError, match="The format 'xml' is unknown; use jsonl, json, csv or parquet"):
-        Source.of(Path("a.txt"), "xml")
+        FileSource.of(Path("a.txt"), "xml")

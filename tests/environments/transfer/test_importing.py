@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from environments.changes import SplitBusy, SplitChange
-from environments.curation.errors import Refused
+from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
-from environments.sync import content_hash
+from environments.tasks.split_change import SplitBusy, SplitChange
+from environments.tasks.sync import content_hash
 from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
 from environments.transfer.rows import Unreadable
@@ -316,7 +316,7 @@ def test_who_comes_just_after_an_import_that_took_the_name_changes_nothing(shelf
         importing.apply(*shelf.order(shelf.lines(APPLE), "test"), author="ada")
         return enter(change)
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Refused, match="There is a split 'train' already"):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ActionRefused, match="There is a split 'train' already"):
         patch.setattr(SplitChange, "__enter__", enter_late)
         rival(shelf)
     assert (Split.objects.get().type, served()) == ("test", [APPLE])

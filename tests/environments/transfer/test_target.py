@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from environments.changes import FrozenSplit
-from environments.curation.errors import Refused
+from environments.curation.action import ActionRefused
 from environments.models import Environment, Split
+from environments.tasks.split_change import FrozenSplit
 from environments.transfer.rows import TransferError
-from environments.transfer.target import Target, environment_named
+from environments.transfer.target import ImportTarget, environment_named
 from tests.environments.transfer.files import Shelf
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: She
     shelf.apply(shelf.lines(APPLE))
     sentence = "'shop' has no split 'trian', but 'train'; to make it, give its type: .* Did you mean 'train'?"
     with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
-        Target.of(shelf.environment, "trian")
+        ImportTarget.of(shelf.environment, "trian")
 
 
 def test_an_unknown_environment_is_told_with_the_nearest(shelf: Shelf) -> None:
@@ -41,18 +41,18 @@ def test_an_unknown_environment_is_told_with_the_nearest(shelf: Shelf) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\0b", "x" * 201, "a\nb"])
 def test_a_split_is_not_named_just_anything(shelf: Shelf, name: str) -> None:
-    with pytest.raises(Refused, match=r"[Ss]plit"):
-        Target.of(shelf.environment, name, "train")
+    with pytest.raises(ActionRefused, match=r"[Ss]plit"):
+        ImportTarget.of(shelf.environment, name, "train")
 
 
 def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     with pytest.raises(TransferError, match="The split 'train' is there, of type train; leave the type out"):
-        Target.of(shelf.environment, "train", "test")
+        ImportTarget.of(shelf.environment, "train", "test")
 
 
 def test_a_procedural_split_takes_no_tasks(shelf: Shelf) -> None:
     Split.objects.create(environment=shelf.environment, name="train", type="train", version=1)
     Environment.objects.update(is_procedural=True)
     with pytest.raises(TransferError, match="'shop' makes the tasks of 'train' itself; import into a new split"):
-        Target.of(shelf.environment, "train")
+        ImportTarget.of(shelf.environment, "train")

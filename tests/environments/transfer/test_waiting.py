@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from environments.sync import content_hash
+from environments.tasks.sync import content_hash
 from tests.conformance.agent import Agent
 from tests.environments.transfer.files import Shelf
 from tests.environments.transfer.holds import measured_holds

@@ -10,19 +10,18 @@ import pytest
 from django.db import connection
 
 from environments.models import Environment, Split, SplitEntry, Task
-from episodes.analytics import cover as covers
-from episodes.analytics import scope as scopes
+from environments.scoring.definition import Definition, definition_of
+from episodes.analytics import scopes
+from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
-from episodes.analytics.cover import cover
 from episodes.analytics.curve import Curve, curve, curves, drawn
-from episodes.analytics.definition import Definition, definition_of
-from episodes.analytics.rows import Axis
-from episodes.analytics.scope import Scope, filtered, scope_of
+from episodes.analytics.scopes import Scope, filtered, scope_of
+from episodes.analytics.stored import Axis
+from episodes.analytics.summary_cover import cover
 from episodes.analytics.zoom import Range
-from episodes.derived import Progress
-from episodes.follower.blocks import BlocksPart
-from episodes.follower.catch_up import catch_up, start_over
-from episodes.models import Episode, Run
+from episodes.models import Episode, Progress, Run
+from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, play, played
 from tests.stored import make_run
@@ -40,7 +39,7 @@ OF: dict[str, Callable[[], Scope]] = {
 @pytest.fixture(autouse=True)
 def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.follower.thread.make_parts", list)
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 @pytest.fixture
@@ -280,7 +279,7 @@ def test_what_has_not_been_looked_at_says_no_step_by_no_means(
     play(20)
     catch_up()
     play(380, first=21)
-    monkeypatch.setattr("episodes.follower.catch_up.make_parts", lambda: [BlocksPart()])
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", lambda: [BlocksPart()])
     catch_up()
     monkeypatch.setattr(covers, "MOST_ENDINGS", 50)
     found = curve(OF["environment"](), SUM, "step")
@@ -292,7 +291,7 @@ def test_of_the_newest_episodes_of_a_filter_it_says_which_say_no_step(monkeypatc
     run = make_run("some")
     for step in [*range(10)] * 3 + [None] * 20:
         end_episode(run=run, run_step=step, model="some")
-    monkeypatch.setattr("episodes.analytics.scope.MOST_ENDINGS", 25)
+    monkeypatch.setattr("episodes.analytics.scopes.MOST_ENDINGS", 25)
     found = curve(filtered(Episode.objects.filter(model="some"), ""), SUM, "step")
     assert found.is_bounded
     assert found.stepless == 20

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from episodes.analytics.definition import Definition
+from environments.scoring.definition import Definition
 from episodes.analytics.groups import group_of, groups_of, spread_of
 from tests.stored import make_episode, make_run, make_task
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from environments.models import Environment
-from episodes.analytics.definition import Definition
+from environments.scoring.definition import Definition
 from episodes.analytics.histogram import MOST_BINS, Bin, Histogram, histogram
-from episodes.analytics.scope import scope_of
-from episodes.follower.catch_up import catch_up
+from episodes.analytics.scopes import scope_of
+from episodes.rollups.follower import catch_up
 from tests.episodes.playing import attempts, play, played
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.follower.thread.make_parts", list)
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 def of_echo(definition: Definition) -> Histogram:
@@ -46,8 +46,8 @@ def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     play(300)
     expected = of_echo(Definition("max"))
     catch_up()
-    monkeypatch.setattr("episodes.analytics.cover.RAW_ENDINGS", 0)
-    monkeypatch.setattr("episodes.analytics.cover.LEAST_RAW", 0)
+    monkeypatch.setattr("episodes.analytics.summary_cover.RAW_ENDINGS", 0)
+    monkeypatch.setattr("episodes.analytics.summary_cover.LEAST_RAW", 0)
     found = of_echo(Definition("max"))
     assert (sum(one.n for one in found.bins), found.causes) == (sum(one.n for one in expected.bins), expected.causes)
     assert (expected.is_grouped, found.is_grouped) == (False, True)

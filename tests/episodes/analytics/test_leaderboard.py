@@ -11,13 +11,12 @@ import pytest
 
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.runtime.records import RunInfo
-from episodes.analytics.definition import Definition, definition_of
-from episodes.analytics.leaderboard import Leaderboard, leaderboard
-from episodes.analytics.passes import pass_rates
-from episodes.analytics.results import By
+from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.figures import pass_rates
+from episodes.analytics.leaderboard import By, Leaderboard, leaderboard
 from episodes.models import Episode
 from tests.episodes.playing import play
-from tests.episodes.recording import record
+from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,8 +27,8 @@ about: Any = pytest.approx
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.follower.thread.make_parts", list)
-    monkeypatch.setattr("episodes.upkeep.stale", list)
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    monkeypatch.setattr("episodes.recording.recount.stale", list)
 
 
 def echo() -> Environment:
@@ -119,7 +118,7 @@ def test_of_a_procedural_environment_nobody_knows_the_coverage() -> None:
 
 
 def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.analytics.scope.MOST_ENDINGS", 20)
+    monkeypatch.setattr("episodes.analytics.scopes.MOST_ENDINGS", 20)
     play(100)
     found = leaderboard(echo(), by="player")
     assert found.is_bounded and "newest" in found.note

@@ -7,11 +7,11 @@ from pytest import approx
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment
-from episodes.analytics.definition import Definition
+from environments.scoring.definition import Definition
 from episodes.analytics.histogram import histogram
 from episodes.analytics.leaderboard import leaderboard
 from episodes.analytics.players import PlayerFigures, at_task, in_environment
-from episodes.analytics.scope import scope_of
+from episodes.analytics.scopes import scope_of
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import make_environment, make_task
 

@@ -12,8 +12,8 @@ def main() -> None:
     django.setup()
     from django.test import RequestFactory
 
-    from episodes.api.document import DocumentView
-    from tests.episodes.api.test_document import SNAPSHOT
+    from episodes.api.openapi import DocumentView
+    from tests.episodes.api.test_openapi import SNAPSHOT
 
     SNAPSHOT.write_bytes(DocumentView.as_view()(RequestFactory().get("/api/schema")).content)
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.comparison import ROWS
 from episodes.models import Episode
+from episodes.transcript.comparison import ROWS
 from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db

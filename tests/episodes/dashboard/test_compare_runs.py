@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from episodes.analytics.definition import Definition
+from environments.scoring.definition import Definition
 from episodes.analytics.paired import paired
 from episodes.models import Run
 from tests.episodes.ended import end_episode

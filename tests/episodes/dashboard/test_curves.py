@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.dashboard.curve_drawn import smoothed
+from episodes.dashboard.curve_chart import smoothed
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
 

@@ -10,13 +10,13 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.display.parts import ToolPart
 from environments.models import Split
-from environments.parts import ToolPart
 from episodes.analytics.histogram import MOST_BINS
-from episodes.dashboard.connect import method_of
-from episodes.filters import EpisodeFilter
-from episodes.follower.catch_up import catch_up
+from episodes.dashboard.environment import method_of
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
+from episodes.rollups.follower import catch_up
 from tests.stored import make_environment, make_episode, make_split, make_statistics, make_step, make_task
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.derived import Activity
+from episodes.models import Activity
 from tests.stored import make_environment, make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db

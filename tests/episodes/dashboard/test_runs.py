@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.analytics import whereabouts
+from episodes.analytics import runs as whereabouts
 from episodes.dashboard.runs import RUNS_PER_PAGE
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task

@@ -20,7 +20,7 @@ import httpx
 from channels.testing import WebsocketCommunicator
 
 from episodes.models import Play
-from episodes.playtest.threads import readers
+from episodes.playtest.reader_threads import readers
 from orsweb import asgi
 from tests.environments.protocol.serving import in_database, serving
 

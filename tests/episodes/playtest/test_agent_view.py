@@ -7,8 +7,8 @@ import json
 import pytest
 from django.template.loader import render_to_string
 
-from episodes.formats import prompt_as, tools_as
 from episodes.playtest.agent_view import agent_view_of
+from episodes.playtest.provider_formats import prompt_as, tools_as
 
 PROMPT = [{"type": "text", "text": "Find </pre> it."}]
 TOOLS = [

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from environments.local_operator import OPERATOR
+from environments.conf import OPERATOR
 from episodes.models import Episode, Play
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, play_of, send_form, table

@@ -14,8 +14,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from environments.models import Environment, Split
-from episodes.models import Episode, Play
-from episodes.plays import Guest, Invite
+from episodes.models import Episode, Guest, Invite, Play
 from episodes.playtest.invites.rule import write
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, communicator, seated, send_form, table

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
-from environments.sync import content_hash
+from environments.tasks.sync import content_hash
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
 from episodes.transfer.exporting import Format, exported
-from episodes.transfer.importing import Import, Report
+from episodes.transfer.importing import EpisodeImportReport, Import
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step
 
 HOSTILE = "<script>alert(1)</script> \x1b[31m \u202e \u2028 \ufeff '\"\\ =1+1 é 🙂 " + "x" * 9000
@@ -28,7 +28,7 @@ def text_of(format: Format = "jsonl", **options: Any) -> str:
     return b"".join(exported(options.pop("episodes", Episode.objects.all()), format, **options)).decode()
 
 
-def import_text(tmp_path: Path, *texts: str) -> Report:
+def import_text(tmp_path: Path, *texts: str) -> EpisodeImportReport:
     """Each text a file: 0.jsonl, 1.jsonl, …"""
     paths = [tmp_path / f"{n}.jsonl" for n in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from episodes.models import Activity, Episode
-from orsweb import lock
+from orsweb.server import database_lock
 from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
 from tests.stored import make_environment, make_episode, make_run, make_step, make_task
 
@@ -132,7 +132,7 @@ def test_new_ids_are_told(tmp_path: Path) -> None:
 
 
 def test_it_does_not_run_beside_a_server(tmp_path: Path) -> None:
-    with lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
+    with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
         import_episodes(tmp_path / "a.jsonl")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from environments.models import Environment, Split, TaskStatistics
-from episodes.follower.catch_up import catch_up
 from episodes.models import Episode, Step
+from episodes.rollups.follower import catch_up
 from tests.episodes.counting import recounted, told
 from tests.episodes.transfer.record import everything, forget_everything, import_text, make_rich_episodes, text_of
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task

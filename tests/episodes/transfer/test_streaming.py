@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
+from environments.database.bulk_writer import BulkWriter
 from episodes.models import Episode, Step
-from episodes.rows import STEP_COLUMNS
-from episodes.sql import BulkWriter
+from episodes.recording.batch import STEP_COLUMNS
 from episodes.transfer.exporting import exported
-from tests.episodes.recording import record
+from tests.episodes.recorded import record
 from tests.episodes.transfer.record import HOSTILE, lines_of
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 from tests.stored import make_blob, make_episode, make_step

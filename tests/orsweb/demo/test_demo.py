@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from episodes.models import Episode, Step
-from orsweb import lock
+from orsweb.server import database_lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -45,5 +45,5 @@ def test_the_same_seed_records_the_same_once_more() -> None:
 
 
 def test_it_refuses_beside_a_server() -> None:
-    with lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
+    with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
         demo()

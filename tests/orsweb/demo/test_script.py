@@ -6,13 +6,13 @@ from collections import Counter
 
 import pytest
 
-from orsweb.demo.script import GROUP, Part, script
+from orsweb.demo.script import GROUP, ScriptPart, script
 
 NAMES = ["math", "guess", "maze"]
 COUNTS = {(name, split): 50 for name in NAMES for split in ("train", "test")}
 
 
-def parts(episodes: int = 300, seed: int = 0) -> list[Part]:
+def parts(episodes: int = 300, seed: int = 0) -> list[ScriptPart]:
     return script(NAMES, COUNTS, episodes, seed)
 
 

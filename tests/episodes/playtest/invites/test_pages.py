@@ -11,8 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
-from episodes.models import Play
-from episodes.plays import Guest, Invite
+from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import write
 from tests.stored import make_environment, make_episode, make_split, make_task
 

@@ -1,0 +1,45 @@
+"""The page of a job: how far long work has come. It is polled and can be left."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments.database import jobs
+
+
+def job_url(job: str, back: str = "") -> str:
+    """`back`: path of the page to return to."""
+    path = reverse("admin:environments_task_job", args=[job])
+    return f"{path}?{urlencode({'back': back})}" if back else path
+
+
+def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
+    """The page; for its script, with ?state, the numbers alone. A POST asks the job to stop."""
+    job = jobs.get(job_id)
+    if job is None:
+        raise Http404(f"There is no job {job_id!r}: jobs are kept for an hour, and not across a restart of the server.")
+    if request.method == "POST":
+        if not request.user.has_perm("environments.change_task"):
+            raise PermissionDenied
+        job.cancel()
+        return HttpResponseRedirect(request.get_full_path())
+    if "state" in request.GET:
+        return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
+    back = request.GET.get("back", "")
+    inside = back if back.startswith(reverse("admin:index")) else reverse("admin:environments_task_changelist")
+    shown = {"title": job.title, "job": job, "back": inside, "link": job_link(job)}
+    return TemplateResponse(request, "environments/job.html", {**context, **shown})
+
+
+def job_link(job: jobs.Job) -> tuple[str, str] | None:
+    """Where what came of it is seen, and what the link says."""
+    split = getattr(job.result, "split", None)
+    if not isinstance(split, int):
+        return None
+    return reverse("admin:environments_split_change", args=[split]), "Open the split"

@@ -1,0 +1,80 @@
+"""The forms of an environment's page: how its returns are read, whether agents may play it, what people see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpRequest
+
+from environments.admin.base import author_of, note
+from environments.curation.action import Action
+from environments.curation.success_rule import SetBlind, SetEnabled, SetScoring
+from environments.errors import OrsError
+from environments.models import Environment
+from environments.scoring.returns import RETURNS
+
+_WORDS = {"sum": "sum of rewards", "last": "last reward", "max": "highest reward", "mean": "mean of rewards"}
+
+
+class ScoringForm(forms.Form):
+    """In force now; beside each stands what the class declares."""
+
+    default_return = forms.ChoiceField(choices=[(name, _WORDS[name]) for name in RETURNS], label="Return")
+    reward_low = forms.FloatField(label="Lowest return")
+    reward_high = forms.FloatField(label="Highest return")
+    success_threshold = forms.FloatField(label="Success above")
+
+    def __init__(self, environment: Environment, data: Any = None) -> None:
+        names = ("default_return", "reward_low", "reward_high", "success_threshold")
+        super().__init__(data, initial={name: getattr(environment, name) for name in names})
+        declared = {
+            "default_return": _WORDS[environment.declared_return],
+            "reward_low": f"{environment.declared_low:g}",
+            "reward_high": f"{environment.declared_high:g}",
+            "success_threshold": f"{environment.declared_threshold:g}",
+        }
+        for name, value in declared.items():
+            self.fields[name].help_text = f"The class declares {value}."
+            self.fields[name].widget.attrs.setdefault("step", "any")
+
+    def clean(self) -> dict[str, Any] | None:
+        given = super().clean() or {}
+        low, high = given.get("reward_low"), given.get("reward_high")
+        if low is not None and high is not None and not low < high:
+            self.add_error("reward_high", f"{high:g} is not above the lowest return, {low:g}; give a larger number.")
+        return given
+
+
+def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
+    return ScoringForm(environment, data)
+
+
+def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
+    """Do what the page's forms ask for. Returns the form that has to be shown again, if one was not filled in well."""
+    match request.POST.get("action"):
+        case "score":
+            form = ScoringForm(environment, request.POST)
+            if not form.is_valid():
+                return form
+            _apply(request, environment, SetScoring(environment.pk, **form.cleaned_data))
+        case "declared":
+            _apply(request, environment, SetScoring(environment.pk))
+        case "enable" | "disable" as asked:
+            _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
+        case "blind" | "seeing" as asked:
+            _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
+        case _:
+            messages.error(request, "Nothing was changed: the form did not say what to do.")
+    return None
+
+
+def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:
+    try:
+        done = action.apply(author_of(request)).sentence
+    except OrsError as refusal:
+        messages.error(request, str(refusal))
+    else:
+        note(request.user.pk, environment, done)
+        messages.success(request, done)

@@ -1,0 +1,147 @@
+"""Declarations: what a class says of itself, asked once and checked when it is hosted (`hosting.py`).
+
+Every function that asks raises Unhostable, with one sentence that says what to change.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, PydanticUserError, ValidationError
+
+from environments import wire
+from environments.authoring.reserved_names import RESERVED_NAMES
+from environments.authoring.tools import ToolTable, find_tools
+from environments.errors import SHOWN, Unhostable, describe, shorten
+from environments.wire import Split, ToolSpec
+
+MOST_NAME_CHARACTERS = 200
+"""Of an environment's and a split's name: the width of their columns."""
+
+
+def check_class_methods(cls: type) -> None:
+    """Raises: Unhostable for a method of the instance in place of one of the class, a forgotten @classmethod."""
+    for method in ("name", "list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range", "list_tools"):
+        mine = inspect.getattr_static(cls, method, None)
+        if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in ("self", "cls"):
+            raise Unhostable(f"{cls.__name__}.{method}() must be a class method; put @classmethod above it.")
+
+
+def served_name(cls: type, alias: str | None) -> str:
+    """The name in URLs: `alias`, else what `name` says; in small letters."""
+    name = alias if alias is not None else _ask(cls, "name")
+    if not isinstance(name, str) or not name:
+        raise Unhostable(f"{cls.__name__}.name() returned {_told(name)}; return a text that is not empty.")
+    name = str(name).lower()
+    _check_length("Environment", name, "serve it as other_name=module:Class")
+    if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
+        raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
+    if name in RESERVED_NAMES:
+        raise Unhostable(f"Environment name {name!r} is reserved by the server; serve it as other_name=module:Class.")
+    return name
+
+
+def toolsets_of(cls: type) -> tuple[type, ...]:
+    """The classes that `toolsets` holds; none if it is not declared."""
+    toolsets = getattr(cls, "toolsets", None) or ()
+    if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
+        raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
+    return tuple(toolsets)
+
+
+def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> ToolTable:
+    """The tools of the class and its toolsets; `output` is the ToolOutput of its SDK."""
+    try:
+        return find_tools(cls, toolsets, output)
+    except NameError as error:
+        raise Unhostable(f"{cls.__name__} has a tool whose annotations cannot be resolved ({error}).") from error
+    except PydanticUserError as error:
+        raise Unhostable(f"{cls.__name__} has a tool whose input has no JSON Schema: {error.message}.") from error
+
+
+def splits_of(cls: type) -> list[Split]:
+    """What `list_splits` declares, in order; none if it is not implemented."""
+    label = f"{cls.__name__}.list_splits()"
+    try:
+        declared = _ask(cls, "list_splits")
+        if not isinstance(declared, Iterable):
+            example = "return a list of names or Split(name, type), such as ['train']"
+            raise Unhostable(f"{label} returned {_told(declared)}; {example}.")
+        splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
+    except NotImplementedError:
+        return []
+    except Unhostable:
+        raise
+    except ValidationError as error:
+        raise Unhostable(
+            f"{label} must return names or Split(name, type); {error.error_count()} wrong values."
+        ) from error
+    except (Exception, SystemExit) as error:  # iterating may run the author's code
+        raise Unhostable(f"{label} raised {describe(error)}.") from error
+    for split in splits:
+        _check_length("Split", split.name, "shorten it")
+    names = [split.name for split in splits]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Unhostable(f"{label} returns {twice!r} twice; name each split once.")
+    return splits
+
+
+def unavailable_of(cls: type) -> str:
+    """What the class method `unavailable` says, which a class of any SDK may have."""
+    if not isinstance(inspect.getattr_static(cls, "unavailable", None), classmethod | staticmethod):
+        return ""
+    reason = _ask(cls, "unavailable")
+    if not isinstance(reason, str | None):
+        raise Unhostable(f"{cls.__name__}.unavailable() returned {reason!r}; return a sentence, or None.")
+    return " ".join((reason or "").split())
+
+
+def listed_tools(cls: type) -> list[ToolSpec]:
+    """What the class's own `list_tools` lists."""
+    listing = _ask(cls, "list_tools")
+    try:
+        return plain_specs(listing)
+    except Exception as error:  # whatever the author returned
+        raise Unhostable(f"{cls.__name__}.list_tools() must return a ListToolsOutput, not {_told(listing)}.") from error
+
+
+def plain_specs(listing: Any) -> list[ToolSpec]:
+    """The tools of any SDK's ListToolsOutput as this server's ToolSpecs."""
+    return [ToolSpec.model_validate(spec.model_dump()) for spec in listing.tools]
+
+
+def _ask(cls: type, method: str) -> Any:
+    """What a class method of the author's answers. Raises: NotImplementedError, Unhostable."""
+    label = f"{cls.__name__}.{method}()"
+    try:
+        answer = getattr(cls, method)()
+    except NotImplementedError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Unhostable(f"{label} raised {describe(error)}.") from error
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()  # or Python warns that nobody awaited it
+        raise Unhostable(f"{label} is async; make it a plain method.")
+    return answer
+
+
+def _told(value: Any) -> str:
+    """What an author's method returned, short and on one line."""
+    return " ".join(shorten(repr(value), SHOWN).split())
+
+
+def _check_length(kind: str, name: str, remedy: str) -> None:
+    if len(name) > MOST_NAME_CHARACTERS:
+        raise Unhostable(
+            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, and at most {MOST_NAME_CHARACTERS} are "
+            f"possible; {remedy}."
+        )
+
+
+def _split(item: Any) -> Split:
+    if isinstance(item, str):
+        return Split(name=item, type=item if item in get_args(wire.SplitType) else "validation")  # type: ignore[arg-type]
+    return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)

@@ -1,0 +1,103 @@
+"""Registry: the environment classes this server hosts, by name; the first is the default.
+
+Specifications are `module:Class` or `alias=module:Class`; modules are also found in the current directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+from environments.authoring.hosted import Hosted
+from environments.errors import Unhostable, UnknownEnvironment, describe
+
+
+class Registry:
+    """Hosted classes in the order they were named."""
+
+    def __init__(self, hosted: Iterable[Hosted]) -> None:
+        """Raises: Unhostable when nothing is hosted or two classes share a name."""
+        self._by_name: dict[str, Hosted] = {}
+        for one in hosted:
+            if one.name in self._by_name:
+                raise Unhostable(f"Two environments are named {one.name!r}; serve one as other_name=module:Class.")
+            self._by_name[one.name] = one
+        if not self._by_name:
+            raise Unhostable("No environment to serve; name at least one as module:Class.")
+
+    def __iter__(self) -> Iterator[Hosted]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def names(self) -> list[str]:
+        """Names, the default first."""
+        return list(self._by_name)
+
+    @property
+    def default(self) -> Hosted:
+        return next(iter(self._by_name.values()))
+
+    def find(self, name: str) -> Hosted | None:
+        """The class served as `name`, in any case."""
+        return self._by_name.get(name) or self._by_name.get(name.lower())
+
+    def get(self, name: str) -> Hosted:
+        """The class served as `name`, in any case. Raises: UnknownEnvironment naming those hosted and the nearest."""
+        hosted = self.find(name)
+        if hosted is None:
+            raise UnknownEnvironment(name, self.names)
+        return hosted
+
+
+def load(specifications: Iterable[str]) -> Registry:
+    """The registry of `specifications`. Raises: Unhostable with one sentence that says what to change."""
+    return Registry([_load_one(specification.strip()) for specification in specifications])
+
+
+def _load_one(specification: str) -> Hosted:
+    alias, renames, target = specification.rpartition("=")
+    if renames and not alias:
+        raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
+    module_name, colon, class_name = target.partition(":")
+    if not (module_name and colon and class_name):
+        raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
+    if module_name.endswith(".py") or "/" in module_name:
+        named = _module_of(Path(module_name), class_name)
+        raise Unhostable(f"{specification!r} names a file, not a module; write {alias}{renames}{named}.")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
+        raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.") from error
+    try:
+        return Hosted(_class_of(module, class_name), alias or None)
+    except Unhostable:
+        raise
+    except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
+        raise Unhostable(f"{specification!r} cannot be hosted: {describe(error)}.") from error
+
+
+def _module_of(file: Path, class_name: str) -> str:
+    """How to name the class in `file`; modules are looked for from the current directory down."""
+    parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
+    if file.is_absolute() or ".." in parts:
+        return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
+    return f"{'.'.join(parts)}:{class_name}"
+
+
+def _class_of(module: ModuleType, name: str) -> type:
+    cls: type | None = getattr(module, name, None)
+    if cls is None:
+        # the file tells of a module of the same name that is found earlier, such as the standard library's
+        file = getattr(module, "__file__", None) or "built into Python"
+        raise Unhostable(
+            f"Module {module.__name__!r} has no class {name!r}; check the name after the colon (the module is {file})."
+        )
+    return cls

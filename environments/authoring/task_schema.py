@@ -1,0 +1,136 @@
+"""What a task's spec has to look like: the JSON Schema that a class declares, and specs checked against it.
+
+A class declares `task_schema`, a pydantic model or a JSON Schema (or a class method that returns one); sync keeps it as
+text, and whoever changes or imports tasks checks their specs here. A schema that refers to a document elsewhere never
+makes this server fetch it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import jsonschema
+from jsonschema.protocols import Validator
+from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
+from pydantic import BaseModel
+from referencing.exceptions import Unresolvable
+
+from environments.authoring.hosted import Hosted
+from environments.display.schema_fields import kind_of, resolved
+from environments.errors import Unhostable, describe, shorten
+
+MOST_PROBLEMS = 20
+"""Told of one spec; who repaired twenty looks again."""
+_SHOWN = 300
+"""Characters of one message: the schema's own may repeat the whole value."""
+_VALUE_SHOWN = 80
+"""Characters of a value that is told before what was expected instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaProblem:
+    """One thing that is wrong with a spec."""
+
+    parts: tuple[str | int, ...]
+    """Where: names and indexes from the outside in; empty: the whole of it."""
+    message: str
+    """What, with the value that is refused and what is allowed; no full stop."""
+
+    @property
+    def path(self) -> str:
+        """Where, as `$.tests[2].input`; `$` is the whole."""
+        return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.parts)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def declared(hosted: Hosted) -> str:
+    """The class's task schema as JSON text; empty: it declares none. Raises: Unhostable."""
+    schema = getattr(hosted.cls, "task_schema", None)
+    if schema is None:
+        return ""
+    try:
+        return _text(schema)
+    except Unhostable:
+        raise
+    except jsonschema.SchemaError as error:
+        problem = SchemaProblem(tuple(error.absolute_path), shorten(error.message, _SHOWN))
+        raise Unhostable(f"{hosted.name}: task_schema is no JSON Schema ({problem}).") from error
+    except (Exception, SystemExit) as error:  # a method or a model of the author's
+        raise Unhostable(f"{hosted.name}: task_schema cannot be read: {describe(error)}.") from error
+
+
+def _text(schema: Any) -> str:
+    if inspect.ismethod(schema) or inspect.isfunction(schema):
+        schema = schema()
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        schema = schema.model_json_schema()
+    if not isinstance(schema, dict):
+        raise TypeError(f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict")
+    text = json.dumps(schema, allow_nan=False)
+    if unresolved := [problem.message for problem in check(text, {}) if "refers to" in problem.message]:
+        raise ValueError(unresolved[0])
+    return text
+
+
+def check(schema: str, spec: Any) -> list[SchemaProblem]:
+    """What of `spec`, parsed JSON, the schema refuses, in the spec's order; empty: nothing. No schema refuses nothing.
+
+    Raises: jsonschema.SchemaError for a text that is no JSON Schema; sync stores none.
+    """
+    if not schema:
+        return []
+    found: list[SchemaProblem] = []
+    try:
+        for error in _leaves(_validator(schema).iter_errors(spec)):
+            found.append(
+                SchemaProblem(tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _SHOWN))
+            )
+            if len(found) == MOST_PROBLEMS:
+                break
+    except Unresolvable as error:
+        found.append(
+            SchemaProblem((), f"the task schema refers to {error.ref!r}, which is not in it; correct the class")
+        )
+    except RecursionError:
+        found.append(SchemaProblem((), "it is nested too deeply for the task schema; flatten it"))
+    return found
+
+
+def _visible(part: str | int) -> str | int:
+    """A name or index as a page or a terminal can carry it: NUL and the like, which JSON can hold, as escapes."""
+    return part if isinstance(part, int) or part.isprintable() else ascii(part)[1:-1]
+
+
+@lru_cache(maxsize=64)
+def _validator(schema: str) -> Validator:
+    value = json.loads(schema)
+    cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
+    cls.check_schema(value)
+    return cls(value, registry=DRAFTS)  # a registry without a way to retrieve others
+
+
+def _message(error: jsonschema.ValidationError, schema: str) -> str:
+    """What jsonschema says; where that is only that nothing fits, what was expected."""
+    if error.validator not in ("anyOf", "oneOf") or not error.context:
+        return error.message
+    root, choices = json.loads(schema), cast(list[Any], error.validator_value)
+    kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
+    return f"{shorten(repr(error.instance), _VALUE_SHOWN)} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
+
+
+def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
+    kind, needed = kind_of(schema, root), resolved(schema, root).get("required")
+    return f"{kind} with {', '.join(map(repr, needed))}" if isinstance(needed, list) and needed else kind
+
+
+def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema.ValidationError]:
+    """The errors; for an `anyOf` or `oneOf` that nothing matched, what is wrong with the choice that comes nearest."""
+    for error in errors:
+        yield jsonschema.exceptions.best_match([error])

@@ -1,0 +1,243 @@
+"""Tools: how an author marks them, how a class is searched for them, how their input is checked.
+
+The marks are the attributes that both SDKs use, so one search serves classes of all three. Tools are found on the class
+without touching instances: a property that happens to bear a tool's name is never executed.
+Sources: `ors/environment.py` 0.1.0, `openreward/environments/authoring/environment.py` 0.1.167.
+
+Divergences from the references: tools marked `shared=False` are listed among a session's tools when the class does not
+override `list_task_tools`, as the specification says; a toolset is built without its environment only where its
+constructor takes none, so a TypeError of its code is told; one without a sandbox misses it when it is used (that of
+`ors` has none).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, get_type_hints, overload
+
+from pydantic import BaseModel
+
+from environments.errors import Unhostable
+from environments.wire import TerminalToolSpec, ToolOutput, ToolSpec
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+@overload
+def tool(fn: Fn) -> Fn: ...
+@overload
+def tool(*, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Callable[[Fn], Fn]: ...
+def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Any:
+    """Mark a method as a tool: no parameter or one annotated with a pydantic model, returning `ToolOutput`.
+
+    The docstring is the description, the model's JSON Schema the input schema. Calls of one tool run one at a time per
+    session. `shared=False`: offered in sessions only, not for the class. `concurrent=True`: calls may overlap (never
+    for a tool that rewards). `exclusive=True`: waits for every running call of the session and holds back new ones.
+    """
+
+    def mark(function: Fn) -> Fn:
+        for name, value in (("", True), ("_shared", shared), ("_concurrent", concurrent), ("_exclusive", exclusive)):
+            setattr(function, f"_env_tool{name}", value)
+        return function
+
+    return mark if fn is None else mark(fn)
+
+
+def terminal(fn: Fn) -> Fn:
+    """Mark a tool as the one that receives the assistant's final plain message; hidden from the tool list."""
+    fn._env_tool_terminal = True  # type: ignore[attr-defined]
+    return fn
+
+
+class Toolset:
+    """Tools that several environments share. Built once per session, lazily, with the environment as its argument.
+
+    `self.sandbox` is the environment's attribute of that name, or of the name `sandbox_attr`, if it has one by then.
+    """
+
+    sandbox: Any
+
+    def __init__(self, env: Any, sandbox_attr: str = "sandbox") -> None:
+        self.env = env
+        if (sandbox := getattr(env, sandbox_attr, None)) is not None:
+            self.sandbox = sandbox
+
+    def __getattr__(self, name: str) -> Any:
+        """Of what was never set."""
+        if name == "sandbox":
+            raise AttributeError(
+                f"Toolset {type(self).__name__} has no sandbox; let the environment set one (self.sandbox, or the name "
+                "given as sandbox_attr) in its constructor or setup"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @classmethod
+    def name(cls) -> str:
+        return cls.__name__
+
+
+def build_toolset(cls: type, env: Any) -> Any:
+    """A toolset for the instance `env`, which its constructor gets where it takes an argument.
+
+    Raises: what the constructor raises, a TypeError of its own code included.
+    """
+    try:
+        inspect.signature(cls).bind(env)
+    except TypeError:
+        return cls()
+    except ValueError:  # one written in C may tell nothing of its parameters
+        pass
+    return cls(env)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One callable tool of a class.
+
+    `toolset` is the class that defines it, or None for the environment's own; `input_model` None: no parameters;
+    `runs_alone` is true for exclusive and terminal tools.
+    """
+
+    name: str
+    spec: ToolSpec
+    input_model: type[BaseModel] | None = None
+    toolset: type | None = None
+    shared: bool = True
+    concurrent: bool = False
+    runs_alone: bool = False
+
+
+@dataclass(frozen=True)
+class ToolTable:
+    """All tools of one class: by name for calls, in listing order for `/tools` and `/task_tools`."""
+
+    by_name: dict[str, Tool]
+    shared: list[ToolSpec]
+    task_specific: list[ToolSpec]
+    terminal: TerminalToolSpec | None
+    collisions: dict[str, str] = field(default_factory=dict)
+    """Tool name -> name of the toolset that also defines it."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """`Class.method` marked with @tool -> why it is none."""
+
+    def with_toolset(self, other: ToolTable, toolset: type) -> ToolTable:
+        """This table and a session toolset's, whose tools take the place of those of the same name."""
+        theirs = {name: replace(tool, toolset=toolset) for name, tool in other.by_name.items()}
+        return ToolTable(
+            {**self.by_name, **theirs},
+            shared=[*(spec for spec in self.shared if spec.name not in theirs), *other.shared],
+            task_specific=[spec for spec in self.task_specific if spec.name not in theirs],
+            terminal=other.terminal or self.terminal,
+        )
+
+
+def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:
+    """Every tool of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK the class was written for.
+
+    Raises: Unhostable for a malformed terminal tool or a name that both the class and a toolset use.
+    """
+    skipped: dict[str, str] = {}
+    by_name = {found.name: found for found in _tools_in(cls, None, output_type, skipped)}
+    collisions: dict[str, str] = {}
+    for toolset in toolsets:
+        for found in _tools_in(toolset, toolset, output_type, skipped):
+            if found.name in by_name and by_name[found.name].toolset is None:
+                collisions[found.name] = toolset.__name__
+            by_name.setdefault(found.name, found)
+    ending = _terminal_of([cls, *toolsets], by_name)
+    listed = [found for found in by_name.values() if ending is None or found.name != ending.name]
+    return ToolTable(
+        by_name,
+        shared=[found.spec for found in listed if found.shared],
+        task_specific=[found.spec for found in listed if not found.shared],
+        terminal=ending,
+        collisions=collisions,
+        skipped=skipped,
+    )
+
+
+def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]) -> Iterator[Tool]:
+    """The tools of one class by name; marked methods that are none are added to `skipped`."""
+    for name in dir(owner):
+        raw = inspect.getattr_static(owner, name, None)
+        function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
+        if not callable(function) or not getattr(function, "_env_tool", False):
+            continue
+        real = inspect.unwrap(function)
+        hints = get_type_hints(real, include_extras=True)
+        parameters = [p for p in inspect.signature(real).parameters if p not in ("self", "cls")]
+        if reason := _reason_against(hints, parameters, output_type):
+            skipped[f"{owner.__name__}.{name}"] = reason
+        else:
+            yield _tool(name, function, hints[parameters[0]] if parameters else None, toolset)
+
+
+def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:
+    """Why a method of this signature is no tool; None: it is one."""
+    if "return" not in hints:
+        return "it lacks `-> ToolOutput`"
+    if hints["return"] not in (output_type, ToolOutput):
+        return f"it returns {_shown(hints['return'])}, not {_shown(output_type)}"
+    if len(parameters) > 1:
+        return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
+    for name in parameters:
+        kind = hints.get(name)
+        if not (inspect.isclass(kind) and issubclass(kind, BaseModel)):
+            told = f"is {_shown(kind)}" if name in hints else "has no annotation"
+            return f"its parameter {name} {told}; it must be a pydantic model"
+    return None
+
+
+def _shown(kind: Any) -> str:
+    return "None" if kind is type(None) else inspect.formatannotation(kind)
+
+
+def _tool(name: str, function: Any, model: type[BaseModel] | None, toolset: type | None) -> Tool:
+    ends = bool(getattr(function, "_env_tool_terminal", False))
+    runs_alone = ends or bool(getattr(function, "_env_tool_exclusive", False))
+    return Tool(
+        name=name,
+        spec=ToolSpec(
+            name=name,
+            description=(function.__doc__ or "").strip(),
+            input_schema=model.model_json_schema() if model else None,
+        ),
+        input_model=model,
+        toolset=toolset,
+        shared=bool(getattr(function, "_env_tool_shared", True)),
+        concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
+        runs_alone=runs_alone,
+    )
+
+
+def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSpec | None:
+    marked: dict[str, Any] = {}
+    for owner in owners:
+        for name in dir(owner):
+            function = inspect.getattr_static(owner, name, None)
+            if getattr(function, "_env_tool_terminal", False):
+                if name in marked and marked[name] is not function:
+                    raise Unhostable(f"{owner.__name__}.{name}: a second @terminal tool of that name; keep one.")
+                marked[name] = function
+    if not marked:
+        return None
+    if len(marked) > 1:
+        raise Unhostable(f"{owners[0].__name__} has several @terminal tools ({', '.join(marked)}); keep at most one.")
+    [(name, function)] = marked.items()
+    if name not in by_name:
+        raise Unhostable(
+            f"@terminal tool {owners[0].__name__}.{name} is no tool: add @tool, take one pydantic model or nothing, "
+            f"and annotate the return value as ToolOutput."
+        )
+    if getattr(function, "_env_tool_concurrent", False):
+        raise Unhostable(f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it grades the episode.")
+    model = by_name[name].input_model
+    fields = list(model.model_fields) if model else []
+    if len(fields) > 1:
+        raise Unhostable(
+            f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input model may have one "
+            f"field, not {len(fields)} ({', '.join(fields)})."
+        )
+    return TerminalToolSpec(name=name, arg=fields[0] if fields else None, description=by_name[name].spec.description)

@@ -1,0 +1,3 @@
+from environments.builtin.chart.chart import Chart
+
+__all__ = ["Chart"]

@@ -1,0 +1,3 @@
+from environments.builtin.code.code import Code
+
+__all__ = ["Code"]

@@ -1,0 +1,261 @@
+"""code: write a Python function that passes hidden tests.
+
+Actions: `run` with `code` shows what the program prints and how the function does on the task's examples, as often as
+one likes; `submit` with `code` runs the hidden tests, once.
+Observations: the task, the function's signature and examples as text; then outputs, exceptions and counts.
+Rewards: the share of the hidden tests that `submit` passed, 0.0 to 1.0; `run` has none.
+End: `submit`.
+Splits: train (500), validation (50), test (100), made by a seeded generator from 40 kinds of puzzles with many variants
+each; no puzzle stands in two of them. Difficulty 1 takes a few lines, 4 dynamic programming.
+Safety: the program runs under bubblewrap (`environments/sandbox/bubblewrap.py`). Only inputs go in: expected results stay in the
+server, which compares.
+Origin: written for this server. `puzzles/bank.py` says how to add a kind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets as random_secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from environments import Blocks, Environment, JSONObject, JSONValue, Split, TextBlock, ToolOutput, tool
+from environments.builtin.code.puzzles import bank
+from environments.sandbox.bubblewrap import Ran, Sandbox, SandboxLimits, unavailable
+
+MOST_RESULT_BYTES = 32 * 1024
+MOST_SHOWN = 6000
+"""Characters of a program's output that the agent sees."""
+_RUNNER = Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
+
+
+class Case(BaseModel):
+    """One call of the function."""
+
+    args: list[JSONValue]
+    expected: JSONValue
+    is_public: bool = Field(default=False, description="Shown as an example; the others are hidden and decide")
+
+
+class Task(BaseModel):
+    """A function to write."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    question: str = Field(min_length=1)
+    function: str = Field(pattern=r"^[A-Za-z_]\w*$", description="Name of the function")
+    signature: str = Field(description="What stands after `def`, without the colon")
+    test_cases: list[Case] = Field(min_length=1, max_length=100)
+    time_limit: int = Field(default=2, ge=1, le=10, description="Seconds of CPU time for each call")
+
+
+class Program(BaseModel):
+    code: str = Field(max_length=50_000, description="A complete Python program that defines the function")
+
+
+class Answer(BaseModel):
+    """What became of one call; `text` is its result as JSON, or the exception."""
+
+    how: Literal["returned", "raised", "timeout", "died", "untried"]
+    text: str
+
+
+_ANSWERS = TypeAdapter(list[Answer])
+
+
+class Code(Environment):
+    """Write a Python function from its description, try it out, and submit it to hidden tests.
+
+    Tools: `run` shows what a program prints and how it does on the examples; `submit` ends the episode with the share
+    of the hidden tests passed as reward. Programs run in a sandbox without network, with limits of time and memory.
+    Task: `question`, `function`, `signature`, `test_cases`, `time_limit`, `topic`, `difficulty` (1 to 4), `seed`.
+    """
+
+    success_threshold: ClassVar[float] = 0.99
+    task_schema: ClassVar[Any] = Task
+    hidden_fields: ClassVar[Sequence[str]] = ("test_cases",)
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.task = Task.model_validate(task_spec)
+        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit  # a busy machine gives little CPU time
+        self.sandbox = Sandbox(SandboxLimits(cpu_seconds=60, wall_seconds=min(90, seconds)))
+
+    def teardown(self) -> None:
+        self.sandbox.close()
+
+    @classmethod
+    def name(cls) -> str:
+        return "code"
+
+    @classmethod
+    def unavailable(cls) -> str:
+        return unavailable({"python3": "python3"})
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        return list(bank.COUNTS)
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return bank.tasks(split)
+
+    def get_prompt(self) -> Blocks:
+        name, seconds = self.task.function, self.task.time_limit
+        public, hidden = self._cases(is_public=True), self._cases(is_public=False)
+        examples = "\n".join(f"{_shown_call(name, case)} -> {case.expected!r}" for case in public)
+        text = (
+            f"Write a Python function:\n\n    def {self.task.signature}\n\n{self.task.question}\n\n"
+            + (f"Examples:\n{examples}\n\n" if public else "")
+            + "Try it with the tool `run`, then call `submit` with the complete program. It is tested with "
+            f"{len(hidden)} hidden calls of at most {seconds} s each, and the share that is right is your reward. You "
+            "submit once. Only Python's standard library is there; nothing is kept from one run to the next."
+        )
+        return [TextBlock(text=text)]
+
+    # Plain, not async: a run blocks its own thread and delays nobody. Exclusive: a session has one sandbox at a time.
+
+    @tool(exclusive=True)
+    def run(self, params: Program) -> ToolOutput:
+        """Run a program: shows what it prints and how its function does on the examples. Has no reward."""
+        cases = self._cases(is_public=True)
+        ran, answers = self._ask(params.code, cases, has_free_run=True)
+        parts = [_shown_output(ran)]
+        if ran.stopped:
+            parts.append(f"The program was stopped: {ran.stopped}.")
+        elif not answers:
+            parts.append("The program ended the process that runs it.")
+        elif answers[0].how in ("timeout", "died"):
+            parts.append(f"The program alone {_what_happened(answers[0])}.")
+        parts += [_shown_example(self.task.function, *pair) for pair in zip(cases, answers[1:], strict=False)]
+        return ToolOutput(blocks=[TextBlock(text="\n".join(part for part in parts if part))])
+
+    @tool(exclusive=True)
+    def submit(self, params: Program) -> ToolOutput:
+        """Submit the program. The reward is the share of the hidden tests that it passes; ends the episode."""
+        cases = self._cases(is_public=False)
+        ran, answers = self._ask(params.code, cases, has_free_run=False)
+        passed = sum(is_right(case, answer) for case, answer in zip(cases, answers, strict=False))
+        text = f"{passed} of {len(cases)} hidden tests passed."
+        if failures := _failures(cases, answers, ran):
+            text += f" {failures}"
+        return ToolOutput(
+            blocks=[TextBlock(text=text)],
+            metadata={"passed": passed, "tests": len(cases)},
+            reward=passed / len(cases),
+            finished=True,
+        )
+
+    def _cases(self, *, is_public: bool) -> list[Case]:
+        """Examples, or hidden tests; where a task hides none, its examples decide."""
+        found = [case for case in self.task.test_cases if case.is_public == is_public]
+        return found if found or is_public else self.task.test_cases
+
+    def _ask(self, program: str, cases: list[Case], *, has_free_run: bool) -> tuple[Ran, list[Answer]]:
+        """How the run ended and an answer per case (before them the program's alone); none if it forged or broke it.
+
+        Raises: SandboxError, a fault of the machine that is never counted as a wrong answer.
+        """
+        request = {
+            "program": program,
+            "function": self.task.function,
+            "inputs": [case.args for case in cases],
+            "seconds": self.task.time_limit,
+            "most_bytes": MOST_RESULT_BYTES,
+            "has_free_run": has_free_run,
+        }
+        body, nonce = json.dumps(request).encode(), random_secrets.token_hex(16).encode()
+        ran = self.sandbox.run(["python3", "-I", "-S", "-c", _RUNNER], b"%08d" % len(body) + body + nonce)
+        if ran.stopped or not ran.stdout.startswith(nonce):
+            return ran, []
+        try:
+            return ran, _ANSWERS.validate_json(ran.stdout.removeprefix(nonce))
+        except ValidationError:
+            return ran, []
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def is_right(case: Case, answer: Answer) -> bool:
+    if answer.how != "returned":
+        return False
+    try:
+        return is_same(json.loads(answer.text), case.expected)
+    except (ValueError, RecursionError):  # the program's own text
+        return False
+
+
+def is_same(given: Any, expected: JSONValue) -> bool:
+    """Whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
+    if isinstance(expected, bool) or expected is None:
+        return given is expected
+    if isinstance(expected, int | float):
+        return isinstance(given, int | float) and not isinstance(given, bool) and _is_close(given, expected)
+    if isinstance(expected, list):
+        pairs_up = isinstance(given, list) and len(given) == len(expected)
+        return pairs_up and all(map(is_same, given, expected))
+    if isinstance(expected, dict):
+        pairs_up = isinstance(given, dict) and given.keys() == expected.keys()
+        return pairs_up and all(is_same(given[key], value) for key, value in expected.items())
+    return bool(given == expected)
+
+
+def _is_close(given: float, expected: float) -> bool:
+    try:
+        has_float = isinstance(given, float) or isinstance(expected, float)
+        return given == expected or (has_float and math.isclose(given, expected, rel_tol=1e-9, abs_tol=1e-9))
+    except OverflowError:  # an integer beyond any float
+        return False
+
+
+# --- what the agent reads --------------------------------------------------------------------------------------------
+
+
+def _shown_call(function: str, case: Case) -> str:
+    return f"{function}({', '.join(map(repr, case.args))})"
+
+
+def _shown_output(ran: Ran) -> str:
+    text = ran.stderr.decode(errors="replace")
+    if len(text) > MOST_SHOWN or ran.is_cut:
+        text = f"{text[:MOST_SHOWN]}\n… (cut after {min(MOST_SHOWN, len(text))} characters)"
+    return text.rstrip("\n") or "(The program printed nothing.)"
+
+
+def _shown_example(function: str, case: Case, answer: Answer) -> str:
+    call = _shown_call(function, case)
+    if is_right(case, answer):
+        return f"right: {call} -> {case.expected!r}"
+    return f"wrong: {call} should return {case.expected!r}, but {_what_happened(answer)}"
+
+
+def _what_happened(answer: Answer) -> str:
+    text = answer.text if len(answer.text) <= 500 else f"{answer.text[:500]}…"
+    return {
+        "returned": f"returned (as JSON) {text}",
+        "raised": f"raised {text}",
+        "timeout": "ran out of time",
+        "died": f"ended the process ({text})",
+        "untried": "was not tried, because earlier calls ran out of time",
+    }[answer.how]
+
+
+def _failures(cases: list[Case], answers: list[Answer], ran: Ran) -> str:
+    """What went wrong, in one sentence that tells neither inputs nor expected results; empty if nothing did."""
+    if ran.stopped:
+        return f"The program was stopped: {ran.stopped}."
+    if not answers:
+        return "The program ended the process that runs the tests."
+    failed = [answer for case, answer in zip(cases, answers, strict=False) if not is_right(case, answer)]
+    counts = {
+        "wrong results": sum(answer.how == "returned" for answer in failed),
+        "exceptions": sum(answer.how in ("raised", "died") for answer in failed),
+        "out of time or not tried": sum(answer.how in ("timeout", "untried") for answer in failed),
+    }
+    told = ", ".join(f"{what}: {count}" for what, count in counts.items() if count)
+    return f"{told[:1].upper()}{told[1:]}." if told else ""

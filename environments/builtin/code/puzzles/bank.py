@@ -1,0 +1,66 @@
+"""Bank: the tasks of `code`, made from the kinds of puzzles by a seeded generator. Driven by `Code.list_tasks`.
+
+To add a kind, write a function like those in the `on_` modules and list it in its `KINDS`; that changes all tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from environments.builtin.code.puzzles import on_lists, on_numbers, on_structures, on_texts
+from environments.builtin.code.puzzles.puzzle import Puzzle
+
+COUNTS = {"train": 500, "validation": 50, "test": 100}
+PUBLIC, HIDDEN = 3, 10
+"""Test cases of a task: those shown as examples, and those that decide the reward."""
+TIME_LIMIT_SECONDS = 2
+KINDS = [*on_numbers.KINDS, *on_texts.KINDS, *on_lists.KINDS, *on_structures.KINDS]
+_MOST_DRAWS = 400
+
+
+def tasks(split: str) -> list[dict[str, Any]]:
+    """Every task of the split, in order: dicts as `Task` of `code.py` describes them."""
+    seen: set[str] = set()
+    return [_task(split, index, seen) for index in range(COUNTS[split])]
+
+
+def _split_of(text: str) -> str:
+    """The split a puzzle belongs to, by the checksum of its text alone: so none can ever stand in two splits."""
+    place = zlib.crc32(text.encode()) % 13
+    return "train" if place < 10 else "validation" if place == 10 else "test"
+
+
+def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
+    """The task at `index`: the first draw of its own generator that belongs to the split and is not in `seen` yet."""
+    random = Random(f"code/{split}/{index}")
+    while True:
+        difficulty, kind = random.choice(KINDS)
+        puzzle = kind(random)
+        if puzzle.text in seen or _split_of(puzzle.text) != split:
+            continue
+        cases = _cases(puzzle, random)
+        if cases is not None:
+            seen.add(puzzle.text)
+            name = puzzle.signature.partition("(")[0]
+            spec = {"question": puzzle.text, "function": name, "signature": puzzle.signature, "test_cases": cases}
+            more = {"topic": kind.__name__.strip("_"), "difficulty": difficulty, "seed": f"{split}/{index}"}
+            return {**spec, "time_limit": TIME_LIMIT_SECONDS, **more}
+
+
+def _cases(puzzle: Puzzle, random: Random) -> Sequence[dict[str, Any]] | None:
+    """Calls that all differ; None for a dull puzzle, in which one answer would do for half of the hidden ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(_MOST_DRAWS):
+        args = list(puzzle.draw(random))
+        case = {"args": args, "expected": puzzle.solve(*args)}
+        found.setdefault(json.dumps(args), case)
+        if len(found) == PUBLIC + HIDDEN:
+            break
+    cases = [{**case, "is_public": n < PUBLIC} for n, case in enumerate(found.values())]
+    results = [json.dumps(case["expected"]) for case in cases[PUBLIC:]]
+    is_dull = len(results) < HIDDEN or max(map(results.count, results)) * 2 > HIDDEN
+    return None if is_dull else cases

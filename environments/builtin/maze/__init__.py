@@ -1,0 +1,3 @@
+from environments.builtin.maze.maze import Maze
+
+__all__ = ["Maze"]

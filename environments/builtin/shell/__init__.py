@@ -1,0 +1,3 @@
+from environments.builtin.shell.shell import Shell
+
+__all__ = ["Shell"]

@@ -1,0 +1,3 @@
+from environments.builtin.web.web import Web
+
+__all__ = ["Web"]

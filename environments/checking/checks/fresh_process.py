@@ -1,0 +1,93 @@
+"""Whether another process tells the same tasks: the class is listed in two, whose hash seeds differ.
+
+Order that comes from sets of strings, from hashes or from what an earlier run left behind shows here. As a module it is
+what such a process runs: `python -m environments.checking.checks.fresh_process module:Class` prints a JSON object, split -> digest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import redirect_stdout
+
+from environments.authoring.registry import load
+from environments.authoring.task_source import ClassTasks
+from environments.checking.bench import Bench
+from environments.checking.door import Broken
+from environments.errors import describe
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import UserCode
+
+SUBJECT = "tasks"
+CHECK = "same in every process"
+MOST_ASKED = 20
+"""Tasks of a split that is asked by index."""
+STARTS = 5
+"""Of the time limit: a process has to import the module first."""
+
+
+async def check_fresh_processes(bench: Bench) -> None:
+    if bench.local is None:
+        bench.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be asked.")
+        return
+    code = UserCode(bench.local.pool)
+    seconds = bench.options.timeout_seconds * STARTS
+    first, second = await asyncio.gather(
+        *(code.call(_listed_in_process, bench.specification, seed, seconds, passing=(Broken,)) for seed in ("1", "2"))
+    )
+    problems = [
+        f"Split {split!r} differs between two processes; sort what comes from sets, and seed what is random."
+        for split in bench.splits
+        if first.get(split) != second.get(split)
+    ]
+    bench.report.judge(SUBJECT, CHECK, problems, "Two fresh processes tell the same tasks in the same order.")
+
+
+def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> dict[str, str]:
+    """Raises: Broken."""
+    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", __name__, specification]
+    try:
+        done = subprocess.run(
+            command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Broken(f"A fresh process took over {seconds:g} s to import the class and list its tasks.") from None
+    if done.returncode:
+        last = (done.stderr.decode(errors="replace").strip() or "no message").splitlines()[-1]
+        raise Broken(f"A fresh process could not list the tasks: {last}.")
+    digests: dict[str, str] = json.loads(done.stdout)
+    return digests
+
+
+async def _digests(specification: str) -> dict[str, str]:
+    [hosted] = load([specification])
+    source = ClassTasks(hosted, UserCode(ThreadPool()).call)
+    digests = {}
+    for split in hosted.splits:
+        try:
+            texts = await source.listing(split.name)
+        except NotImplementedError:
+            count = await source.count(split.name)
+            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MOST_ASKED))]]
+        digests[split.name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    return digests
+
+
+def main() -> None:
+    try:
+        with redirect_stdout(sys.stderr):  # the author's module may print
+            digests = asyncio.run(_digests(sys.argv[1]))
+    except Exception as error:  # whatever it is, its sentence is what the other process can tell
+        print(describe(error), file=sys.stderr, flush=True)
+        os._exit(1)
+    print(json.dumps(digests), flush=True)
+    os._exit(0)  # whatever the module has started does not hold up the exit
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Check of score_group, where the environment offers it: one finite reward for each candidate, in order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from environments.checking.bench import Bench
+from environments.checking.door import Broken, leave
+from environments.checking.inputs import FINAL_MESSAGE
+
+SUBJECT = "play"
+CHECK = "groups are scored"
+
+
+async def check_scoring(bench: Bench) -> None:
+    if not bench.samples or not (await bench.door.tools()).get("supports_score_group"):
+        return
+    candidates = [_candidate(text) for text in (FINAL_MESSAGE, "I do not know.")]
+    seat = await bench.door.open(bench.samples[0])
+    problems = []
+    try:
+        answer = await seat.score(candidates)
+        if not _fits(answer, len(candidates)):
+            problems.append(f"score_group told {answer!r} for 2 candidates; tell one finite reward for each, in order.")
+    except Broken as error:
+        problems.append(str(error))
+    finally:
+        await leave(seat)
+    bench.report.judge(SUBJECT, CHECK, problems, "Each candidate of a group has a finite reward.")
+
+
+def _candidate(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
+
+
+def _fits(answer: Any, count: int) -> bool:
+    scores = answer.get("scores") if isinstance(answer, dict) else None
+    if not isinstance(scores, list) or len(scores) != count:
+        return False
+    rewards = [score.get("reward") if isinstance(score, dict) else None for score in scores]
+    return all(isinstance(reward, int | float) and math.isfinite(reward) for reward in rewards)

@@ -1,0 +1,197 @@
+"""Checks by playing: episodes with generated inputs, bad inputs that must be refused, calls after the end."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from environments.checking.bench import Bench, PlayedEpisode, PlayedMove
+from environments.checking.door import Broken, CallAnswer, DoorRefused, DoorSession, GaveUp, Sample, Slow, leave
+from environments.checking.inputs import Inputs, Unproducible, choices
+from environments.checking.text import Seen, problem_of, text_of
+from environments.errors import shorten
+from environments.wire import value_json
+
+SUBJECT = "play"
+SHOWN_CHARACTERS = 120
+NO_SUCH_TOOL = "no_such_tool_of_this_environment"
+
+
+async def check_play(bench: Bench) -> None:
+    if not bench.samples:
+        return bench.report.skip(SUBJECT, "episodes", "No session could be opened.")
+    faults: list[str] = []
+    late: list[str] = []
+    hung: set[str] = set()
+    for number in range(bench.options.episodes):
+        sample = bench.samples[number % len(bench.samples)]
+        try:
+            bench.episodes.append(await _play(bench, sample, number, hung, late))
+        except (Broken, DoorRefused) as error:
+            faults.append(str(error))
+        except GaveUp:
+            break
+    _check_answers(bench, faults)
+    _check_finish(bench, late)
+    await _check_refusals(bench)
+
+
+async def _play(bench: Bench, sample: Sample, number: int, hung: set[str], late: list[str]) -> PlayedEpisode:
+    """One episode; `hung` are tools that never answered, `late` gets what was wrong after the end."""
+    random = bench.random(f"episode/{number}")
+    seat = await bench.door.open(sample)
+    moves: list[PlayedMove] = []
+    try:
+        seen = Seen()
+        seen.add(_text(await seat.prompt()))
+        for tool, arguments in choices(await seat.tools(), bench.options.steps, random, seen, bench.endings):
+            if tool in hung:
+                continue
+            try:
+                moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
+            except Slow:
+                hung.add(tool)
+                raise
+            seen.add(_text((moves[-1].answer.output or {}).get("blocks")))
+            if moves[-1].answer.is_finished:
+                bench.endings.add(tool)
+                late += await _late_problems(seat, moves[-1])
+                break
+    finally:
+        await leave(seat)
+    return PlayedEpisode(sample, moves)
+
+
+def _text(blocks: Any) -> str:
+    return "" if problem_of(blocks) else text_of(blocks)
+
+
+async def _late_problems(seat: DoorSession, last: PlayedMove) -> list[str]:
+    """A call after the end must be refused. Raises: Broken."""
+    answer = await seat.call(last.tool, last.arguments)
+    if answer.status == "refused":
+        return []
+    return [f"Tool {last.tool!r} ran after the episode had finished; a server has to refuse calls after the end."]
+
+
+# --- judging ---------------------------------------------------------------------------------------------------------
+
+
+def _check_answers(bench: Bench, faults: list[str]) -> None:
+    moves = [(played, move) for played in bench.episodes for move in played.moves]
+    raised = {move.tool: (played, move) for played, move in reversed(moves) if move.answer.status == "failed"}
+    faults += [_fault(played, move) for _, (played, move) in sorted(raised.items())]
+    calls = f"{len(moves)} calls in {len(bench.episodes)} episodes were answered."
+    bench.report.judge(SUBJECT, "tools run", faults, calls)
+    wrong = [
+        f"The output of tool {move.tool!r} {problem}; an agent learns nothing from it."
+        for _, move in moves
+        if move.answer.output is not None and (problem := problem_of(move.answer.output.get("blocks")))
+    ]
+    bench.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
+    _check_numbers(bench)
+    _check_acceptance(bench, [move for _, move in moves])
+
+
+def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
+    what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
+    return (
+        f"Tool {move.tool!r} failed in {played.sample.label} for the input {_shown(move.arguments)}: {what}. "
+        "Raise ToolError for what an agent may do wrong."
+    )
+
+
+def _check_numbers(bench: Bench) -> None:
+    if bench.local is not None:
+        problems = sorted(bench.local.host.lost)
+        bench.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output holds NaN or an infinity.")
+
+
+def _check_acceptance(bench: Bench, moves: list[PlayedMove]) -> None:
+    tools = sorted({move.tool for move in moves})
+    problems = []
+    for tool in tools:
+        mine = [move for move in moves if move.tool == tool]
+        if all(move.answer.is_bad_input for move in mine):
+            problems.append(
+                f"Tool {tool!r} refused all {len(mine)} inputs that its schema allows, such as "
+                f"{_shown(mine[0].arguments)}: {mine[0].answer.error} Let the schema say what the model checks."
+            )
+    bench.report.judge(
+        SUBJECT, "inputs accepted", problems, "Every tool takes inputs that its schema allows.", "warning"
+    )
+
+
+def _check_finish(bench: Bench, late: list[str]) -> None:
+    finished = [played for played in bench.episodes if played.is_finished]
+    if finished:
+        told = f"{len(finished)} of {len(bench.episodes)} episodes finished."
+        bench.report.ok(SUBJECT, "an end is reached", told)
+        bench.report.judge(SUBJECT, "nothing after the end", late, "A call after the end is refused.")
+        unpaid = [] if any(played.rewards for played in finished) or _scores(bench) else [
+            "Episodes finish without any reward; let the finishing tool's output carry one."
+        ]  # fmt: skip
+        return bench.report.judge(SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning")
+    why = f"None of {len(bench.episodes)} episodes of at most {bench.options.steps} generated calls finished"
+    if bench.local is not None and "finished" not in _source(bench.local.hosted.cls):
+        return bench.report.warn(
+            SUBJECT, "an end is reached", f"{why}, and no tool says finished=True; let one end it."
+        )
+    bench.report.skip(SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
+
+
+def _scores(bench: Bench) -> bool:
+    return bench.local is not None and bench.local.hosted.supports_score_group
+
+
+def _source(cls: type) -> str:
+    """The text of the class's module; "finished" when nobody can read it."""
+    module = inspect.getmodule(cls)
+    try:
+        return inspect.getsource(module) if module else "finished"
+    except (OSError, TypeError):
+        return "finished"
+
+
+# --- what must be refused --------------------------------------------------------------------------------------------
+
+
+async def _check_refusals(bench: Bench) -> None:
+    seat = await bench.door.open(bench.samples[0])
+    try:
+        answer = await seat.call(NO_SUCH_TOOL, {})
+        wrong = [] if answer.status == "refused" else [f"A tool that does not exist was answered: {_told(answer)}."]
+        bench.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
+        crashed, accepted, tried = await _bad_inputs(bench, seat)
+    finally:
+        await leave(seat)
+    refused = f"{tried} inputs that the schemas forbid were refused."
+    bench.report.judge(SUBJECT, "bad inputs are no crash", crashed, refused if tried else "No input is forbidden.")
+    bench.report.judge(SUBJECT, "bad inputs are refused", accepted, refused if tried else "None to try.", "warning")
+
+
+async def _bad_inputs(bench: Bench, seat: DoorSession) -> tuple[list[str], list[str], int]:
+    """(inputs that crashed a tool, inputs that were accepted, how many were tried) of what the schemas forbid."""
+    crashed, accepted, tried = [], [], 0
+    for tool in (await seat.tools())["tools"]:
+        try:
+            wrong = list(Inputs(tool["input_schema"], bench.random(f"wrong/{tool['name']}")).invalid())
+        except Unproducible:
+            continue
+        for what, arguments in wrong[:6]:
+            answer = await seat.call(tool["name"], arguments)
+            tried += 1
+            label = f"Tool {tool['name']!r}, called {what}: {_shown(arguments)},"
+            if answer.status == "failed":
+                crashed.append(f"{label} raised {_told(answer)}; bad input has to be refused.")
+            elif answer.status == "ok":
+                accepted.append(f"{label} ran, though its schema forbids that; let schema and model agree.")
+    return crashed, accepted, tried
+
+
+def _told(answer: CallAnswer) -> str:
+    return answer.error or f"it answered {_shown(answer.output or {})}"
+
+
+def _shown(value: Any) -> str:
+    return shorten(value_json(value), SHOWN_CHARACTERS)

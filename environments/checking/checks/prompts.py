@@ -1,0 +1,112 @@
+"""Checks of what an agent gets before it acts: a session that opens, a prompt, the session's tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from environments.checking.bench import Bench, same
+from environments.checking.door import Broken, DoorRefused, GaveUp, Sample, leave
+from environments.checking.text import problem_of, text_of
+from environments.wire import ListToolsOutput
+
+SUBJECT = "prompts"
+_TELLING = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
+LONG_CHARACTERS = 12
+"""A hidden text of this length does not stand in a prompt by chance."""
+
+
+async def check_prompts(bench: Bench) -> None:
+    prompts: list[tuple[Sample, Any]] = []
+    closed, wrong, tools = [], [], []
+    for sample in bench.samples:
+        try:
+            prompt, listing = await _read(bench, sample)
+        except GaveUp:
+            break
+        except (Broken, DoorRefused) as error:
+            closed.append(str(error))
+            continue
+        prompts.append((sample, prompt))
+        if problem := problem_of(prompt):
+            wrong.append(f"The prompt of {sample.label} {problem}.")
+        tools += _listing_problems(sample, listing)
+    opened = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
+    bench.report.judge(SUBJECT, "sessions open", closed, opened)
+    bench.samples = [sample for sample, _ in prompts]
+    if not prompts:
+        return bench.report.skip(SUBJECT, "prompts", "No session could be opened.")
+    bench.report.judge(SUBJECT, "prompts", wrong, "Every prompt has text or an image.")
+    bench.report.judge(SUBJECT, "session tools", tools, "Every session lists its tools.")
+    await _check_again(bench, prompts[:2])
+    if not wrong:
+        _check_hidden(bench, [(sample.task, text_of(prompt)) for sample, prompt in prompts])
+
+
+async def _read(bench: Bench, sample: Sample) -> tuple[Any, dict[str, Any]]:
+    """Prompt and tools of a session of its own. Raises: Broken, Refused."""
+    seat = await bench.door.open(sample)
+    try:
+        return await seat.prompt(), await seat.tools()
+    finally:
+        await leave(seat)
+
+
+def _listing_problems(sample: Sample, listing: dict[str, Any]) -> list[str]:
+    try:
+        told = ListToolsOutput.model_validate(listing)
+    except ValueError as error:
+        return [f"The session of {sample.label} does not list tools as it must: {error}"]
+    if not told.tools and not told.terminal_tool:
+        return [f"The session of {sample.label} lists no tool, so an agent can do nothing in it."]
+    return []
+
+
+async def _check_again(bench: Bench, prompts: Sequence[tuple[Sample, Any]]) -> None:
+    problems = []
+    for sample, prompt in prompts:
+        again, _ = await _read(bench, sample)
+        if not same(prompt, again):
+            problems.append(
+                f"The prompt of {sample.label} differs in a second session; make it from the task alone, seeded by it, "
+                "or results cannot be compared."
+            )
+    bench.report.judge(SUBJECT, "same prompt again", problems, "A second session has the same prompt.", "warning")
+
+
+# --- what a prompt must not say --------------------------------------------------------------------------------------
+
+
+def _check_hidden(bench: Bench, prompts: Sequence[tuple[Any, str]]) -> None:
+    declared = tuple(getattr(bench.local.hosted.cls, "hidden_fields", ())) if bench.local else ()
+    names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
+    suspected = {name for name in names if _TELLING.fullmatch(name.lower())} - set(declared)
+    told = "Neither the hidden fields nor what is named like an answer" if declared else "What is named like an answer"
+    if not declared and not suspected:
+        return bench.report.skip(
+            SUBJECT, "no answers", "No field is declared in hidden_fields or named like an answer."
+        )
+    if missing := sorted(set(declared) - names):
+        bench.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {missing[0]!r}, which no sampled task has.")
+    for name in sorted({*declared, *suspected}):
+        if problem := _leak(name, prompts):
+            tell = bench.report.fail if name in declared else bench.report.warn
+            return tell(SUBJECT, "no answers", problem)
+    bench.report.ok(SUBJECT, "no answers", f"{told} ({', '.join(sorted({*declared, *suspected}))}) is not in a prompt.")
+
+
+def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:
+    """A long text once is a leak; anything short may stand there by chance, so only if every prompt has its own."""
+    values = [(_words(task.get(name)), text) for task, text in prompts if isinstance(task, dict) and name in task]
+    found = [value for value, text in values if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
+    is_everywhere = len(found) == len(values) and len(set(found)) > 1
+    if is_everywhere or any(len(value) >= LONG_CHARACTERS for value in found):
+        return f"The prompt says the task's {name!r} in {len(found)} of {len(values)} sampled tasks; leave it out."
+    return ""
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()

@@ -1,0 +1,86 @@
+"""Checks of what a class declares of its rewards against those that were seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from environments.checking.bench import Bench
+from environments.scoring.returns import RETURNS
+
+SUBJECT = "rewards"
+SLACK = 1e-9
+
+
+async def check_rewards(bench: Bench) -> None:
+    if bench.local is None:
+        seen = [reward for played in bench.episodes for reward in played.rewards]
+        told = f"Rewards from {min(seen):g} to {max(seen):g} were seen." if seen else "No reward was seen."
+        bench.report.skip(SUBJECT, "range", f"The protocol does not tell the declared range. {told}")
+        return
+    cls = bench.local.hosted.cls
+    definition = getattr(cls, "default_return", "sum")
+    declared = getattr(cls, "reward_range", (0.0, 1.0))
+    bounds = _bounds(declared)
+    problems = []
+    if definition not in RETURNS:
+        problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
+    if bounds is None:
+        problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
+    bench.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {bounds}.")
+    if bounds is not None and definition in RETURNS:
+        _check_threshold(bench, getattr(cls, "success_threshold", 0.9), bounds)
+        _check_range(bench, definition, bounds)
+
+
+def _bounds(declared: Any) -> tuple[float, float] | None:
+    try:
+        low, high = map(float, declared)
+    except (TypeError, ValueError):
+        return None
+    return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
+
+
+def _check_threshold(bench: Bench, threshold: Any, bounds: tuple[float, float]) -> None:
+    low, high = bounds
+    fits = isinstance(threshold, int | float) and low <= threshold < high
+    problem = f"success_threshold is {threshold!r}, and no return within {low:g} to {high:g} is judged by it; set it."
+    problems = [] if fits else [problem]
+    bench.report.judge(SUBJECT, "success", problems, f"An episode succeeds above {threshold}.", "warning")
+
+
+def _check_range(bench: Bench, definition: str, bounds: tuple[float, float]) -> None:
+    low, high = bounds
+    returns = [(_return(played.rewards, definition), played) for played in bench.episodes if played.rewards]
+    if not returns:
+        return bench.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
+    problems = [
+        f"An episode of {played.sample.label} returned {value:g} after {len(played.moves)} calls; "
+        + _remedy(bench, value)
+        for value, played in returns
+        if not low - SLACK <= value <= high + SLACK
+    ]
+    values = [value for value, _ in returns]
+    seen = f"Returns from {min(values):g} to {max(values):g} were seen, within {low:g} to {high:g}."
+    bench.report.judge(SUBJECT, "range", problems, seen, "failed" if _declares(bench) else "warning")
+
+
+def _declares(bench: Bench) -> bool:
+    assert bench.local is not None
+    bases = [cls for cls in bench.local.hosted.cls.__mro__ if cls.__module__ != "environments.authoring.environment"]
+    return any("reward_range" in vars(cls) for cls in bases)
+
+
+def _remedy(bench: Bench, value: float) -> str:
+    if _declares(bench):
+        return "that is outside of reward_range: mend the rewards or the range."
+    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that holds {value:g}."
+
+
+def _return(rewards: Sequence[float], definition: str) -> float:
+    if definition == "sum":
+        return math.fsum(rewards)
+    if definition == "mean":
+        return math.fsum(rewards) / len(rewards)
+    return rewards[-1] if definition == "last" else max(rewards)

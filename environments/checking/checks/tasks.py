@@ -1,0 +1,209 @@
+"""Checks of splits and tasks: what is listed, counted and asked by index agrees, stays and is told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from environments.checking.bench import Bench, canonical, same
+from environments.checking.door import Broken, DoorRefused, Sample
+from environments.wire import Split
+
+SUBJECT = "tasks"
+MOST_SAMPLES = 8
+"""Tasks that are tried in sessions, over all splits."""
+
+
+async def check_tasks(bench: Bench) -> None:
+    if not await _check_splits(bench):
+        return
+    await _check_listings(bench)
+    _check_repeats(bench)
+    await _check_indexes(bench)
+    _check_schema(bench)
+    await _choose_samples(bench)
+
+
+async def _check_splits(bench: Bench) -> bool:
+    splits = await bench.door.splits()
+    try:
+        names = [Split.model_validate(split).name for split in splits]
+    except ValueError as error:
+        bench.report.fail(SUBJECT, "splits", f"The answer of /splits is no list of splits: {error}")
+        return False
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    problems = [f"Split {name!r} stands twice; name each split once." for name in twice]
+    problems += [] if names else ["There is no split; declare at least one, such as 'train'."]
+    told = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
+    bench.report.judge(SUBJECT, "splits", problems, f"It has {told}.")
+    bench.splits = list(dict.fromkeys(names))
+    return bool(names)
+
+
+async def _check_listings(bench: Bench) -> None:
+    problems, unstable, sizes = [], [], []
+    for split in bench.splits:
+        try:
+            first, second = await bench.door.tasks(split), await bench.door.tasks(split)
+        except (Broken, DoorRefused) as error:
+            problems.append(str(error))
+            continue
+        bench.listings[split] = first
+        problems += _not_objects(split, first or [])
+        if not same(first, second):
+            unstable.append(f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}.")
+        sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
+    bench.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
+    bench.report.judge(SUBJECT, "same order again", unstable, "A second listing is the same as the first.")
+    _check_emptiness(bench)
+
+
+def _check_emptiness(bench: Bench) -> None:
+    """One empty split among others is odd; with nothing else there is nothing to play."""
+    empty = [split for split, tasks in bench.listings.items() if tasks == []]
+    if empty and len(empty) == len(bench.splits):
+        names = ", ".join(map(repr, empty))
+        told = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
+        bench.report.fail(SUBJECT, "not empty", told)
+        return
+    problems = [f"Split {split!r} has no task; add some or drop it." for split in empty]
+    bench.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
+
+
+_STEADY = "seed what is random with a constant, and sort what comes from sets, files or databases"
+
+
+def _not_objects(split: str, tasks: list[Any]) -> list[str]:
+    return [
+        f"Task {split}[{index}] is {type(task).__name__}; a task is a JSON object."
+        for index, task in enumerate(tasks)
+        if not isinstance(task, dict)
+    ]
+
+
+def _difference(one: list[Any] | None, other: list[Any] | None) -> str:
+    if one is None or other is None or len(one) != len(other):
+        return f"{_size(one)} tasks, then {_size(other)}"
+    index = next(index for index, task in enumerate(one) if not same(task, other[index]))
+    return f"first at index {index}"
+
+
+def _size(tasks: list[Any] | None) -> str:
+    return "no list of" if tasks is None else str(len(tasks))
+
+
+def _check_repeats(bench: Bench) -> None:
+    hashed = {split: [canonical(task) for task in tasks or ()] for split, tasks in bench.listings.items()}
+    repeats = []
+    for split, texts in hashed.items():
+        if (double := len(texts) - len(set(texts))) > 0:
+            index = next(index for index, text in enumerate(texts) if text in texts[:index])
+            repeats.append(f"Split {split!r} repeats {double} of its tasks, first at index {index}; list each once.")
+    bench.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
+    shared = []
+    for n, split in enumerate(bench.splits):
+        for other in bench.splits[n + 1 :]:
+            if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
+                shared.append(f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other.")
+    bench.report.judge(SUBJECT, "separate splits", shared, "No task stands in two splits.", "warning")
+
+
+# --- by index --------------------------------------------------------------------------------------------------------
+
+
+def _is_derived(bench: Bench) -> bool:
+    """Whether count and index are the SDK's own answers from the list, which needs no look."""
+    hosted = bench.local.hosted if bench.local else None
+    return hosted is not None and not (hosted.overrides("num_tasks") and hosted.overrides("get_task"))
+
+
+async def _check_indexes(bench: Bench) -> None:
+    check = "count and index"
+    if _is_derived(bench):
+        bench.report.skip(SUBJECT, check, "The class only lists its tasks; count and index follow from the list.")
+        return
+    problems: list[str] = []
+    for split in bench.splits:
+        try:
+            problems += await _index_problems(bench, split)
+        except (Broken, DoorRefused) as error:
+            problems.append(str(error))
+    bench.report.judge(SUBJECT, check, problems, "Count, index and range agree, from the front and from the end.")
+
+
+async def _index_problems(bench: Bench, split: str) -> list[str]:
+    door, listing = bench.door, bench.listings.get(split)
+    count = await door.count(split)
+    if listing is not None and count != len(listing):
+        return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; let both tell the same."]
+    if not count:
+        return [f"Split {split!r} counts no task; add some or drop it."]
+    problems = []
+    tasks = {index: await door.task(split, index) for index in sorted({0, count // 2, count - 1})}
+    for index, task in tasks.items():
+        if listing is not None and not same(task, listing[index]):
+            problems.append(f"Task {split}[{index}] differs from what the list has there.")
+        if not same(task, await door.task(split, index)):
+            problems.append(f"Task {split}[{index}] differs when it is asked for again; {_STEADY}.")
+        if not same(task, await door.task(split, index - count)):
+            problems.append(
+                f"Index {index - count} of split {split!r} is not index {index}; negatives count from the end."
+            )
+    for beyond in (count, -count - 1):
+        if await _answers(lambda beyond=beyond: door.task(split, beyond)):  # type: ignore[misc]
+            problems.append(f"Index {beyond} of split {split!r} with {count} tasks is answered; raise IndexError.")
+    return problems + await _range_problems(bench, split, count)
+
+
+async def _answers(ask: Callable[[], Awaitable[Any]]) -> bool:
+    try:
+        await ask()
+    except DoorRefused:
+        return False
+    return True
+
+
+async def _range_problems(bench: Bench, split: str, count: int) -> list[str]:
+    problems = []
+    for start, stop in [(0, 3), (count - 2, None), (-2, None), (count, count + 5), (2, 1)]:
+        indexes = range(count)[start:stop]
+        told = await bench.door.task_range(split, start, stop)
+        if not same(told, [await bench.door.task(split, index) for index in indexes]):
+            where = f"Range {start} to {'the end' if stop is None else stop} of split {split!r}"
+            problems.append(f"{where} has {len(told)} tasks that are not those of its {len(indexes)} indexes.")
+    return problems
+
+
+# --- the tasks themselves --------------------------------------------------------------------------------------------
+
+
+def _check_schema(bench: Bench) -> None:
+    from environments.authoring import task_schema
+
+    schema = task_schema.declared(bench.local.hosted) if bench.local else ""
+    if not schema:
+        told = "The class declares no task_schema." if bench.local else "The protocol does not tell the task schema."
+        bench.report.skip(SUBJECT, "task schema", told)
+        return
+    problems = []
+    for split, tasks in bench.listings.items():
+        for index, task in enumerate(tasks or ()):
+            if found := task_schema.check(schema, task):
+                problems.append(f"Task {split}[{index}] does not keep task_schema: {found[0]}.")
+    bench.report.judge(SUBJECT, "task schema", problems, "Every listed task keeps the declared task_schema.")
+
+
+async def _choose_samples(bench: Bench) -> None:
+    """Of each split the first, the last and some between."""
+    random = bench.random("samples")
+    each = max(2, MOST_SAMPLES // max(1, len(bench.splits)))
+    for split in bench.splits[: MOST_SAMPLES // 2]:
+        listing = bench.listings.get(split)
+        try:
+            count = await bench.door.count(split) if listing is None else len(listing)
+            indexes = sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))}) if count else []
+            tasks = [listing[i] if listing is not None else await bench.door.task(split, i) for i in indexes]
+        except (Broken, DoorRefused):  # told above
+            continue
+        bench.samples += [Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)]

@@ -1,0 +1,128 @@
+"""Fields: a JSON Schema as the list that a person would write of it. Pure; pages show tools and tasks with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from environments.errors import shorten
+
+MOST_FIELDS = 60
+MOST_DEPTH = 3
+MOST_SHOWN = 60
+"""Characters of one value."""
+_NAMES = {"object": "object", "array": "list", "string": "text", "integer": "whole number", "number": "number"}
+_LIMITS = {
+    **{"minimum": "at least {}", "maximum": "at most {}"},
+    **{"exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}"},
+    **{"minLength": "{} characters or more", "maxLength": "{} characters at most", "pattern": "like {}"},
+    **{"minItems": "{} or more", "maxItems": "{} at most"},
+}
+_NOT_EMPTY = _LIMITS["minLength"].format(1)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaField:
+    path: str
+    """Where it stands in a spec, as `tests[].input`."""
+    kind: str
+    """What it has to be, in words."""
+    is_required: bool
+    description: str
+    limits: str
+    """What else holds of it, with the default; may be empty."""
+
+
+def fields_of(schema: Any) -> list[SchemaField]:
+    """The members of an object schema, those of inner objects after their own; empty: it names none."""
+    if not isinstance(schema, dict):
+        return []
+    found: list[SchemaField] = []
+    for field in _members(schema, schema, "", MOST_DEPTH):
+        found.append(field)
+        if len(found) == MOST_FIELDS:
+            break
+    return found
+
+
+def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: int) -> Iterator[SchemaField]:
+    schema = resolved(schema, root)
+    members, required = schema.get("properties"), schema.get("required")
+    if not isinstance(members, dict) or not depth:
+        return
+    needed = set(map(str, required)) if isinstance(required, list) else set()
+    for name, member in members.items():
+        if not isinstance(member, dict):
+            continue
+        inner, path = resolved(member, root), f"{prefix}{name}"
+        yield SchemaField(path, kind_of(inner, root), name in needed, _text(inner.get("description")), limits_of(inner))
+        items = inner.get("items")
+        if isinstance(items, dict):
+            yield from _members(items, root, f"{path}[].", depth - 1)
+        yield from _members(inner, root, f"{path}.", depth - 1)
+
+
+def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """What a reference into the same document means; what stands beside it goes before it."""
+    for _ in range(8):  # a chain of references may be a circle
+        target = schema.get("$ref")
+        if not (isinstance(target, str) and target.startswith("#/")):
+            return schema
+        found: Any = root
+        for part in target[2:].split("/"):
+            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return schema
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema
+
+
+def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
+    """What a value has to be, in words: "whole number or null". `root`: the document in which references lead."""
+    schema = resolved(schema, root)
+    if "const" in schema:
+        return _json(schema["const"])
+    if isinstance(schema.get("enum"), list):
+        return " or ".join(_json(value) for value in schema["enum"][:12]) + (" …" if len(schema["enum"]) > 12 else "")
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(choices, list) and depth:
+        kinds = [kind_of(one, root, depth - 1) for one in choices if isinstance(one, dict)]
+        return _either(kinds)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return _either([_NAMES.get(str(one), str(one)) for one in kind])
+    if kind == "array" and isinstance(schema.get("items"), dict) and depth:
+        return f"list of {kind_of(schema['items'], root, depth - 1)}"
+    return _NAMES.get(str(kind), str(kind)) if kind else "anything"
+
+
+def _either(kinds: list[str]) -> str:
+    """Each kind once; where every number will do, whole ones are not named beside."""
+    named = [kind for kind in dict.fromkeys(kinds) if kind != "whole number" or "number" not in kinds]
+    return " or ".join(named)
+
+
+def limits_of(schema: dict[str, Any]) -> str:
+    said = [words.format(limit_shown(key, schema[key])) for key, words in _LIMITS.items() if key in schema]
+    said = ["not empty" if words == _NOT_EMPTY else words for words in said]
+    if "default" in schema:
+        said.append(f"default {_json(schema['default'])}")
+    return ", ".join(said)
+
+
+def limit_shown(key: str, value: Any) -> str:
+    """The value of a keyword in a sentence: a pattern as it is written, where JSON would double its backslashes."""
+    if key == "pattern" and isinstance(value, str):
+        return f'"{shorten(value, MOST_SHOWN - 2)}"'
+    return _json(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return shorten(text, MOST_SHOWN)

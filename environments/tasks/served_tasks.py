@@ -1,0 +1,170 @@
+"""ListedTasks: tasks of synced splits, read from their rows at the same cost whatever a split's size.
+
+Each split keeps an array of task ids in order (8 bytes a task), rebuilt when the split's version has risen; a task's
+text never changes, so texts are kept by id. Blocking: the catalogue calls it on its reader threads.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from environments.errors import InvalidIndex, InvalidSplit
+from environments.tasks.split_positions import served_at
+from environments.wire import Split
+
+TEXT_CACHE_BYTES = 32 * 1024 * 1024
+
+_FIND_SPLIT = """
+    SELECT s.id, s.version, e.is_enabled
+    FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.name = %s AND s.is_served
+"""
+_LIST_SPLITS = """
+    SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
+"""
+_IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
+_UNASKABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no row has them."""
+_GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
+
+
+FRESH_SECONDS = 0.02
+"""A split's version is asked for at most this often: at hundreds of sessions a second the question, with its way to
+another thread and back, would cost more than the rest of opening a session."""
+_STALE = (0.0, array("q"))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedOrder:
+    """A split's tasks by position, as of `version`."""
+
+    version: int
+    ids: array[int]
+
+
+class ListedTasks:
+    def __init__(self) -> None:
+        self._orders: dict[int, ServedOrder] = {}
+        self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
+        self._enabled: dict[str, tuple[float, bool]] = {}
+        self._rebuilding = threading.Lock()
+        self._known_texts = TextCache(TEXT_CACHE_BYTES)
+
+    def splits(self, environment: str) -> list[Split]:
+        return [Split(name=name, type=kind) for name, kind in _rows(_LIST_SPLITS, environment)]
+
+    def ids(self, environment: str, split: str) -> array[int]:
+        """Task ids in order; not to be changed. Raises: InvalidSplit."""
+        found = [] if _UNASKABLE.search(split) else _rows(_FIND_SPLIT, environment, split)
+        if not found:
+            raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
+        [(split_id, version, is_enabled)] = found
+        self._note_enabled(environment, bool(is_enabled))
+        order = self._orders.get(split_id)
+        if order is None or order.version < version:
+            order = self._rebuild(split_id, version)
+        self._fresh[environment, split] = (time.monotonic() + FRESH_SECONDS, order.ids)
+        return order.ids
+
+    def fresh(self, environment: str, split: str, index: int) -> str | None:
+        """The task's text without a look at the database, if one was taken just now and the text is known."""
+        until, ids = self._fresh.get((environment, split), _STALE)
+        if time.monotonic() > until or not -len(ids) <= index < len(ids):
+            return None
+        return self._known_texts.get(ids[index])
+
+    def fresh_enabled(self, environment: str) -> bool | None:
+        """Whether agents may open sessions, if the database was asked just now."""
+        until, is_enabled = self._enabled.get(environment, (0.0, False))
+        return is_enabled if time.monotonic() <= until else None
+
+    def is_enabled(self, environment: str) -> bool:
+        """Whether agents may open sessions; an environment without a row was never switched off."""
+        found = _rows(_IS_ENABLED, environment)
+        return self._note_enabled(environment, not found or bool(found[0][0]))
+
+    def _note_enabled(self, environment: str, is_enabled: bool) -> bool:
+        self._enabled[environment] = (time.monotonic() + FRESH_SECONDS, is_enabled)
+        return is_enabled
+
+    def count(self, environment: str, split: str) -> int:
+        return len(self.ids(environment, split))
+
+    def get(self, environment: str, split: str, index: int) -> str:
+        """Raises: InvalidSplit, InvalidIndex."""
+        ids = self.ids(environment, split)
+        try:
+            task = ids[index]
+        except IndexError as error:
+            raise InvalidIndex(index, split, len(ids)) from error
+        return self._known_texts.get(task) or self._read_text(task)
+
+    def texts(self, ids: Sequence[int]) -> list[str]:
+        """Texts of some thousand tasks at most: each id is a parameter of the query."""
+        if not ids:
+            return []
+        marks = ",".join(["%s"] * len(ids))
+        by_id = dict(_rows(f"SELECT id, spec FROM environments_task WHERE id IN ({marks})", *ids))
+        return [by_id[task] for task in ids]
+
+    def _read_text(self, task: int) -> str:
+        [(text,)] = _rows(_GET_SPEC, task)
+        self._known_texts.put(task, text)
+        return str(text)
+
+    def _rebuild(self, split_id: int, version: int) -> ServedOrder:
+        # one at a time, or every reader would read the same million entries; `version` was read before the entries,
+        # so an order newer than its version is rebuilt once more, never kept too long
+        with self._rebuilding:
+            order = self._orders.get(split_id)
+            if order is None or order.version < version:
+                order = self._orders[split_id] = ServedOrder(version, task_ids(split_id, version))
+        return order
+
+
+class TextCache:
+    """Texts by task id, the least recently used dropped beyond `limit_bytes`. Shared by threads."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._texts: OrderedDict[int, str] = OrderedDict()
+        self._lock = threading.Lock()  # the size is that of the texts
+
+    def get(self, task: int) -> str | None:
+        with self._lock:
+            if task not in self._texts:
+                return None
+            self._texts.move_to_end(task)
+            return self._texts[task]
+
+    def put(self, task: int, text: str) -> None:
+        with self._lock:
+            if task in self._texts:
+                return
+            self._texts[task] = text
+            self._size_bytes += len(text)  # ASCII
+            while self._size_bytes > self._limit_bytes:
+                self._size_bytes -= len(self._texts.popitem(last=False)[1])
+
+
+def task_ids(split_id: int, version: int) -> array[int]:
+    """Ids of the tasks served at `version`, in order; a million in about a second, in pieces that let others work."""
+    ids = served_at(split_id, version).order_by("position").values_list("task_id", flat=True)
+    return array("q", ids.iterator(chunk_size=2000))
+
+
+def _rows(query: str, *parameters: Any) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters)
+        return list(cursor.fetchall())

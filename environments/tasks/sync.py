@@ -1,0 +1,289 @@
+"""Sync: brings the hosted classes into rows, so that their tasks are served, recorded and curated from the database.
+
+Run when the server starts and by `manage.py sync_environments`. A split whose list is as at the last sync costs no
+query per task. What people changed in a split stays (`environments/tasks/sync_merge.py`). SQLite's write lock is held for one
+batch at a time, and nothing of a split is seen before all of it is there; a sync that was interrupted is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import QuerySet
+
+from environments.authoring import task_schema
+from environments.authoring.hosted import Hosted
+from environments.authoring.registry import Registry
+from environments.authoring.task_source import CallUser, ClassTasks
+from environments.database.bulk import adding_tasks, execute
+from environments.database.worker_threads import Workers
+from environments.display.card import card_of
+from environments.errors import EnvironmentFault, Unhostable
+from environments.models import Environment, Split
+from environments.scoring.returns import RETURNS
+from environments.tasks.split_change import CLAIM_SECONDS, SplitBusy, SplitChange, commit
+from environments.tasks.split_positions import renew_missing
+from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
+from environments.tasks.sync_report import SplitSync, SyncReport
+
+BATCH_TASKS = 1000
+BATCH_BYTES = 2 * 1024 * 1024
+"""At most so much is written in one transaction: some 50 ms."""
+
+_ADD_TASKS = """
+    INSERT INTO environments_task (environment_id, content_hash, spec, source, created)
+    SELECT %s, value->>0, value->>1, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
+    ON CONFLICT DO NOTHING
+"""
+
+IN_FORCE = (
+    {"default_return": "declared_return"},
+    {"reward_low": "declared_low", "reward_high": "declared_high"},
+    {"success_threshold": "declared_threshold"},
+)
+"""Columns that people may change -> the columns that hold what the class declares; together or not at all."""
+
+WORTH_TELLING = 50_000
+"""So many tasks take some seconds, which an operator wants to know of."""
+
+log = structlog.get_logger(__name__)
+
+
+async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
+    """Make the rows agree with `registry`. Raises: Unhostable with one sentence that says what to change."""
+    started = time.monotonic()
+    writer = Workers(1, "sync")
+    synced: list[SplitSync] = []
+    procedural: list[str] = []
+    try:
+        await writer.run(_write_environments, registry)
+        for hosted in registry:
+            lists = ClassLists({})
+            try:
+                lists = await _lists(hosted, call_user)
+            except NotImplementedError:
+                procedural.append(hosted.name)
+                synced += await writer.run(_taken, hosted)
+            synced += [await _sync_split(hosted, split, lists, writer) for split in lists.texts]
+            await writer.run(_mark_procedural, hosted, hosted.name in procedural)
+            synced += await writer.run(_drop_splits, hosted, lists)
+        await writer.run(renew_missing)
+    finally:
+        writer.close()
+    return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)
+
+
+async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
+    """Raises: NotImplementedError when the class is procedural."""
+    texts: dict[str, list[str]] = {}
+    for split in hosted.splits:
+        try:
+            texts[split.name] = await ClassTasks(hosted, call_user).listing(split.name)
+        except EnvironmentFault as fault:
+            raise Unhostable(f"{hosted.name}: list_tasks({split.name!r}) cannot be served: {fault}.") from fault
+    return ClassLists(texts)
+
+
+async def _sync_split(hosted: Hosted, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
+    try:
+        return await writer.run(_write_split, hosted.name, split, lists)
+    except SplitBusy as busy:
+        raise Unhostable(str(busy)) from busy
+
+
+# --- environments ----------------------------------------------------------------------------------------------------
+
+
+def _write_environments(registry: Registry) -> None:
+    """Rows of every hosted class and its splits; a new split is served once its tasks are there."""
+    columns = {hosted.name: {"position": n, **_columns(hosted)} for n, hosted in enumerate(registry)}
+    with transaction.atomic():
+        Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
+        for hosted in registry:
+            _write_splits(_write_environment(hosted.name, columns[hosted.name]), hosted)
+
+
+def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
+    """The row with `columns`. What is in force follows what the class declares, but where people chose otherwise."""
+    known = Environment.objects.filter(name=name).first()
+    for in_force in IN_FORCE:
+        if known is None or all(getattr(known, one) == getattr(known, other) for one, other in in_force.items()):
+            columns = {**columns, **{one: columns[other] for one, other in in_force.items()}}
+    return Environment.objects.update_or_create(name=name, defaults=columns)[0]
+
+
+def _write_splits(environment: Environment, hosted: Hosted) -> None:
+    taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
+    for position, split in enumerate(hosted.splits):
+        fields = {"position": position, "type": split.type, "is_curated": False}  # it may have been people's once
+        if split.name not in taken:
+            environment.splits.update_or_create(
+                name=split.name, defaults=fields, create_defaults={**fields, "is_served": False}
+            )
+
+
+def _taken(hosted: Hosted) -> list[SplitSync]:
+    """Declared splits whose names are those of splits that people made."""
+    names = [split.name for split in hosted.splits]
+    curated = Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=True)
+    return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
+
+
+def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
+    Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
+    if is_procedural:
+        _splits_of_class(hosted.name).filter(name__in=_declared(hosted)).update(is_served=True)
+
+
+def _drop_splits(hosted: Hosted, lists: ClassLists) -> list[SplitSync]:
+    """Splits that were served and that the class no longer declares: no longer served, their tasks marked."""
+    gone = _splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=_declared(hosted))
+    return [_drop_split(split, lists) for split in gone.select_related("environment")]
+
+
+def _drop_split(split: Split, lists: ClassLists) -> SplitSync:
+    dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
+    Split.objects.filter(pk=split.pk).update(is_served=False)
+    return SplitSync(split.environment.name, split.name, removed=split.size, dropped=dropped, is_undeclared=True)
+
+
+def _splits_of_class(environment: str) -> QuerySet[Split]:
+    return Split.objects.filter(environment__name=environment, is_curated=False)
+
+
+def _declared(hosted: Hosted) -> list[str]:
+    return [split.name for split in hosted.splits]
+
+
+def _columns(hosted: Hosted) -> dict[str, Any]:
+    """What the class says of itself. Raises: Unhostable."""
+    low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)
+    [threshold] = _floats(hosted, "success_threshold", (0.9,), count=1)
+    default_return = getattr(hosted.cls, "default_return", "sum")
+    if default_return not in RETURNS:
+        raise Unhostable(f"{hosted.name}: default_return is {default_return!r}; use 'sum', 'last', 'max' or 'mean'.")
+    return {
+        "class_path": f"{hosted.cls.__module__}:{hosted.cls.__qualname__}",
+        "description": inspect.cleandoc(hosted.cls.__doc__ or ""),
+        "card": card_of(hosted.cls),
+        "task_schema": task_schema.declared(hosted),
+        "is_hosted": True,
+        "unavailable": hosted.unavailable,
+        "declared_return": default_return,
+        "declared_low": low,
+        "declared_high": high,
+        "declared_threshold": threshold,
+    }
+
+
+def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) -> list[float]:
+    declared = getattr(hosted.cls, name, default)
+    try:
+        numbers = [float(number) for number in (declared if isinstance(declared, Sequence) else [declared])]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != count or not all(map(math.isfinite, numbers)):
+        what = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise Unhostable(f"{hosted.name}: {name} is {declared!r}; it has to be {what}.")
+    return numbers
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+class ClassLists:
+    """What a class lists now: the texts of each split, and their hashes once they are asked for."""
+
+    def __init__(self, texts: Mapping[str, list[str]]) -> None:
+        self.texts = texts
+        self._hashes: dict[str, list[str]] = {}
+
+    def hashes(self, split: str) -> list[str]:
+        if split not in self._hashes:
+            self._hashes[split] = [content_hash(text) for text in self.texts[split]]
+        return self._hashes[split]
+
+    def without(self, hashes: set[str]) -> set[str]:
+        """Those of `hashes` that the class lists in no split."""
+        for split in sorted(self.texts, key=lambda split: split not in self._hashes):  # hashing takes time, so last
+            hashes = hashes.difference(self.hashes(split)) if hashes else hashes
+        return hashes
+
+
+def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
+    split = Split.objects.select_related("environment").get(environment__name=environment, name=name)
+    if split.is_curated:
+        return SplitSync(environment, name, unchanged=split.size, is_taken=True)
+    texts = lists.texts[name]
+    source_hash = _list_hash(texts)
+    if split.source_hash == source_hash or split.frozen:
+        if not split.is_served:
+            unmark_dropped(split.environment_id, lists.hashes(name))
+            Split.objects.filter(pk=split.pk).update(is_served=True)
+        is_frozen = split.source_hash != source_hash
+        return SplitSync(environment, name, unchanged=split.size if is_frozen else len(texts), is_frozen=is_frozen)
+    if len(texts) >= WORTH_TELLING:
+        log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
+    return _write_list(split, lists, source_hash)
+
+
+def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
+    hashes = lists.hashes(split.name)
+    _add_tasks(split.environment_id, hashes, lists.texts[split.name])
+    unmark_dropped(split.environment_id, hashes)
+    # before the commit: if it is interrupted, the next sync must still find what was listed before
+    dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
+    with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
+        merge = _merge(split, hashes, lists.texts[split.name])
+        change.place(merge.order)
+        commit(change, also=lambda: Split.objects.filter(pk=split.pk).update(source_hash=source_hash))
+    counts = (merge.added, merge.unchanged, merge.removed, merge.kept, merge.withheld, merge.edited, dropped)
+    return SplitSync(split.environment.name, split.name, *counts)
+
+
+def _merge(split: Split, hashes: list[str], texts: list[str]) -> Merge:
+    try:
+        return merge_places(split, hashes)
+    except KeyError:  # an import that came to nothing has deleted tasks that it had added before us
+        _add_tasks(split.environment_id, hashes, texts)
+        return merge_places(split, hashes)
+
+
+def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
+    """In batches of one transaction each; rows that are there already stay as they are."""
+    # sorted, because a batch of random hashes touches as many pages of their index as it has rows: four times the CPU
+    for batch in _batches(sorted(zip(hashes, texts, strict=True))):
+        with adding_tasks(environment):
+            execute(_ADD_TASKS, [environment], batch)
+
+
+def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    batch, size_bytes = [], 0
+    for digest, text in tasks:
+        batch.append((digest, text))
+        size_bytes += len(text)
+        if len(batch) == BATCH_TASKS or size_bytes > BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+    if batch:
+        yield batch
+
+
+def content_hash(text: str) -> str:
+    """A task's identity: sha256 of its content with sorted keys, whatever the order in `text`."""
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+
+
+def _list_hash(texts: list[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode() + b"\n")
+    return digest.hexdigest()

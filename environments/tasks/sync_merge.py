@@ -1,0 +1,117 @@
+"""Merge: the class's list of tasks with what people made of its split. Part of sync; blocking.
+
+A place remembers the hash of the task that the class lists there. So a place that people gave another task is known
+again by its hash and occurrence, what they took out stays out, and what they added stays, after the class's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.utils import timezone
+
+from environments.database.write_turns import give_way
+from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.tasks.split_change import BATCH, SplitPlace
+
+
+@dataclass(slots=True)
+class Merge:
+    """A split's content after a sync; the counts are those of `sync_report.SplitSync`."""
+
+    order: list[SplitPlace] = field(default_factory=list)
+    added: int = 0
+    unchanged: int = 0
+    kept: int = 0
+    withheld: int = 0
+    edited: int = 0
+    removed: int = 0
+
+
+def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
+    """`hashes`: what the class lists, in order. Raises: KeyError, the hash of a task that has no row."""
+    merge = Merge()
+    ids = _ids(split.environment_id, set(hashes))
+    people, theirs = _places(split)
+    removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
+    for content in hashes:
+        if theirs[content]:
+            task = theirs[content].popleft()
+            merge.unchanged += 1
+            merge.edited += task != ids[content]
+            merge.order.append(SplitPlace(task, content))
+        elif removals[content]:
+            removals[content] -= 1
+            merge.withheld += 1
+        else:
+            merge.added += 1
+            merge.order.append(SplitPlace(ids[content], content))
+    _keep_work_of_people(split.environment_id, merge, people, theirs)
+    return merge
+
+
+def listed_before(split: Split) -> set[str]:
+    """Hashes of what the class listed in the split, people's edits and removals of it notwithstanding."""
+    places = SplitEntry.objects.filter(split=split, until=None).exclude(source_hash="")
+    removals = SplitRemoval.objects.filter(split=split)
+    return {
+        *places.values_list("source_hash", flat=True).iterator(chunk_size=2000),
+        *removals.values_list("source_hash", flat=True),
+    }
+
+
+def mark_dropped(environment: int, hashes: Iterable[str]) -> int:
+    """Mark tasks that the class lists in no split any more, wherever they stand. Returns how many were not marked."""
+    marked = 0
+    for batch in _batches(sorted(hashes)):
+        tasks = Task.objects.filter(environment=environment, content_hash__in=batch, dropped=None)
+        marked += tasks.update(dropped=timezone.now())
+        give_way()
+    return marked
+
+
+def unmark_dropped(environment: int, hashes: Sequence[str]) -> None:
+    """Tasks that the class lists again."""
+    dropped = Task.objects.filter(environment=environment, dropped__isnull=False)
+    if dropped.exists():
+        for batch in _batches(hashes):
+            dropped.filter(content_hash__in=batch).update(dropped=None)
+
+
+def _keep_work_of_people(environment: int, merge: Merge, people: list[int], theirs: dict[str, deque[int]]) -> None:
+    """Put at the end what people added, and what they put in the place of tasks that the class no longer lists."""
+    left = {content: tasks for content, tasks in theirs.items() if tasks}
+    own = _ids(environment, set(left))
+    edited = [task for content, tasks in left.items() for task in tasks if task != own.get(content)]
+    merge.removed = sum(task == own.get(content) for content, tasks in left.items() for task in tasks)
+    there = {place.task for place in merge.order}
+    kept = [task for task in dict.fromkeys([*edited, *people]) if task not in there]
+    merge.order += [SplitPlace(task) for task in kept]
+    merge.kept = len(kept)
+
+
+def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
+    """Tasks that people added; tasks in the class's places, by the hash of what the class lists there. In order."""
+    people: list[int] = []
+    theirs: dict[str, deque[int]] = defaultdict(deque)
+    entries = SplitEntry.objects.filter(split=split, until=None).order_by("position")
+    for task, content in entries.values_list("task_id", "source_hash").iterator(chunk_size=2000):
+        if content:
+            theirs[content].append(task)
+        else:
+            people.append(task)
+    return people, theirs
+
+
+def _ids(environment: int, hashes: set[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for batch in _batches(sorted(hashes)):
+        tasks = Task.objects.filter(environment=environment, content_hash__in=batch)
+        found.update(tasks.values_list("content_hash", "pk"))
+    return found
+
+
+def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))

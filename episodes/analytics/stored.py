@@ -1,0 +1,179 @@
+"""Blocks of scopes, read as coarse as will do. Made for `cover.py` and `zoom.py`.
+
+Rows: single endings of scopes, read with no more columns than a curve needs.
+
+Spans of scopes: what their endings say by training step. Made for `cover.py` and `zoom.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+from django.db import connection
+from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
+from django.db.models.expressions import RawSQL
+
+from environments.scoring.definition import Definition
+from episodes.analytics.figures import EndingsTally, Row
+from episodes.analytics.scopes import Scope
+from episodes.attempts.endings import KIND, Epoch, rows_of
+from episodes.models import CurveBlock, Episode, StepSpan
+from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
+
+Axis = Literal["episode", "time", "step"]
+
+_PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F("run_step")}
+
+
+def read_rows(
+    parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
+) -> list[list[Row]]:
+    """Of those that have ended of each part, in order of `end_number`; one query for all of them.
+
+    `most`: of the first ones, for a single part.
+    """
+    if not parts:
+        return []
+    columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis])
+    found: list[list[Row]] = [[] for _ in parts]
+    if len(parts) == 1:
+        found[0] = cast(
+            list[Row], rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most])
+        )
+        return found
+    marked = [
+        part.filter(status="ended").order_by().values_list(*columns, Value(place, BigIntegerField()))
+        for place, part in enumerate(parts)
+    ]
+    for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
+        found[place].append(cast(Row, tuple(row)))
+    for rows in found:
+        rows.sort(key=lambda row: row[0])
+    return found
+
+
+LEAST_BLOCKS = 80
+TALLY = ("first_end", "last_end", "episodes", "attempts", "causes")
+"""Columns of a Summed row for `tally_read`, which the return's and `length` follow."""
+_ENDS: dict[str, tuple[Any, Any]] = {
+    "episode": (Value(0), Value(0)),  # known from its number
+    "time": (Epoch("began"), Epoch("ended")),
+}
+_HEAD = (
+    "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
+    " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
+)
+_STRETCH = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    first: int
+    """0-based place of its first ending within the scope; of a span its lowest training step."""
+    low: float
+    """Where it begins on the axis."""
+    high: float
+    """Where it ends; by episode the place after its last."""
+    tally: EndingsTally
+
+
+class ScopeHead(NamedTuple):
+    """Full blocks of level 0 that a scope has."""
+
+    blocks: int = 0
+    last_end: int = 0
+
+    @property
+    def endings(self) -> int:
+        return self.blocks * BLOCK_ENDINGS
+
+
+class BlockRange(NamedTuple):
+    """Blocks of one level, by number."""
+
+    level: int
+    first: int
+    beyond: int
+
+
+def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
+    """Of each scope. One query."""
+    asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
+    found = [ScopeHead()] * len(scopes)
+    if asked:
+        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in asked]
+        values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(parts), values)
+            for place, number, end in cursor.fetchall():
+                found[place] = ScopeHead(number + 1, end)
+    return found
+
+
+def stretches(first: int, beyond: int, least_blocks: int = LEAST_BLOCKS) -> list[BlockRange]:
+    """The blocks of level 0 from `first` on, in order, as blocks as large as can be.
+
+    Not larger than so that `least_blocks` of them would hold all.
+    """
+    top = 0
+    while (beyond - first) // BLOCKS_ABOVE ** (top + 1) >= least_blocks:
+        top += 1
+    found: list[BlockRange] = []
+    while first < beyond:
+        level = top
+        while first % BLOCKS_ABOVE**level or first + BLOCKS_ABOVE**level > beyond:
+            level -= 1
+        size = BLOCKS_ABOVE**level
+        if found and found[-1].level == level:
+            found[-1] = found[-1]._replace(beyond=first // size + 1)
+        else:
+            found.append(BlockRange(level, first // size, first // size + 1))
+        first += size
+    return found
+
+
+def read_blocks(
+    scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definition: Definition, axis: Axis
+) -> list[list[StoredBlock]]:
+    """Of each scope its stretches, in order. One query, or none."""
+    asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
+    values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
+    chosen = RawSQL(" OR ".join([_STRETCH] * len(asked)), values, BooleanField())  # of Q it costs more than the query
+    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *TALLY, definition.column, "length")
+    for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
+        found[kind, key].append(_block(row, axis))
+    return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
+
+
+def tally_read(row: Sequence[Any]) -> EndingsTally:
+    """Of the columns TALLY, a definition's return and `length`."""
+    first_end, last_end, episodes, attempts, causes, returns, lengths = row
+    kinds, *sketches = json.loads(f"[{causes},{returns},{lengths}]")  # once is quicker than three times
+    return EndingsTally(first_end, last_end, episodes, attempts, kinds, *sketches)
+
+
+def _block(row: Sequence[Any], axis: Axis) -> StoredBlock:
+    level, number, low, high, *rest = row
+    tally, first = tally_read(rest), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+    if axis == "episode":
+        low, high = first, first + tally.episodes
+    return StoredBlock(first, low, high, tally)
+
+
+_OF_SCOPE = "(scope = %s AND scope_id = %s)"
+
+
+def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
+    """Of each scope, by training step. One query, or none."""
+    values = [value for scope in scopes for value in (scope.kind, scope.id)]
+    chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
+    columns = ("scope", "scope_id", "step_low", "step_high", *TALLY, definition.column, "length")
+    rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
+    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
+    for kind, key, low, high, *row in rows:
+        found[kind, key].append(StoredBlock(low, low, high, tally_read(row)))
+    return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}

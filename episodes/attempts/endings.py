@@ -1,0 +1,110 @@
+"""Endings: ended episodes as narrow tuples in the order of `end_number`. Read by `follower/` and `analytics/`.
+
+No model instance and no time of Python's is made: a thousand of them cost some 4 ms on either database.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Case, CharField, F, FloatField, Func, Max, Q, QuerySet, Value, When
+from django.db.models.sql.compiler import SQLCompiler
+
+from episodes.attempts.rule import IS_CONTINUATION
+from episodes.models import Episode, Progress
+from episodes.recording.task_statistics import FAILURES
+
+LARGEST_RETURN = 1e290
+"""Of either sign; returns beyond count as this, so that no sum of them overflows."""
+
+NO_ATTEMPTS = frozenset({*FAILURES, "probe", "continued"})
+"""Kinds of endings that say nothing of the task."""
+
+
+class Ending(NamedTuple):
+    """What statistics need of one ended episode."""
+
+    number: int
+    """Its `end_number`."""
+    episode: int
+    environment: int
+    task: int
+    split: int | None
+    run: int | None
+    run_step: int | None
+    kind: str
+    """Its cause, or "probe"; "continued" of what plays on from another, unless the machinery failed."""
+    steps: int
+    """Steps that ran."""
+    failed: int
+    refused: int
+    return_sum: float
+    return_last: float | None
+    return_max: float | None
+    return_mean: float | None
+    ended: float
+    """Seconds since the epoch, to the millisecond."""
+
+    @property
+    def is_attempt(self) -> bool:
+        return self.kind not in NO_ATTEMPTS
+
+
+class Epoch(Func):
+    """A moment as seconds since the epoch, to the millisecond."""
+
+    arity = 1
+    output_field = FloatField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        template = "ROUND((julianday(%(expressions)s) - 2440587.5) * 86400.0, 3)"
+        return self.as_sql(compiler, connection, template=template)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        template = "CAST(ROUND(extract(epoch FROM %(expressions)s), 3) AS double precision)"
+        return self.as_sql(compiler, connection, template=template)
+
+
+KIND = Case(
+    When(is_probe=True, then=Value("probe")),
+    When(IS_CONTINUATION & ~Q(cause__in=FAILURES), then=Value("continued")),
+    default=F("cause"),
+    output_field=CharField(),
+)
+_COLUMNS: tuple[Any, ...] = (
+    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
+    *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
+    Epoch("ended"),
+)
+
+
+def endings_of(episodes: QuerySet[Episode], most: int | None = None) -> list[Ending]:
+    """Of those that have ended, the first `most` in order of their endings. One query."""
+    rows = episodes.filter(status="ended").order_by("end_number").values_list(*_COLUMNS)
+    return [Ending._make(row) for row in rows_of(rows[:most])]
+
+
+def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
+    """Of a query of values, as the driver gives them: a third of the time that Django takes."""
+    try:
+        sql, values = rows.query.sql_with_params()
+    except EmptyResultSet:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        return list(cursor.fetchall())
+
+
+def last_end() -> int:
+    """The highest number that an ending has, or had when something followed it; 0 before the first. Two queries."""
+    last: int = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
+    followed: int = Progress.objects.aggregate(last=Max("end_number"))["last"] or 0
+    return max(last, followed)
+
+
+def bounded(value: float) -> float:
+    """The nearest number that sums can bear."""
+    return max(-LARGEST_RETURN, min(LARGEST_RETURN, value))

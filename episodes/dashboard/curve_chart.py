@@ -1,0 +1,168 @@
+"""Drawn: curves as the numbers that a chart, a table and a CSV file show. Made for `curves.py`; no request, no HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.curve import Curve, CurvePoint, curve, curves
+from episodes.analytics.scopes import Overlay, asked_scope, of_runs, overlaid
+from episodes.analytics.stored import Axis
+from episodes.analytics.zoom import Range
+from episodes.dashboard.curve_query import CurveAsked, Figure
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.names import NamedRows
+from episodes.filtering.parameters import WholeRange
+from episodes.transfer.csv_lines import csv_line
+
+HUES = (258, 25, 150, 310, 85, 200, 350, 120)
+"""Degrees, of the series in order: far apart from one to the next."""
+MOST_BANDS = 3
+UNITS = {"return": "return", "success": "success rate", "length": "steps of an episode"}
+_FIELDS = {
+    "return": ("mean", "p10", "p90"),
+    "success": ("success", "success_low", "success_high"),
+    "length": ("length_mean", "length_p10", "length_p90"),
+}
+"""Figure -> the point's middle and the ends of its band."""
+_COLUMNS = (
+    *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
+    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSeries:
+    label: str
+    hue: int
+    filter: EpisodeFilter
+    """Finds the episodes behind it."""
+    curve: Curve
+
+    @property
+    def excluded(self) -> list[tuple[str, int]]:
+        """Endings that count in no figure, with how many, most first."""
+        return list(self.curve.excluded.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    asked: CurveAsked
+    named: NamedRows
+    definition: Definition
+    series: list[ChartSeries]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a page says beside the chart, each once."""
+        given = [self.named.unknown, *(one.curve.note for one in self.series)]
+        if self.asked.is_log:
+            given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
+        if stepless := sum(one.curve.stepless for one in self.series):
+            told = "episode says" if stepless == 1 else "episodes say"
+            given.append(f"{stepless:,} {told} no training step; the curve is without them.")
+        return list(dict.fromkeys(note for note in given if note))
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(one.curve.points for one in self.series)
+
+    @property
+    def has_bands(self) -> bool:
+        return len(self.series) <= MOST_BANDS if self.asked.has_band is None else self.asked.has_band
+
+
+def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
+    """`least_blocks`: see `curves`; a zoom is as fine as can be."""
+    named = NamedRows.of(asked.filter)
+    definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
+    parts = _parts(asked)
+    scopes = [asked_scope(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts]
+    if asked.shown != Range():
+        found = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
+    else:
+        found = curves(scopes, definition, asked.x, least_blocks=least_blocks)
+    each = zip(parts, HUES, found, strict=False)
+    return Drawn(asked, named, definition, [ChartSeries(label, hue, part, one) for (part, label), hue, one in each])
+
+
+def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
+    """Filter and label of each curve."""
+    if asked.runs:
+        return of_runs(asked.filter, asked.runs)
+    by: Overlay | None = asked.by
+    if by is not None:
+        return overlaid(asked.filter, by)
+    return [(asked.filter, _label(asked.filter))]
+
+
+def _label(asked: EpisodeFilter) -> str:
+    values = [value for name, value in asked.values().items() if name != "return"]
+    return " · ".join(values) or "all episodes"
+
+
+# --- as numbers ------------------------------------------------------------------------------------------------------
+
+
+def chart_of(found: Drawn) -> dict[str, Any]:
+    """What `static/orsweb/chart.js` draws."""
+    asked = found.asked
+    return {
+        "x": asked.x,
+        "unit": f"{UNITS[asked.y]} ({found.definition.return_})" if asked.y == "return" else UNITS[asked.y],
+        "isShare": asked.y == "success",
+        "log": asked.is_log,
+        "band": found.has_bands,
+        "series": [
+            {
+                "name": one.label,
+                "hue": one.hue,
+                "query": one.filter.to_query(),
+                "points": _points(one.curve, asked.y, asked.smooth),
+            }
+            for one in found.series
+        ],
+    }
+
+
+def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
+    points = found.points
+    middles, lows, highs = (smoothed([getattr(p, name) for p in points], smooth) for name in _FIELDS[figure])
+    rests_on = "scored" if figure == "return" else "n"
+    return [
+        {
+            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
+            **{"attempts": point.n, "behind": _behind(point, found.axis)},
+        }
+        for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
+    ]
+
+
+def _behind(point: CurvePoint, axis: Axis) -> dict[str, str]:
+    """Parameters that find the point's endings, added to the filter of its curve."""
+    ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
+
+
+def smoothed(values: Sequence[float | None], strength: float) -> list[float | None]:
+    """An exponential moving average that begins at the first value; None stays None and counts for nothing.
+
+    Without the usual pull towards 0 at its beginning: the weights of what was seen add up to 1.
+    """
+    total = weight = 0.0
+    found = list[float | None]()
+    for value in values:
+        if value is not None and strength:
+            total, weight = total * strength + value, weight * strength + 1.0
+        found.append(value if value is None or not strength else total / weight)
+    return found
+
+
+def csv_of(found: Drawn) -> Iterator[str]:
+    """A row for each point, unsmoothed; times are seconds since the epoch."""
+    yield csv_line(["series", *_COLUMNS])
+    for one in found.series:
+        for point in one.curve.points:
+            yield csv_line([one.label, *(getattr(point, name) for name in _COLUMNS)])

@@ -1,0 +1,100 @@
+"""CurveAsked: what the address of a curve asks for, beside the filter of episodes. Parsed strictly, like the filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+from environments.models import Environment
+from episodes.analytics.scopes import MOST_SERIES, OVERLAYS, Overlay
+from episodes.analytics.stored import Axis
+from episodes.analytics.zoom import Range
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, chosen, flag, real
+
+Figure = Literal["return", "success", "length"]
+AXES: tuple[Axis, ...] = get_args(Axis)
+FIGURES: tuple[Figure, ...] = get_args(Figure)
+FORMATS = ("json", "csv")
+PARAMETERS = ("x", "y", "by", "runs", "smooth", "log", "band", "from", "to", "threshold", "format")
+WHOLE = Range()
+STRONGEST = 0.99
+"""Of smoothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurveAsked:
+    filter: EpisodeFilter
+    x: Axis = "episode"
+    y: Figure = "return"
+    by: Overlay | None = None
+    """One curve for each run or model; None: one of all."""
+    runs: tuple[int, ...] = ()
+    """Ids of the runs to draw, in place of `by`."""
+    smooth: float = 0.0
+    """0: as it is; towards 1 a point takes ever more after those before it."""
+    is_log: bool = False
+    has_band: bool | None = None
+    """None: where few curves are drawn, so that bands do not hide each other."""
+    shown: Range = WHOLE
+    threshold: float | None = None
+    """A return above it is a success; None: the environment's."""
+    format: str = ""
+    environment: Environment | None = None
+    """Whose definition holds where the filter names none; no parameter, but what a page knows."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> CurveAsked:
+        """Raises: BadFilter."""
+        asked = EpisodeFilter.parse(query, also=PARAMETERS)
+
+        def given(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
+            text = query.get(name, "").strip()
+            return parse(name, text) if text else default
+
+        shown = Range(given("from", real, None), given("to", real, None))
+        if shown.low is not None and shown.high is not None and shown.low > shown.high:
+            raise BadFilter("from", shown.low, f"it is above to={shown.high:g}; exchange the two")
+        return cls(
+            filter=asked,
+            x=given("x", chosen(AXES), "episode"),
+            y=given("y", chosen(FIGURES), "return"),
+            by=cast("Overlay | None", given("by", chosen(OVERLAYS), None)),
+            runs=given("runs", _ids, ()),
+            smooth=given("smooth", _strength, 0.0),
+            is_log=given("log", flag, False),
+            has_band=given("band", flag, None),
+            shown=shown,
+            threshold=given("threshold", real, None),
+            format=given("format", chosen(FORMATS), ""),
+        )
+
+    def switches(self) -> list[tuple[str, str]]:
+        """Parameters that another filter keeps, as name and text: how it is drawn, not of what."""
+        given = {
+            "x": self.x if self.x != "episode" else "",
+            "y": self.y if self.y != "return" else "",
+            "by": self.by or "",
+            "smooth": f"{self.smooth:g}" if self.smooth else "",
+            "log": "yes" if self.is_log else "",
+            "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
+            "return": self.filter.definition or "",
+        }
+        return [(name, text) for name, text in given.items() if text]
+
+
+def _ids(name: str, text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isdecimal() and len(part) < 19 for part in parts) or len(parts) > MOST_SERIES:
+        raise BadFilter(
+            name, text, f"it has to be up to {MOST_SERIES} numbers of runs with commas between, such as 3,4"
+        )
+    return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def _strength(name: str, text: str) -> float:
+    value = real(name, text)
+    if not 0 <= value <= STRONGEST:
+        raise BadFilter(name, text, f"it has to be a number from 0 to {STRONGEST}")
+    return value

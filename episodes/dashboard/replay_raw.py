@@ -1,0 +1,62 @@
+"""Raw: what was recorded of an episode, as it is: JSON texts and images. For links of the replay."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.cache import cache_control
+from django.views.decorators.http import require_safe
+
+from environments.display import parts
+from episodes.dashboard.replay import BIGGEST_ID, find
+from episodes.models import Step
+from episodes.transcript.cards import picture_answer
+from episodes.transcript.steps import step_json
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpResponse:
+    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
+    output = parts.read_json(_step(pk, index).output_json or "{}")
+    blocks = output.get("blocks") if isinstance(output, dict) else None
+    return picture_answer(parts.blocks(blocks or []), number)
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """The image at place `number` of the prompt."""
+    episode = find(pk)
+    return picture_answer(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
+
+
+@require_safe
+def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
+    """One step, whole; input and output are the exact texts."""
+    return _json(step_json(_step(pk, index)))
+
+
+@require_safe
+def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
+    """The episode's prompt, tools or task, whole."""
+    episode = find(pk)
+    if name == "task":
+        return _json(episode.task.spec)
+    if name not in ("prompt", "tools"):
+        raise Http404(f"There is no {name[:50]!r} of an episode; prompt, tools and task are kept.")
+    blob = episode.prompt if name == "prompt" else episode.tools
+    return _json(blob.text if blob else "null")
+
+
+def _json(content: str) -> HttpResponse:
+    return HttpResponse(content, content_type="application/json")
+
+
+def _step(pk: int, index: int) -> Step:
+    steps = Step.objects.select_related("input_blob", "output_blob")
+    found = steps.filter(episode=pk, index=index).first() if max(pk, index) <= BIGGEST_ID else None
+    if found is None:
+        raise Http404(
+            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists what is kept."
+        )
+    return found

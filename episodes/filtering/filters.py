@@ -1,0 +1,221 @@
+"""EpisodeFilter: which episodes are asked for, in the words of every address: of pages, the API and exports.
+
+Parsed strictly: what is not understood is refused with a sentence that says what is. Names that nothing has (an
+environment, a run) are no fault of the address: `conditions.py` finds nothing and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from django.db.models import QuerySet
+
+from environments.scoring.returns import RETURNS, Return
+from episodes.filtering.parameters import (
+    BadFilter,
+    WholeRange,
+    chosen,
+    count_in,
+    flag,
+    moment,
+    person,
+    real,
+    stretch,
+    unknown_name,
+    words,
+)
+from episodes.models import Episode
+
+ENDINGS = (
+    *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
+    *("continued", "attempt"),
+)
+"""`abandoned` and `expired` are without probes; `continued` are those that play on from a step of another episode; an
+attempt is what statistics count."""
+PLAYERS = ("agent", "human", "script")
+
+_PARSERS: dict[str, Callable[[str, str], Any]] = {
+    "environment": words,
+    "split": words,
+    "task": count_in,
+    "run": words,
+    "step": stretch,
+    "model": words,
+    "ending": chosen(ENDINGS),
+    "player": chosen(PLAYERS),
+    "who": person,
+    "return": chosen(RETURNS),
+    "return_from": real,
+    "return_to": real,
+    "steps_from": count_in,
+    "steps_to": count_in,
+    "error": flag,
+    "since": moment,
+    "until": moment,
+    "text": words,
+    "ends_from": count_in,
+    "ends_to": count_in,
+}
+PARAMETERS = tuple(_PARSERS)
+"""In the order in which `to_query` writes them."""
+_RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
+_SIGNS = {"from": "≥", "to": "≤"}
+_LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
+
+
+@dataclass(frozen=True, slots=True)
+class FilterChip:
+    """One condition in force, as a page shows it."""
+
+    field: str
+    """Parameter of the address."""
+    label: str
+    value: str
+    query: str
+    """Of the same filter without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeFilter:
+    """Every field is None when it is not asked for. Ranges include both ends."""
+
+    environment: str | None = None
+    split: str | None = None
+    """Of the environment, which is then named too."""
+    task: int | None = None
+    run: str | None = None
+    step: WholeRange | None = None
+    """Training steps."""
+    model: str | None = None
+    ending: str | None = None
+    """One of ENDINGS."""
+    player: str | None = None
+    who: str | None = None
+    """Label of the person who played, such as @alice; agents have none."""
+    definition: Return | None = None
+    """Parameter `return`; None: the environment's default, else the sum."""
+    return_from: float | None = None
+    return_to: float | None = None
+    steps_from: int | None = None
+    steps_to: int | None = None
+    error: bool | None = None
+    """Whether any call was refused or failed."""
+    since: str | None = None
+    """ISO date or time, UTC unless it says otherwise; or a span before now, such as 24h."""
+    until: str | None = None
+    """In the forms of `since`, exclusive; a date includes its day."""
+    text: str | None = None
+    ends_from: int | None = None
+    """Of Episode.end_number."""
+    ends_to: int | None = None
+    key: str | None = None
+    """Label of the key it was played with; no parameter, but what the API adds for whom it answers."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], *, also: Collection[str] = ()) -> EpisodeFilter:
+        """Empty values count as absent. `also`: further parameters of the page.
+
+        Raises: BadFilter for a parameter that nobody knows, a value that is none of its kind, and contradictions.
+        """
+        values = dict[str, Any]()
+        for name, value in query.items():
+            if name in _PARSERS:
+                _refuse_doubles(query, name)
+                if value.strip():
+                    values[_attribute(name)] = _PARSERS[name](name, value.strip())
+            elif name not in also:
+                raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
+        found = cls(**values)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Raises: BadFilter for conditions that cannot hold together."""
+        if self.split is not None and self.environment is None:
+            raise BadFilter("split", self.split, "splits belong to an environment; name it too, as environment=")
+        if self.who is not None and self.player not in (None, "human"):
+            raise BadFilter("who", self.who, f"people alone have names; take player={self.player} away")
+        for low, high in _RANGES:
+            if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
+                raise BadFilter(low, least, f"it is above {high}={most}; exchange the two")
+
+    def values(self) -> dict[str, str]:
+        """Parameter -> text of what is asked for."""
+        given = ((name, getattr(self, _attribute(name))) for name in PARAMETERS)
+        return {name: _text(value) for name, value in given if value is not None}
+
+    def to_query(self, **further: str) -> str:
+        """The query string, without `?`; `further` parameters at its end unless empty."""
+        return urlencode(self.values() | {name: value for name, value in further.items() if value})
+
+    def without(self, field: str) -> EpisodeFilter:
+        """The filter without the parameter `field`; without the environment there is no split either."""
+        gone = {_attribute(field): None} | ({"split": None} if field == "environment" else {})
+        return replace(self, **gone)
+
+    def chips(self) -> list[FilterChip]:
+        """What is in force, in the order of PARAMETERS."""
+        return [
+            FilterChip(name, *_spoken(name, text, self), self.without(name).to_query())
+            for name, text in self.values().items()
+        ]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks for all episodes; a definition of return leaves none out."""
+        return all(getattr(self, field.name) is None for field in fields(self) if field.name != "definition")
+
+    def episodes(self) -> QuerySet[Episode]:
+        """All of them, in no order and without a bound: for export and counts. Some queries find names."""
+        from episodes.filtering.plan import episodes_of  # it imports this module
+
+        return episodes_of(self)
+
+    def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
+        """`since` and `until` as moments, the second exclusive."""
+        return _moment(self.since, now), _moment(self.until, now, is_end=True)
+
+
+def _attribute(parameter: str) -> str:
+    return "definition" if parameter == "return" else parameter
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def _refuse_doubles(query: Mapping[str, str], name: str) -> None:
+    """Raises: BadFilter. A QueryDict alone can have a parameter twice."""
+    given = query.getlist(name) if hasattr(query, "getlist") else []
+    if len({value for value in given if value.strip()}) > 1:
+        raise BadFilter(name, ", ".join(given), "it stands in the address more than once; one value is allowed")
+
+
+def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
+    """Label and value as people read them."""
+    stem, _, end = name.partition("_")
+    if end in _SIGNS:
+        label = f"return ({asked.definition})" if stem == "return" and asked.definition else stem
+        return ("ending number" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
+    if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
+        return "within", text
+    return _LABELS.get(name, name), text.replace("_", " ") if name == "ending" else text
+
+
+def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:
+    """`text` has passed `words.moment`."""
+    if text is None:
+        return None
+    if text[-1] in "mhdw" and text[:-1].isdecimal():
+        unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[text[-1]]
+        return now - timedelta(**{unit: int(text[:-1])})
+    found = datetime.fromisoformat(text)
+    if is_end and len(text) <= len("2026-01-31"):
+        found += timedelta(days=1)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,108 @@
+"""Named: the rows that a filter speaks of by name. What nobody has is told in a sentence, with the nearest names.
+
+Choices: names that a filter can be set to, as a form offers them. Read by steps along an index, never by a count.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import connection
+
+from environments.models import Environment, Split, Task
+from environments.scoring.returns import RETURNS, Return
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.people import names, people
+from episodes.models import Episode, Run
+
+MOST = 500
+
+# each name by one look into the index, for a million episodes have a dozen of them
+_MODELS = """
+    WITH RECURSIVE named(model) AS (
+        SELECT MIN(model) FROM episodes_episode WHERE NOT (model = '')
+        UNION ALL
+        SELECT (SELECT MIN(e.model) FROM episodes_episode AS e
+                WHERE NOT (e.model = '') AND e.model > named.model)
+        FROM named WHERE named.model IS NOT NULL
+    )
+    SELECT model FROM named WHERE model IS NOT NULL LIMIT %s
+"""
+
+
+def models() -> list[str]:
+    """Every model that an episode was played by, in alphabetical order, up to MOST."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MODELS, [MOST])
+        return [name for (name,) in cursor.fetchall()]
+
+
+def runs() -> list[str]:
+    """The latest runs, up to MOST, newest first."""
+    return list(Run.objects.order_by("-pk").values_list("name", flat=True)[:MOST])
+
+
+NEAREST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """Rows are None when the filter names none, or one that is not there."""
+
+    environment: Environment | None
+    split: Split | None
+    run: Run | None
+    unknown: str
+    """A sentence for each name that nobody has; empty: all are known."""
+
+    @classmethod
+    def of(cls, asked: EpisodeFilter) -> NamedRows:
+        """One query for each name, and one more for each that is unknown."""
+        told = list[str]()
+        environment = split = run = None
+        if asked.environment is not None:
+            environment = Environment.objects.defer("card", "description").filter(name=asked.environment).first()
+            if environment is None:
+                told.append(
+                    _unknown("environment", asked.environment, Environment.objects.values_list("name", flat=True))
+                )
+        if asked.split is not None and environment is not None:
+            split = environment.splits.filter(name=asked.split).first()
+            if split is None:
+                names = environment.splits.values_list("name", flat=True)
+                told.append(_unknown(f"split of {environment.name}", asked.split, names))
+        if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
+            told.append(_unknown("run", asked.run, runs()))
+        told += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
+        return cls(environment, split, run, " ".join(told))
+
+    def definition(self, asked: EpisodeFilter) -> Return:
+        """Of the return: the one asked for, else the environment's, else the sum."""
+        if asked.definition or self.environment is None:
+            return asked.definition or "sum"
+        own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
+        return own or "sum"
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.4) or names[:NEAREST]
+    offer = f"The nearest: {', '.join(map(repr, near))}." if near else "There is none yet."
+    return f"No {kind} is named {name!r}. {offer}"
+
+
+def _unknown_task(task: int | None) -> list[str]:
+    is_known = task is None or Task.objects.filter(pk=task).exists()
+    return [] if is_known else [f"There is no task {task}; the number stands in the address of a task's page."]
+
+
+def _unknown_model(model: str | None) -> list[str]:
+    is_known = model is None or Episode.objects.filter(model=model).exclude(model="").exists()
+    return [] if is_known else [_unknown("model", model or "", models())]
+
+
+def _unknown_person(who: str | None) -> list[str]:
+    is_known = who is None or people().filter(key_label=who).exists()
+    return [] if is_known else [_unknown("player", who or "", names())]

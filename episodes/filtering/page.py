@@ -1,0 +1,173 @@
+"""One page of episodes: which ones, with what a table shows of each, and the ways to the pages beside it.
+
+No count of anything and no offset. A page says when it did not look at every episode. Used by pages and the API.
+
+MatchCount: how many episodes a filter finds, counted only so far that a page does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.db.models.functions import Left
+
+from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.scoring.returns import Return
+from environments.service import hidden_fields
+from episodes.filtering.conditions import conditions_of
+from episodes.filtering.cursor import EpisodeCursor, EpisodeOrder
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.keys import EpisodeKey, EpisodesFound, axis_of, read, within
+from episodes.filtering.names import NamedRows
+from episodes.filtering.plan import plan_of
+from episodes.filtering.running import SoFar, so_far
+from episodes.models import Episode
+from episodes.rendering.visible import visible
+
+PAGE_EPISODES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    episode: Episode
+    """With environment, split, task (without its spec) and run."""
+    summary: str
+    """The task in one line."""
+    value: float | None
+    """Its return by the page's definition; None where no reward was given, and while it runs, unless `so_far`."""
+    so_far: SoFar | None = None
+    """Of one that runs, where the page asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePage:
+    rows: Sequence[EpisodeRow]
+    definition: Return
+    """Of the return that rows show and are sorted by."""
+    next: str = ""
+    """Cursor of the page after; empty: there is none."""
+    previous: str = ""
+    is_bounded: bool = False
+    """Not every episode was looked at: of a figure's order the newest, else `next` looks at those beyond."""
+    unknown: str = ""
+    """Sentences about names of the filter that nobody has; then there are no rows."""
+
+
+def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = PAGE_EPISODES) -> EpisodePage:
+    """The page that the cursor `after` names; the first when it is empty. Raises: BadFilter for sort or after."""
+    named = NamedRows.of(asked)
+    definition = named.definition(asked)
+    conditions = {} if named.unknown else conditions_of(asked, named)
+    order = axis_of(conditions, EpisodeOrder.parse(sort, definition))
+    cursor = EpisodeCursor.parse(after, order) if after else None
+    if named.unknown:
+        return EpisodePage((), definition, unknown=named.unknown)
+    found = read(conditions, order, cursor, size + 1)
+    return _page(found, order, cursor, size, definition)
+
+
+def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
+    """With what those that run have reached; `hidden`: ids of those whose return is not told. Three queries or none."""
+    ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
+    reached = so_far(ids, list(hidden)) if ids else {}
+    return replace(page, rows=[_so_far(row, reached.get(row.episode.pk), page.definition) for row in page.rows])
+
+
+def _so_far(row: EpisodeRow, reached: SoFar | None, definition: Return) -> EpisodeRow:
+    return row if reached is None else replace(row, value=reached.returns[definition], so_far=reached)
+
+
+def _page(
+    found: EpisodesFound, order: EpisodeOrder, cursor: EpisodeCursor | None, size: int, definition: Return
+) -> EpisodePage:
+    backward = cursor is not None and cursor.is_backward
+    keys, has_more = found.keys[:size], len(found.keys) > size
+    further = keys[-1] if has_more else (None if order.is_figure else found.edge)
+    onward = _cursor(further, order, is_backward=backward)
+    # an empty page still leads back to where its reader came from
+    origin = keys[0] if keys else EpisodeKey(cursor.segment, cursor.value, cursor.pk) if cursor else None
+    back = _cursor(origin if cursor else None, order, is_backward=not backward)
+    return EpisodePage(
+        rows=rows_of([key.pk for key in (keys[::-1] if backward else keys)], definition),
+        definition=definition,
+        next=back if backward else onward,
+        previous=onward if backward else back,
+        is_bounded=found.edge is not None,
+    )
+
+
+def _cursor(key: EpisodeKey | None, order: EpisodeOrder, *, is_backward: bool) -> str:
+    if key is None:
+        return ""
+    value = key.value.isoformat() if isinstance(key.value, datetime) else key.value
+    return EpisodeCursor(key.segment, value, key.pk, is_backward).text(order)
+
+
+def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
+    """Rows of `ids` in their order; one query."""
+    found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
+    episodes = [found[pk] for pk in ids if pk in found]
+    lines = _summaries(episodes)
+    return [EpisodeRow(episode, lines[episode.pk], episode.returns[definition]) for episode in episodes]
+
+
+def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """With what a row needs. `head` is the beginning of the task's spec, which may be megabytes."""
+    related = episodes.select_related("environment", "split", "task", "run", "play").annotate(
+        head=Left("task__spec", READ_CHARACTERS)
+    )
+    return related.defer("task__spec", "environment__description", "environment__card", "labels")
+
+
+def summary_of(episode: Episode) -> str:
+    """Of its task, in one line. The episode is one of `shown`."""
+    return _summaries([episode])[episode.pk]
+
+
+def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
+    """By episode; each task's line and each environment's schema are read once."""
+    tellings, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
+    for episode in episodes:
+        environment = episode.environment
+        if environment.pk not in tellings:
+            tellings[environment.pk] = summary_field(environment.task_schema), hidden_fields(environment.name)
+        if episode.task_id not in lines:
+            lines[episode.task_id] = visible(summary(episode.head, *tellings[environment.pk]))  # type: ignore[attr-defined]  # annotated
+        found[episode.pk] = lines[episode.task_id]
+    return found
+
+
+MOST_COUNTED = 10_000
+"""Along an index."""
+LOOKED_AT_FOR_COUNT = 10_000
+"""Episodes, where each has to be looked at: the page has looked at more, and is not to take twice as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCount:
+    count: int
+    is_more: bool = False
+    """There are more than `count`."""
+    is_least: bool = False
+    """Not every episode was looked at, so there may be more than `count`."""
+
+    def __str__(self) -> str:
+        words = "more than " if self.is_more else "at least " if self.is_least else ""
+        return f"{words}{self.count:,}"
+
+
+def match_count_of(asked: EpisodeFilter, seen: int = 0) -> MatchCount:
+    """`seen`: so many are known of already. Some queries find names, one or two more count."""
+    named = NamedRows.of(asked)
+    if named.unknown:
+        return MatchCount(0)
+    plan = plan_of(conditions_of(asked, named), EpisodeOrder("id"))
+    count, is_least = 0, False
+    for rows, is_all in within(plan, LOOKED_AT_FOR_COUNT):
+        count, is_least = count + rows[: MOST_COUNTED + 1 - count].count(), is_least or not is_all
+        if count > MOST_COUNTED:
+            return MatchCount(MOST_COUNTED, is_more=True)
+    return MatchCount(max(count, seen), is_least=is_least)

@@ -1,0 +1,98 @@
+"""Newest: the episodes that run now, with what they reached so far, and those that ended last, as lines of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
+
+from environments.database.storable import finite
+from episodes.models import Episode, Step
+
+MOST_ADDED = 2_000
+"""Steps of one running episode whose rewards a page adds up."""
+_SHARES = 2048.0
+"""More than MOST_ADDED, and a power of two: shares of rewards are not rounded, and add up to no more than the largest
+number, beyond which PostgreSQL refuses to add."""
+
+Returns = Mapping[str, float | None]
+_UNTOLD: Returns = dict.fromkeys(("sum", "last", "max", "mean"))
+_NONE_YET: Returns = {**_UNTOLD, "sum": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """What the steps of a running episode amount to: its row is told when it ends."""
+
+    steps: int
+    returns: Returns
+    """By definition; all None where there are too many to add up, and where they are hidden."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """An episode as a line of a list."""
+
+    episode: Episode
+    steps: int
+    return_so_far: float | None
+    """By the list's definition."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.episode.status == "running"
+
+
+def running(limit: int, definition: str | None = None, hidden: Collection[int] = ()) -> list[Playing]:
+    """The newest that run, by the definition or their environments' own; `hidden`: ids of those whose return is not
+    told. Three queries."""
+    episodes = list(_listed(Episode.objects.filter(status="running")).order_by("-pk")[:limit])
+    reached = so_far([episode.pk for episode in episodes], hidden)
+    return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
+
+
+def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFar]:
+    """Of each of these running episodes; `hidden`: those whose return is not told. Two queries."""
+    steps = Step.objects.filter(episode__in=ids).order_by()
+    last = dict(steps.values_list("episode").annotate(Max("index")))
+    few = [pk for pk, index in last.items() if index < MOST_ADDED and pk not in hidden]
+    rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by("-index")
+    rows = (
+        steps.filter(episode__in=few)
+        .values_list("episode")
+        .annotate(
+            shares=Sum(F("reward") / _SHARES),
+            count=Count("reward"),
+            most=Max("reward"),
+            latest=Subquery(rewarded.values("reward")[:1]),
+        )
+    )
+    returns = {pk: _returns(*told) for pk, *told in rows}
+    without = {pk: _UNTOLD if pk in hidden or pk in last else _NONE_YET for pk in ids}
+    return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
+
+
+def ended(limit: int, definition: str | None = None) -> list[Playing]:
+    """The newest of those that ended, by their beginning; `definition` as above. One query."""
+    episodes = _listed(Episode.objects.filter(status="ended")).order_by("-pk")[:limit]
+    return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
+
+
+def running_count() -> int:
+    return Episode.objects.filter(status="running").count()
+
+
+def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    return episodes.select_related("environment", "split", "task", "run").defer(
+        "task__spec", "labels", "environment__description", "environment__card", "environment__task_schema"
+    )
+
+
+def _playing(episode: Episode, steps: int, returns: Returns, definition: str | None) -> Playing:
+    return Playing(episode, steps, returns[definition or episode.environment.default_return])
+
+
+def _returns(shares: float | None, count: int, most: float | None, latest: float | None) -> Returns:
+    total = finite((shares or 0.0) * _SHARES) or 0.0
+    return {"sum": total, "last": latest, "max": most, "mean": total / count if count else None}

@@ -1,0 +1,25 @@
+"""The rows of what was played: the record, what people add to it, and what is derived from it."""
+
+from episodes.models.people import Guest, Invite, Note, Play
+from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step
+from episodes.models.rollups import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
+
+__all__ = [
+    "UNCHECKED",
+    "Activity",
+    "Blob",
+    "CurveBlock",
+    "Episode",
+    "Guest",
+    "Invite",
+    "Note",
+    "Play",
+    "Progress",
+    "Run",
+    "RunTask",
+    "SavedView",
+    "Step",
+    "StepSpan",
+    "ToolUse",
+    "TranscriptText",
+]

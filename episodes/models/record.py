@@ -1,0 +1,238 @@
+"""What was played, as rows: Run, Episode, Step, Blob, and the SavedView of people who look at it.
+
+The recorder's thread writes them (`writer.py`); so do the start of a server, for what a dead one left open
+(`interrupted.py`), and imports (`transfer/`). Every page reads them.
+
+Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`): the recorder
+has found or made them in the same transaction and nobody may delete them, while PostgreSQL would lock, and so write,
+the few that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import zstandard
+from django.db import models
+
+from environments.models import Environment, Split, Task
+
+UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
+"""Options of such a foreign key; an index that a query needs is named in Meta."""
+ENDED = models.Q(status="ended")
+HAS_RUN = models.Q(run__isnull=False)
+HAS_SPLIT = models.Q(split__isnull=False)
+
+
+class Blob(models.Model):
+    """Content of any size, stored once: prompts, tool lists, large inputs and outputs."""
+
+    digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
+    is_compressed = models.BooleanField(default=False, help_text="By zstandard")
+    size_bytes = models.PositiveBigIntegerField(help_text="Before compression")
+    data = models.BinaryField()
+
+    def __str__(self) -> str:
+        return self.digest
+
+    @property
+    def text(self) -> str:
+        data = bytes(self.data)
+        return (zstandard.decompress(data) if self.is_compressed else data).decode("utf-8")
+
+
+class Run(models.Model):
+    """A training or evaluation run, named by the client (header X-Run or secret `orsweb_run`)."""
+
+    name = models.CharField(max_length=200, unique=True)
+    model = models.CharField(max_length=200, blank=True, help_text="First model named by one of its episodes")
+    created = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Episode(models.Model):
+    """One session's play of one task, from the start of construction to its end."""
+
+    STATUSES: ClassVar = [("running", "running"), ("ended", "ended")]
+    CAUSES: ClassVar = [
+        ("finished", "finished"),
+        ("abandoned", "abandoned"),
+        ("expired", "expired"),
+        ("setup_failed", "setup failed"),
+        ("env_error", "environment error"),
+        ("interrupted", "interrupted"),
+    ]
+    PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
+
+    id = models.BigAutoField(primary_key=True)
+    environment = models.ForeignKey(Environment, models.PROTECT, related_name="episodes", **UNCHECKED)
+    split = models.ForeignKey(
+        Split,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="episodes",
+        help_text="As the client named it; else the one that held the task when the episode began",
+        **UNCHECKED,
+    )
+    task_index = models.BigIntegerField(null=True, blank=True, help_text="Only when the client named a split")
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="episodes", db_index=False)
+    session_id = models.CharField(max_length=512)
+    user_agent = models.CharField(max_length=300, blank=True)
+    key_label = models.CharField(max_length=200, blank=True)
+    player = models.CharField(max_length=6, choices=PLAYERS, default="agent")
+    run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="episodes", **UNCHECKED)
+    run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
+    model = models.CharField(max_length=200, blank=True)
+    labels = models.TextField(blank=True, help_text="Further orsweb_ values, a JSON object")
+    prompt = models.ForeignKey(
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got it", **UNCHECKED
+    )
+    tools = models.ForeignKey(
+        Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got them", **UNCHECKED
+    )
+    status = models.CharField(max_length=8, choices=STATUSES, default="running")
+    cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
+    detail = models.TextField(blank=True, help_text="Why it ended, in words")
+    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call; stays out of statistics")
+    steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
+    failed_count = models.PositiveIntegerField(default=0, help_text="Of those that ran, how many failed")
+    refused_count = models.PositiveIntegerField(default=0)
+    return_sum = models.FloatField(default=0.0)
+    return_last = models.FloatField(null=True, blank=True, help_text="Last non-null reward")
+    return_max = models.FloatField(null=True, blank=True)
+    return_mean = models.FloatField(null=True, blank=True)
+    created = models.DateTimeField()
+    ready = models.DateTimeField(null=True, blank=True)
+    first_acted = models.DateTimeField(null=True, blank=True)
+    last_acted = models.DateTimeField(null=True, blank=True)
+    ended = models.DateTimeField(null=True, blank=True)
+    duration_seconds = models.FloatField(
+        null=True, blank=True, help_text="From ready to the last answer; null without calls"
+    )
+    end_number = models.BigIntegerField(
+        null=True,
+        blank=True,
+        help_text="Rises by one with every ending of this database, in the order of their commits",
+    )
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        indexes: ClassVar = [
+            models.Index(fields=["session_id"], name="episode_session"),  # recall of a call by session and task_id
+            models.Index(fields=["environment", "id"], name="episode_environment"),  # an environment's, newest first
+            models.Index(fields=["run", "id"], name="episode_run", condition=HAS_RUN),  # a run's episodes in order
+            models.Index(  # a training step's, newest first
+                fields=["run", "run_step", "id"],
+                name="episode_run_step",
+                condition=HAS_RUN & models.Q(run_step__isnull=False),
+            ),
+            models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
+            models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
+            models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time
+            models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
+            models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),
+            models.Index(fields=["cause", "is_probe", "id"], name="episode_cause", condition=ENDED),
+            models.Index(  # those in which a call was refused or failed
+                fields=["id"],
+                name="episode_error",
+                condition=models.Q(refused_count__gt=0) | models.Q(failed_count__gt=0),
+            ),
+            # sorted by a figure, or within a range of it
+            models.Index(fields=["return_sum", "id"], name="episode_return_sum", condition=ENDED),
+            models.Index(fields=["return_last", "id"], name="episode_return_last", condition=ENDED),
+            models.Index(fields=["return_max", "id"], name="episode_return_max", condition=ENDED),
+            models.Index(fields=["return_mean", "id"], name="episode_return_mean", condition=ENDED),
+            models.Index(fields=["steps_count", "id"], name="episode_steps", condition=ENDED),
+            models.Index(fields=["duration_seconds", "id"], name="episode_duration", condition=ENDED),
+            # in the order in which they ended: what is derived from them follows it
+            models.Index(fields=["end_number"], name="episode_end", condition=ENDED),
+            models.Index(fields=["environment", "end_number"], name="episode_environment_end", condition=ENDED),
+            models.Index(fields=["split", "end_number"], name="episode_split_end", condition=ENDED & HAS_SPLIT),
+            models.Index(fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN),
+            models.Index(  # those that a dead server left open
+                fields=["id"], name="episode_running", condition=models.Q(status="running")
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"episode {self.pk}"
+
+    @property
+    def labels_object(self) -> dict[str, Any]:
+        return dict(json.loads(self.labels)) if self.labels else {}
+
+    @property
+    def returns(self) -> dict[str, float | None]:
+        """By definition. All None while it runs: its row is told them when it ends."""
+        told = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}
+        return told if self.status == "ended" else dict.fromkeys(told)
+
+
+class Step(models.Model):
+    """One tool call of an episode. Refused ones are kept, but not counted."""
+
+    STATUSES: ClassVar = [("ok", "ok"), ("refused", "refused"), ("failed", "failed")]
+
+    id = models.BigAutoField(primary_key=True)
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    index = models.PositiveIntegerField(help_text="0-based, in order of completion")
+    tool = models.CharField(max_length=200)
+    input = models.TextField(blank=True, help_text="Exact JSON text; empty when it stands in input_blob")
+    input_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    output = models.TextField(blank=True, help_text="The ToolOutput's JSON; empty unless ok, or when in output_blob")
+    output_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    reward = models.FloatField(null=True, blank=True)
+    finished = models.BooleanField(default=False)
+    status = models.CharField(max_length=8, choices=STATUSES)
+    error = models.TextField(blank=True)
+    reason = models.CharField(max_length=40, blank=True)
+    task_id = models.CharField(max_length=300, help_text="Id under which the client can fetch the result again")
+    started = models.DateTimeField()
+    duration_ms = models.FloatField()
+    waited_ms = models.FloatField(default=0.0, help_text="Queued behind other calls of the session")
+
+    class Meta:
+        ordering: ClassVar = ["episode", "index"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["episode", "index"], name="step_index_unique"),  # a transcript in order
+            models.UniqueConstraint(fields=["episode", "task_id"], name="step_task_id_unique"),  # recall; never twice
+        ]
+
+    def __str__(self) -> str:
+        return f"step {self.index}"
+
+    @property
+    def input_json(self) -> str:
+        return self.input_blob.text if self.input_blob else self.input
+
+    @property
+    def output_json(self) -> str:
+        """The ToolOutput's exact text; empty unless status is ok."""
+        return self.output_blob.text if self.output_blob else self.output
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        return list(json.loads(self.output_json)["blocks"]) if self.output_json else []
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        return json.loads(self.output_json)["metadata"] if self.output_json else None
+
+
+class SavedView(models.Model):
+    """A page with its filters, under a name, for everybody who may see pages."""
+
+    name = models.CharField(max_length=100, unique=True)
+    query = models.TextField(help_text="Of the Episodes page, as in its address")
+    author = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name

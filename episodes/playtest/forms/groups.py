@@ -1,0 +1,201 @@
+"""Members, the control of an object: a slot for each that the schema names, and entries whose names are written.
+
+Array: a control with a slot for each item; a tuple has a schema of its own for each of the first ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormProblem, State, whole_number
+from episodes.playtest.forms.schema import Meaning
+from episodes.playtest.forms.values import NOTHING, is_plain, shown
+
+MOST_ITEMS = 200
+MOST_AT_FIRST = 20
+
+
+class Array(Control):
+    template: ClassVar[str] = "playtest/form_array.html"
+    is_group = True
+
+    def __init__(self, place: FormPlace, meaning: Meaning) -> None:
+        super().__init__(place, meaning)
+        items = self.schema.get("items", True)
+        prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list: draft 7 and before
+        self.prefix: list[Any] = prefix[:MOST_ITEMS] if isinstance(prefix, list) else []
+        self.rest: Any = self.schema.get("additionalItems", True) if isinstance(items, list) else items
+        self.slots: list[FormPart] = []
+
+    @property
+    def can_add(self) -> bool:
+        most = whole_number(self.schema, "maxItems")
+        allowed = MOST_ITEMS if most is None else min(most, MOST_ITEMS)
+        return len(self.slots) < (allowed if self.rest is not False else min(allowed, len(self.prefix)))
+
+    @property
+    def can_remove(self) -> bool:
+        return len(self.slots) > (whole_number(self.schema, "minItems") or 0)
+
+    @property
+    def moves_from(self) -> int:
+        """Index of the first item that can change places: those of a tuple cannot."""
+        return len(self.prefix)
+
+    def fresh(self) -> None:
+        count = whole_number(self.schema, "minItems")
+        count = len(self.prefix) if count is None else count
+        self.slots = [self._slot(index) for index in range(min(count, MOST_AT_FIRST))]
+        for slot in self.slots:
+            slot.fresh()
+
+    def fill(self, value: Any) -> bool:
+        if not isinstance(value, list) or len(value) > MOST_ITEMS:
+            return False
+        self.slots = [self._slot(index) for index in range(len(value))]
+        for slot, item in zip(self.slots, value, strict=True):
+            slot.fill(item)
+        return True
+
+    def load(self, state: State) -> None:
+        count = state.get(f"n{self.name}", "0")
+        count = count if count.isdecimal() and len(count) < 5 else "0"
+        self.slots = [self._slot(index) for index in range(min(int(count), MOST_ITEMS))]
+        for slot in self.slots:
+            slot.load(state)
+
+    def state(self) -> dict[str, str]:
+        return {f"n{self.name}": str(len(self.slots))}
+
+    def value(self, problems: list[FormProblem]) -> Any:
+        values = [slot.value(problems) for slot in self.slots]
+        return [value for value in values if value is not NOTHING]
+
+    def parts(self) -> Sequence[FormPart]:
+        return self.slots
+
+    def add(self) -> FormPart | None:
+        """One more item, as it is at first; None: there may be no more."""
+        if not self.can_add:
+            return None
+        self.slots.append(self._slot(len(self.slots)))
+        self.slots[-1].begin()
+        return self.slots[-1]
+
+    def _slot(self, index: int) -> FormPart:
+        schema = self.prefix[index] if index < len(self.prefix) else self.rest
+        return self.place.maker.slot(self.place.item(index), schema)
+
+
+MOST_ENTRIES = 100
+_FREE = ("patternProperties", "if", "dependentSchemas", "propertyNames", "minProperties")
+"""Keywords that speak of members which `properties` need not name."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A member with a name that somebody wrote."""
+
+    name: str
+    slot: FormPart
+
+
+class Members(Control):
+    template: ClassVar[str] = "playtest/form_members.html"
+    is_group = True
+
+    def __init__(self, place: FormPlace, meaning: Meaning) -> None:
+        super().__init__(place, meaning)
+        members = self.schema.get("properties")
+        self.named: dict[str, Any] = dict(members) if isinstance(members, dict) else {}
+        required = self.schema.get("required")
+        self.required = [str(name) for name in required] if isinstance(required, list) else []
+        for name in self.required:
+            self.named.setdefault(name, self._schema_of(name))
+        self.slots: list[FormPart] = []
+        self.entries: list[Entry] = []
+
+    @property
+    def can_add(self) -> bool:
+        """Whether members may be added that the schema does not name: where it says so, or names none."""
+        others = self.schema.get("additionalProperties")
+        is_free = bool(self.schema.keys() & set(_FREE)) or not self.named
+        return (others not in (None, False) or is_free) and len(self.entries) < MOST_ENTRIES and not self._is_closed
+
+    @property
+    def _is_closed(self) -> bool:
+        return self.schema.get("additionalProperties") is False and "patternProperties" not in self.schema
+
+    def fresh(self) -> None:
+        self.slots = [self._slot(name) for name in self.named]
+        for slot in self.slots:
+            slot.fresh()
+
+    def fill(self, value: Any) -> bool:
+        others = [name for name in value if name not in self.named] if isinstance(value, dict) else []
+        if not isinstance(value, dict) or len(others) > MOST_ENTRIES or not all(map(is_plain, others)):
+            return False
+        self.slots = [self._slot(name) for name in self.named]
+        for slot, name in zip(self.slots, self.named, strict=True):
+            slot.fill(value.get(name, NOTHING))
+        self.entries = [self._entry(index, name) for index, name in enumerate(others)]
+        for entry in self.entries:
+            entry.slot.fill(value[entry.name])
+        return True
+
+    def load(self, state: State) -> None:
+        self.slots = [self._slot(name) for name in self.named]
+        count = state.get(f"n{self.name}", "0")
+        count = count if count.isdecimal() and len(count) < 5 else "0"
+        names = [state.get(f"k{self.name}/e{index}", "") for index in range(min(int(count), MOST_ENTRIES))]
+        self.entries = [self._entry(index, name) for index, name in enumerate(names)]
+        for slot in self.parts():
+            slot.load(state)
+
+    def state(self) -> dict[str, str]:
+        names = {f"k{entry.slot.place.name}": entry.name for entry in self.entries}
+        return {f"n{self.name}": str(len(self.entries)), **names}
+
+    def value(self, problems: list[FormProblem]) -> Any:
+        found = {name: slot.value(problems) for name, slot in zip(self.named, self.slots, strict=True)}
+        for entry in self.entries:
+            if entry.name in found:
+                problems.append(entry.slot.problem(f"There is another member named {shown(entry.name)}; rename one."))
+            found[entry.name] = entry.slot.value(problems)
+        return {name: value for name, value in found.items() if value is not NOTHING}
+
+    def parts(self) -> Sequence[FormPart]:
+        return [*self.slots, *(entry.slot for entry in self.entries)]
+
+    def add(self) -> FormPart | None:
+        """One more entry, without a name yet; None: there may be no more."""
+        if not self.can_add:
+            return None
+        self.entries.append(self._entry(len(self.entries), ""))
+        self.entries[-1].slot.begin()
+        return self.entries[-1].slot
+
+    def _slot(self, name: str) -> FormPart:
+        return self.place.maker.slot(self.place.member(name), self.named[name], is_optional=name not in self.required)
+
+    def _entry(self, index: int, name: str) -> Entry:
+        return Entry(name, self.place.maker.slot(self.place.entry(index, name), self._schema_of(name)))
+
+    def _schema_of(self, name: str) -> Any:
+        """What a member that the schema does not name has to be."""
+        patterns = self.schema.get("patternProperties")
+        found = [one for pattern, one in patterns.items() if _fits(pattern, name)] if isinstance(patterns, dict) else []
+        if not found:
+            others = self.schema.get("additionalProperties", True)
+            return True if others is False else others
+        return found[0] if len(found) == 1 else {"allOf": found}
+
+
+def _fits(pattern: str, name: str) -> bool:
+    try:
+        return bool(re.search(pattern, name))
+    except re.error:
+        return False

@@ -1,0 +1,113 @@
+"""Pieces: what the player's page asks for beside itself: one step, one text read as another kind, images, JSON.
+
+For the player alone. While a blind play runs, none of it tells of rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.shortcuts import render
+from django.views.decorators.cache import cache_control, never_cache
+from django.views.decorators.http import require_safe
+
+from environments.display import parts
+from episodes.models import Step
+from episodes.playtest.play_facts import BIGGEST_ID, PlayFacts, facts_of
+from episodes.playtest.seat import PlayerSeat, seated
+from episodes.playtest.told_steps import cards, step_context
+from episodes.transcript.cards import NoSuchPart, UnknownKind, picture_answer, said_at
+from episodes.transcript.step_html import step_html
+from episodes.transcript.steps import TranscriptView, line_of
+from episodes.transcript.steps import step_json as json_of_step
+
+WHOLE_CHARACTERS = 400_000
+WHOLE_BYTES = 64 * 1024 * 1024
+
+
+def held(pk: int, seat: PlayerSeat) -> PlayFacts:
+    """Raises: Http404, for a play of somebody else's too."""
+    facts = facts_of(pk, seat)
+    if facts is None:
+        raise Http404(f"You play no episode {pk}. Those that you have played are listed where you choose what to play.")
+    return facts
+
+
+@require_safe
+@never_cache
+@seated
+def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
+    """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
+    facts = held(pk, seat)
+    view = TranscriptView(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
+    line = line_of(facts.episode, index, view) if index <= BIGGEST_ID else None
+    if line is None:
+        raise Http404(f"Episode {pk} has no step {index}.")
+    if "part" in request.GET:
+        return _part(request, {"input": line.input, "output": line.output})
+    card = cards(facts, [line])[0]
+    if "HX-Request" in request.headers:
+        return HttpResponse(step_html(card, {**step_context(facts), "is_open": True}))
+    context = {**step_context(facts), "card": card, "seat": seat, "is_alone": True}
+    return render(request, "playtest/step.html", context)
+
+
+@require_safe
+@never_cache
+@seated
+def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
+    """One text of the prompt, as `part` and `as` say."""
+    return _part(request, {"prompt": parts.prompt(_prompt_text(held(pk, seat)), WHOLE_CHARACTERS)})
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+@seated
+def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -> HttpResponse:
+    return picture_answer(parts.prompt(_prompt_text(held(pk, seat))), number)
+
+
+@require_safe
+@cache_control(private=True, max_age=3600)
+@seated
+def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
+    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
+    output = parts.read_json(_row(held(pk, seat), index).output_json or "{}")
+    blocks = output.get("blocks") if isinstance(output, dict) else None
+    return picture_answer(parts.blocks(blocks or []), number)
+
+
+@require_safe
+@never_cache
+@seated
+def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
+    """Everything recorded of a step; not before the end of a blind play."""
+    facts = held(pk, seat)
+    if facts.is_blind:
+        raise Http404("Rewards stay hidden until the end, and so does what was recorded of a step.")
+    return HttpResponse(json_of_step(_row(facts, index)), content_type="application/json")
+
+
+def _row(facts: PlayFacts, index: int) -> Step:
+    steps = Step.objects.select_related("input_blob", "output_blob")
+    found = steps.filter(episode=facts.episode, index=index).first() if index <= BIGGEST_ID else None
+    if found is None:
+        raise Http404(f"Episode {facts.episode.pk} has no step {index}.")
+    return found
+
+
+def _prompt_text(facts: PlayFacts) -> str:
+    return facts.episode.prompt.text if facts.episode.prompt else ""
+
+
+def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> HttpResponse:
+    try:
+        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+    except UnknownKind as error:
+        return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
+    except NoSuchPart as error:
+        raise Http404(str(error)) from None
+    context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
+    return render(request, "episodes/said.html", context)

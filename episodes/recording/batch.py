@@ -1,0 +1,181 @@
+"""Batch: what live play reported, as tuples for the database, kind by kind. Made by the recorder's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import zstandard
+from django.db import DEFAULT_DB_ALIAS
+
+from environments.database.bulk_writer import BulkWriter, Values
+from environments.database.storable import bigint, digest_of, finite, storable, storable_id
+from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+from episodes.models import Blob, Episode, Step
+from episodes.recording.row_ids import Ids, KnownRows
+from episodes.recording.task_statistics import count, is_attempt
+
+INLINE_CHARACTERS = 8192
+"""Inputs and outputs up to this length stand in the step itself."""
+COMPRESSED_BYTES = 512
+"""Blobs beyond this are compressed, if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
+
+SESSION_ID_LENGTH = 512
+KEY_LABEL_LENGTH = 200
+TASK_ID_LENGTH = 300
+
+BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
+EPISODE_COLUMNS = (
+    *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
+    *("run_id", "run_step", "model", "labels", "tools_id", "created"),
+    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
+)
+RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
+NOTE_COLUMNS = ("ready", "prompt_id", "tools_id")
+STEP_COLUMNS = (
+    *("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "reward", "finished"),
+    *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
+)
+END_COLUMNS = (
+    *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
+    *("return_sum", "return_last", "return_max", "return_mean", "first_acted", "last_acted", "ended"),
+    *("duration_seconds", "end_number"),
+)
+
+
+@cache
+def _compressor() -> zstandard.ZstdCompressor:
+    """One for all batches: to make it takes ten times as long as to use it. For the recorder's thread alone."""
+    return new_compressor()
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=1)
+
+
+def blob_values(digest: str, content: bytes, compressor: zstandard.ZstdCompressor) -> Values:
+    """Of BLOB_COLUMNS. A compressor is for one thread."""
+    packed = compressor.compress(content) if len(content) > COMPRESSED_BYTES else content
+    is_compressed = len(packed) < len(content)
+    return digest, is_compressed, len(content), packed if is_compressed else content
+
+
+class RecordBatch:
+    """The rows of one transaction."""
+
+    def __init__(self, known: KnownRows, writer: BulkWriter) -> None:
+        self._known, self._writer, self._time = known, writer, writer.time
+        self._blobs: dict[str, Values] = {}
+        self._episodes: list[Values] = []
+        self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM takes one row for each
+        self._steps: list[Values] = []
+        self._ends: dict[int, Values] = {}
+        self._attempts: dict[int, Values] = {}
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up."""
+        starts: list[EpisodeStarted] = []
+        for row in rows:
+            if isinstance(row, StepTaken):
+                self._steps.append(_step(row, self._time, self._large))
+            elif isinstance(row, EpisodeNoted):
+                self._notes[row.episode] = self._noted(row)
+            elif isinstance(row, EpisodeEnded):
+                self._ends[row.episode] = self._ended(row)
+            else:
+                starts.append(row)
+        if starts:
+            ids = self._known.learn(starts, self._writer)
+            self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
+
+    def write(self) -> None:
+        """What others refer to comes first. Raises: django.db.Error."""
+        writer = self._writer
+        with writer.together():
+            writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
+            writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
+            writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
+            writer.insert(Step, STEP_COLUMNS, self._steps)
+            count(writer, self._attempts.values())  # before its end, for it counts what is running
+            writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
+
+    def remember(self) -> None:
+        """After the commit: its blobs are known."""
+        self._known.blobs.update(self._blobs)
+
+    def _blob(self, text: str) -> str:
+        content = text.encode()
+        digest = digest_of(content)
+        if digest not in self._known.blobs and digest not in self._blobs:
+            self._blobs[digest] = blob_values(digest, content, _compressor())
+        return digest
+
+    def _large(self, text: str) -> tuple[str, str | None]:
+        """What stands in the step, and the blob that stands for it."""
+        return (text, None) if len(text) <= INLINE_CHARACTERS else ("", self._blob(text))
+
+    def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
+        return (
+            *(row.episode, ids.environment, ids.split, bigint(row.index), ids.task),
+            *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
+            *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
+            *(ids.run, bigint(row.run.step), storable(row.run.model, 200), row.run.labels_json),
+            *(self._blob(row.tools_json), self._time(row.created)),
+            *RUNNING,
+        )
+
+    def _noted(self, row: EpisodeNoted) -> Values:
+        values: Values = (
+            self._time(row.ready),
+            None if row.prompt_json is None else self._blob(row.prompt_json),
+            None if row.tools_json is None else self._blob(row.tools_json),
+            row.episode,
+        )
+        earlier = self._notes.get(row.episode, values)
+        return tuple(old if new is None else new for new, old in zip(values, earlier, strict=True))
+
+    def _ended(self, row: EpisodeEnded) -> Values:
+        is_probe = row.cause in ("abandoned", "expired") and row.steps + row.refused == 0
+        returns = (
+            finite(row.return_sum) or 0.0,
+            finite(row.return_last),
+            finite(row.return_max),
+            finite(row.return_mean),
+        )
+        if is_attempt(row, is_probe=is_probe):
+            self._attempts[row.episode] = (row.episode, *returns)
+        return (
+            *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.failed, row.refused),
+            *returns,
+            *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
+            *(_duration(row), self._known.next_end()),
+            row.episode,
+        )
+
+
+def step_of(row: StepTaken) -> Step:
+    """What a query would give for it once it is on record. For steps whose texts stand in the row itself."""
+    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text: (text, None)))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[[str], tuple[str, str | None]]) -> Values:
+    """Of STEP_COLUMNS. `large` gives what stands in the step, and the blob that stands for it."""
+    return (
+        *(row.episode, row.index, storable(row.tool, 200)),
+        *large(row.input_json),
+        *large(row.output_json or ""),
+        *(finite(row.reward), row.finished, row.status, storable(row.error), storable(row.reason, 40)),
+        *(storable_id(row.task_id, TASK_ID_LENGTH), time(row.started), row.duration_ms, row.waited_ms),
+    )
+
+
+def _duration(row: EpisodeEnded) -> float | None:
+    """Seconds from ready, or else the first call, to the last answer."""
+    begun = row.first_acted if row.ready is None else row.ready
+    return None if begun is None or row.last_acted is None else max(0.0, row.last_acted - begun)

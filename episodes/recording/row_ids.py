@@ -1,0 +1,188 @@
+"""Known: ids of the rows that episodes refer to. Kept by the recorder's thread, inside its transactions.
+
+Each is found or made once and then remembered; which split holds a task, and which row has a split's name, until it is
+noticed that some split has changed. `forget` after a failed transaction: rows it made are gone, and rows that were
+remembered may have been deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import F
+
+from environments.database.bulk_writer import BulkWriter
+from environments.database.storable import storable
+from environments.models import Environment, Split, SplitEntry, Task, seen_at
+from environments.runtime.records import EpisodeStarted
+from environments.tasks.sync import content_hash
+from episodes.attempts.endings import last_end
+from episodes.models import Run
+
+MOST_REMEMBERED = 50_000
+"""Of each kind; beyond it the kind is forgotten."""
+LOOKUP_SIZE = 500
+
+_SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
+"""Has another answer whenever a split was made, changed, served or not."""
+NOTICE_SECONDS = 0.25
+"""It is asked at most this often: for every batch, it takes a quarter of the episodes that PostgreSQL can record."""
+
+TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
+
+TaskKey = tuple[int, bytes]
+"""Environment id and a digest of the spec's exact text."""
+
+
+class Ids(NamedTuple):
+    environment: int
+    split: int | None
+    task: int
+    run: int | None
+
+
+class _KnownTask(NamedTuple):
+    id: int
+    split: int | None
+    """The split that holds it, when the client names none."""
+
+
+class _KnownRun(NamedTuple):
+    id: int
+    has_model: bool
+
+
+class KnownRows:
+    def __init__(self) -> None:
+        self.blobs: set[str] = set()
+        self._environments: dict[str, int] = {}
+        self._splits: dict[tuple[int, str], int] = {}
+        self._tasks: dict[TaskKey, _KnownTask] = {}
+        self._runs: dict[str, _KnownRun] = {}
+        self._splits_state: tuple[object, ...] = ()
+        self._splits_asked = -NOTICE_SECONDS
+        self._last_end: int | None = None
+
+    def next_end(self) -> int:
+        """One more than any ending has. A transaction that fails leaves a gap or none, never a number twice."""
+        if self._last_end is None:
+            self._last_end = last_end()
+        self._last_end += 1
+        return self._last_end
+
+    def forget(self) -> None:
+        self._last_end = None
+        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._runs):
+            kind.clear()
+
+    def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
+        """Ids for each episode; what is missing is made, but a split that is missing stays None."""
+        for kind in (self.blobs, self._splits, self._tasks, self._runs):
+            if len(kind) > MOST_REMEMBERED:
+                kind.clear()
+        self._notice_changed_splits()
+        keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]
+        missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
+        if missing:
+            self._make_tasks(missing, writer)
+        return [
+            Ids(key[0], self._split(row.split, key), self._tasks[key].id, self._run(row))
+            for key, row in zip(keys, episodes, strict=True)
+        ]
+
+    def _notice_changed_splits(self) -> None:
+        if time.monotonic() < self._splits_asked + NOTICE_SECONDS:
+            return
+        self._splits_asked = time.monotonic()
+        with connection.cursor() as cursor:
+            cursor.execute(_SPLITS)
+            state = cursor.fetchone()
+        if state != self._splits_state:
+            self._splits_state = state
+            self._splits.clear()
+            self._tasks.clear()
+
+    def _environment(self, name: str) -> int:
+        if (known := self._environments.get(name)) is None:
+            known = Environment.objects.get_or_create(name=storable(name, 200), defaults={"is_hosted": False})[0].pk
+            self._environments[name] = known
+        return known
+
+    def _split(self, name: str | None, task: TaskKey) -> int | None:
+        if name is None:
+            return self._tasks[task].split
+        environment = task[0]
+        if (known := self._splits.get((environment, name))) is None:
+            known = (
+                Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+            )
+            if known is not None:
+                self._splits[environment, name] = known
+        return known
+
+    def _run(self, row: EpisodeStarted) -> int | None:
+        name, model = storable(row.run.name, 200), storable(row.run.model, 200)
+        if not name:
+            return None
+        known = self._runs.get(name)
+        if known is None:
+            created = datetime.fromtimestamp(row.created, UTC)
+            run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
+            known = self._runs[name] = _KnownRun(run.pk, bool(run.model))
+        if model and not known.has_model:
+            Run.objects.filter(pk=known.id, model="").update(model=model)
+            self._runs[name] = _KnownRun(known.id, True)
+        return known.id
+
+    def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
+        hashes = {key: hash_of_spec(row.spec_json) for key, row in missing.items()}
+        writer.insert(
+            Task,
+            TASK_COLUMNS,
+            [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
+        )
+        ids = _task_ids(set(hashes.values()))
+        splits = _splits_holding(ids.values())
+        found = {key: ids[key[0], digest] for key, digest in hashes.items()}
+        self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})
+
+
+def _task_key(environment: int, spec_json: str) -> TaskKey:
+    return environment, hashlib.blake2b(spec_json.encode(), digest_size=16).digest()
+
+
+def hash_of_spec(spec_json: str) -> str:
+    """Like `content_hash`; a text that is no readable JSON (too deep, say) is its own content."""
+    try:
+        return content_hash(spec_json)
+    except (ValueError, RecursionError):
+        return hashlib.sha256(spec_json.encode()).hexdigest()
+
+
+def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
+    """By environment id and content hash."""
+    found: dict[tuple[int, str], int] = {}
+    todo = list(hashes)
+    for start in range(0, len(todo), LOOKUP_SIZE):
+        tasks = Task.objects.filter(content_hash__in=todo[start : start + LOOKUP_SIZE])
+        found.update(
+            {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
+        )
+    return found
+
+
+def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
+    """Task id -> the split that serves it: one that the class declares before one that people made, then in order."""
+    found = dict[int, int]()
+    served = SplitEntry.objects.filter(seen_at(F("split__version")), is_hidden=False)
+    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one stays
+    todo = list(tasks)
+    for start in range(0, len(todo), LOOKUP_SIZE):
+        places = served.filter(task__in=todo[start : start + LOOKUP_SIZE], split__is_served=True)
+        found.update(places.order_by(*order).values_list("task_id", "split_id"))
+    return found

@@ -1,0 +1,165 @@
+"""Writer: the one thread that commits what live play reported, all waiting rows together.
+
+There is no linger: while one batch commits the next one gathers, so batches grow with the load. A batch that the
+database refuses is halved until the bad call stands alone; while the database is away the batch waits and nothing is
+lost. A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import structlog
+from django.db import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    InterfaceError,
+    ProgrammingError,
+    connection,
+    transaction,
+)
+
+from environments.database.bulk_writer import BulkWriter, tune
+from environments.runtime.records import Row, StepTaken
+from episodes.recording.batch import RecordBatch
+from episodes.recording.row_ids import KnownRows
+
+Call = tuple[Sequence[Row], Callable[[], None] | None]
+"""The rows of one `record` call, which stay together, and what to tell once they are durable."""
+
+MOST_CALLS = 2000
+"""In one transaction: about 100 ms of SQLite's write lock."""
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""Of inputs and outputs in one transaction, and one call more: PostgreSQL takes no parameter over 1 GB."""
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+log = structlog.get_logger(__name__)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the database failed (gone, locked, full, not migrated), so that the same rows may do later."""
+    if isinstance(error, DataError | IntegrityError) or not isinstance(error, DatabaseError | InterfaceError):
+        return False
+    if state := getattr(error.__cause__, "sqlstate", None):
+        return not state.startswith(("22", "23", "54"))  # data, integrity, a limit of the program
+    return not isinstance(error, ProgrammingError)  # a type that the driver cannot bind
+
+
+def _characters(call: Call | None) -> int:
+    rows = call[0] if call else ()
+    return sum(len(row.input_json) + len(row.output_json or "") for row in rows if isinstance(row, StepTaken))
+
+
+class RecordWriter(threading.Thread):
+    """Ends when None is taken from the queue, or when it is `given_up` while the database is away."""
+
+    def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]) -> None:
+        """`settle` is called after each batch with its calls, in order."""
+        super().__init__(name="recorder", daemon=True)
+        self.given_up = threading.Event()
+        self.in_hand: Sequence[Call] = ()
+        """The calls being written now."""
+        self.rejected = 0
+        """Rows that the database refused for what they hold."""
+        self._queue, self._settle = queue, settle
+        self._known = KnownRows()
+        self._tuned: Any = None  # the raw connection that `tune` has prepared
+
+    def run(self) -> None:
+        is_open = True
+        while is_open and not self.given_up.is_set():
+            calls = self._gather()
+            is_open = None not in calls
+            self.in_hand = [call for call in calls if call is not None]
+            self._write(self.in_hand)
+            if not self.given_up.is_set():
+                self._settle(self.in_hand)
+                self.in_hand = ()
+        with contextlib.suppress(DatabaseError, InterfaceError):
+            connection.close()
+
+    def _gather(self) -> list[Call | None]:
+        """All waiting calls, at least one, within the limits of a transaction."""
+        calls, size = [self._queue.get()], 0
+        for _ in range(min(self._queue.qsize(), MOST_CALLS)):
+            size += _characters(calls[-1])
+            if size > MOST_CHARACTERS:
+                break
+            calls.append(self._queue.get_nowait())
+        return calls
+
+    def _write(self, calls: Sequence[Call]) -> None:
+        """Until every row is committed or rejected."""
+        try:
+            self._commit(calls)
+        except Exception as error:  # whatever a row can cause stays with that row
+            if is_away(error):
+                self._wait_for_database(calls, error)
+            elif len(calls) > 1:
+                self._write(calls[: len(calls) // 2])
+                self._write(calls[len(calls) // 2 :])
+            elif calls:
+                self._write_alone(calls[0])
+
+    def _commit(self, calls: Sequence[Call]) -> None:
+        """Raises: whatever stopped it; then nothing of `calls` is written."""
+        if not calls:
+            return
+        try:
+            self._connect()
+            # a connection that died meanwhile needs no look beforehand: it fails here and is replaced
+            with transaction.atomic():
+                batch = RecordBatch(self._known, BulkWriter(connection))
+                batch.add(row for rows, _ in calls for row in rows)
+                batch.write()
+            batch.remember()
+        except Exception:
+            self._known.forget()
+            raise
+
+    def _connect(self) -> None:
+        connection.ensure_connection()
+        if connection.connection is not self._tuned:
+            tune(connection)
+            self._tuned = connection.connection
+
+    def _write_alone(self, call: Call) -> None:
+        """Once more, for it may have failed on an id that was remembered and is gone; then reject it."""
+        try:
+            self._commit([call])
+        except Exception as error:  # as above
+            if is_away(error):
+                self._wait_for_database([call], error)
+                return
+            rows, _ = call
+            self.rejected += len(rows)
+            episodes = sorted({row.episode for row in rows})
+            kinds = [type(row).__name__ for row in rows]
+            # never the message: PostgreSQL's tells what the row holds
+            log.error("record_rejected", episodes=episodes, rows=kinds, error=type(error).__name__)
+
+    def _wait_for_database(self, calls: Sequence[Call], error: Exception) -> None:
+        """Try `calls` until they are written or the writer is given up."""
+        log.error("record_away", error=type(error).__name__, reason=str(error).partition("\n")[0], calls=len(calls))
+        wait = 0.0
+        while not self.given_up.wait(wait):
+            with contextlib.suppress(DatabaseError, InterfaceError):
+                connection.close()
+            try:
+                self._commit(calls)
+            except Exception as again:  # as above
+                if not is_away(again):
+                    self._write(calls)
+                    break
+            else:
+                break
+            wait = min(max(wait * 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+        else:
+            return
+        log.info("record_back")

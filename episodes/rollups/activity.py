@@ -1,0 +1,122 @@
+"""ActivityPart: Activity rows by minute (of the last three days), hour (of ninety days) and day.
+
+A row grows by what each batch adds. Return and success are by the definition of the environment when it is added.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from environments.database.bulk_writer import BulkWriter, Values
+from environments.models import Environment
+from episodes.attempts.endings import Ending, bounded
+from episodes.models import Activity, Episode
+from episodes.rollups.part import NO_LIMIT, delete_some
+
+KEPT_SECONDS = {60: 3 * 86400, 3600: 90 * 86400}
+"""By period; days are kept for good."""
+PERIODS = (60, 3600, 86400)
+PRUNE_SECONDS = 600.0
+MOST_PRUNED = 500
+"""Rows in one transaction."""
+
+CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
+KEY = ("period", "start", "environment_id")
+COUNTS = (
+    *("episodes", "attempts", "scored", "successes", "return_total", "steps", "refused", "failed"),
+    *(*CAUSES, "probes"),
+)
+# what continues another has no column: it is what is left of the episodes
+_PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
+
+Counts = list[Any]
+"""In the order of COUNTS."""
+
+
+class ActivityKey(NamedTuple):
+    period: int
+    start: int
+    environment: int
+
+
+class ActivityPart:
+    name = "activity"
+    most_endings = 1000
+    most_steps = NO_LIMIT
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._pruned = float("-inf")  # when nothing was left to delete
+
+    def gather(self, endings: Sequence[Ending]) -> list[Values]:
+        rows = _counted(endings)
+        now = self._now()
+        kept = {key: row for key, row in rows.items() if key.start > now - KEPT_SECONDS.get(key.period, now)}
+        return [(*key, *row) for key, row in sorted(kept.items())]
+
+    def write(self, gathered: list[Values]) -> None:
+        BulkWriter(connection).add(Activity, KEY, COUNTS, gathered)
+        self._prune()
+
+    def forget(self) -> None:
+        pass
+
+    def empty(self) -> bool:
+        return delete_some(Activity)
+
+    def _prune(self) -> None:
+        """Some of the rows that are kept no longer, now and then."""
+        now = self._now()
+        if now - self._pruned < PRUNE_SECONDS:
+            return
+        for period, seconds in KEPT_SECONDS.items():
+            old = Activity.objects.filter(period=period, start__lt=now - seconds).order_by("start")
+            ids = list(old.values_list("pk", flat=True)[:MOST_PRUNED])
+            Activity.objects.filter(pk__in=ids).delete()
+            if len(ids) == MOST_PRUNED:
+                return
+        self._pruned = now
+
+
+def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
+    """By minute, and from the minutes by hour and day."""
+    rows = Environment.objects.values_list("pk", "default_return", "success_threshold")
+    definitions = {pk: (f"return_{name}", threshold) for pk, name, threshold in rows}
+    minutes: dict[ActivityKey, Counts] = {}
+    for ending in endings:
+        key = ActivityKey(60, int(ending.ended // 60) * 60, ending.environment)
+        if (row := minutes.get(key)) is None:
+            row = minutes[key] = [0, 0, 0, 0, 0.0, *(0 for _ in COUNTS[5:])]
+        row[0] += 1
+        row[5] += ending.steps
+        row[6] += ending.refused
+        row[7] += ending.failed
+        if ending.kind in _PLACES:
+            row[_PLACES[ending.kind]] += 1
+        if ending.is_attempt:
+            row[1] += 1
+            name, threshold = definitions.get(ending.environment, ("return_sum", 0.9))
+            _add_return(row, getattr(ending, name), threshold)
+    return minutes | _rolled_up(minutes)
+
+
+def _add_return(row: Counts, value: float | None, threshold: float) -> None:
+    if value is not None:
+        row[2] += 1
+        row[3] += value > threshold
+        row[4] += bounded(value)
+
+
+def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:
+    """To hours and days."""
+    found: dict[ActivityKey, Counts] = {}
+    for minute, row in minutes.items():
+        for period in PERIODS[1:]:
+            key = ActivityKey(period, minute.start // period * period, minute.environment)
+            sums = found.get(key)
+            found[key] = row if sums is None else [old + new for old, new in zip(sums, row, strict=True)]
+    return found

@@ -1,0 +1,130 @@
+"""BlocksPart: CurveBlock rows of environments, splits and runs. Each is written once, when its last episode has ended.
+
+Endings that fill no block yet are kept in memory, scope by scope, and read again from the episodes after a start. The
+row of an episode that is deleted later leaves its block as it is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from django.db import connection
+
+from environments.database.bulk_writer import BulkWriter, Values
+from episodes.attempts.endings import Ending, endings_of
+from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
+from episodes.models import CurveBlock, Episode
+from episodes.rollups.part import NO_LIMIT, delete_some
+from episodes.rollups.scopes import (
+    COLUMNS,
+    Edges,
+    RollupScope,
+    by_scope,
+    columns_read,
+    edges_of_environments,
+    values_of,
+)
+
+BLOCK_ENDINGS = 128
+BLOCKS_ABOVE = 4
+"""Blocks of a level that one of the next holds."""
+MOST_SCOPES = 1000
+"""Whose endings are remembered; beyond it those that were quiet for longest are forgotten."""
+_COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
+
+
+@dataclass(slots=True)
+class _Open:
+    """What a scope has after its last full block."""
+
+    number: int
+    """Of the level 0 block that is filling."""
+    endings: list[Ending] = field(default_factory=list)
+
+
+class RollupBlock(NamedTuple):
+    scope: RollupScope
+    level: int
+    number: int
+    summary: Summary
+
+
+class BlocksPart:
+    name = "blocks"
+    most_endings = 1000
+    most_steps = NO_LIMIT
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[RollupScope, _Open] = OrderedDict()
+
+    def gather(self, endings: Sequence[Ending]) -> list[RollupBlock]:
+        """Blocks that are full now, lower levels first."""
+        edges = edges_of_environments()
+        blocks: list[RollupBlock] = []
+        for scope, part in by_scope(endings).items():
+            filling = self._of(scope, before=endings[0].number)
+            filling.endings += part
+            blocks += _filled(scope, filling, edges)
+        while len(self._open) > MOST_SCOPES:
+            self._open.popitem(last=False)
+        return blocks
+
+    def write(self, gathered: list[RollupBlock]) -> None:
+        writer = BulkWriter(connection)
+        writer.insert(CurveBlock, _COLUMNS, [_row(block, writer) for block in gathered])
+
+    def forget(self) -> None:
+        self._open.clear()
+
+    def empty(self) -> bool:
+        return delete_some(CurveBlock)
+
+    def _of(self, scope: RollupScope, before: int) -> _Open:
+        if scope in self._open:
+            self._open.move_to_end(scope)
+        else:
+            self._open[scope] = _read_open(scope, before)
+        return self._open[scope]
+
+
+def _read_open(scope: RollupScope, before: int) -> _Open:
+    """From the database. `before`: the first ending that is not followed yet."""
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number")
+    number, last = blocks.values_list("number", "last_end").first() or (-1, 0)
+    after = Episode.objects.filter(**{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before)
+    return _Open(number + 1, endings_of(after))
+
+
+def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
+    """Takes full blocks out of `filling`, each followed by those above that it completes."""
+    recent: dict[tuple[int, int], Summary] = {}
+    while len(filling.endings) >= BLOCK_ENDINGS:
+        first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
+        thresholds, level, number = edges.get(first[-1].environment, ()), 0, filling.number
+        filling.number += 1
+        recent[level, number] = summary = summary_of(first).compressed(thresholds)
+        yield RollupBlock(scope, level, number, summary)
+        while (number + 1) % BLOCKS_ABOVE == 0:
+            parts = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
+            if len(parts) < BLOCKS_ABOVE:
+                break
+            level, number = level + 1, number // BLOCKS_ABOVE
+            recent[level, number] = summary = together(parts).compressed(thresholds)
+            yield RollupBlock(scope, level, number, summary)
+
+
+def _siblings(scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], Summary]) -> list[Summary]:
+    """Of one level, those that are not in `recent` from the database."""
+    missing = [number for number in numbers if (level, number) not in recent]
+    known = {number: recent[level, number] for number in numbers if (level, number) in recent}
+    if missing:
+        rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
+        known |= {number: read_summary(row, SKETCHES) for number, *row in rows.values_list("number", *columns_read())}
+    return [known[number] for number in sorted(known)]
+
+
+def _row(block: RollupBlock, writer: BulkWriter) -> Values:
+    return (*block.scope, block.level, block.number, *values_of(block.summary, writer))

@@ -1,0 +1,95 @@
+"""Following: one part's way along the endings, batch by batch, exactly once.
+
+A batch and the part's Progress commit together, and Progress moves only from where this process believes it to be: who
+was overtaken by another process writes nothing and reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from episodes.attempts.endings import Ending, endings_of
+from episodes.models import Episode, Progress
+from episodes.rollups.part import RollupPart
+
+EMPTYING = -1
+"""Progress of a part whose rows are to be deleted before it follows from the beginning."""
+
+
+class Overtaken(Exception):
+    """Another process has moved the part's Progress."""
+
+
+class Following:
+    """Used by one thread. After an exception of any kind it goes on from what the database says."""
+
+    def __init__(self, part: RollupPart) -> None:
+        self.part = part
+        self._place: int | None = None  # Progress, once read
+
+    def advance(self) -> bool:
+        """Follow one batch, or delete some rows of a part that starts over; whether there was something to do.
+
+        Raises: django.db.Error, or whatever the part raises; then nothing of the batch is written.
+        """
+        try:
+            place = self._read_place()
+            if place == EMPTYING:
+                self._place = self._emptied()
+                return True
+            return self._follow(place)
+        except Exception:
+            self.part.forget()
+            self._place = None
+            raise
+
+    @property
+    def place(self) -> int:
+        """Number of the last ending that was followed. Raises: django.db.Error."""
+        return max(0, self._read_place())
+
+    def _read_place(self) -> int:
+        if self._place is None:
+            self._place = Progress.objects.get_or_create(name=self.part.name)[0].end_number
+        return self._place
+
+    def _follow(self, place: int) -> bool:
+        endings = _shortened(_after(place, self.part.most_endings), self.part.most_steps)
+        if endings:
+            gathered = self.part.gather(endings)
+            with transaction.atomic():
+                self._move(place, endings[-1].number)
+                self.part.write(gathered)
+            self._place = endings[-1].number
+        return bool(endings)
+
+    def _emptied(self) -> int:
+        """The part's place after some of its rows were deleted."""
+        self.part.forget()
+        with transaction.atomic():
+            self._move(EMPTYING, EMPTYING)  # holds the row, and fails when another process has finished with this
+            if self.part.empty():
+                return EMPTYING
+            self._move(EMPTYING, 0)
+        return 0
+
+    def _move(self, place: int, to: int) -> None:
+        """Raises: Overtaken."""
+        if not Progress.objects.filter(name=self.part.name, end_number=place).update(end_number=to):
+            raise Overtaken(f"{self.part.name} is no longer at {place}")
+
+
+def _after(place: int, most: int) -> list[Ending]:
+    return endings_of(Episode.objects.filter(end_number__gt=place), most)
+
+
+def _shortened(endings: Sequence[Ending], most_steps: int) -> Sequence[Ending]:
+    """The first of them, as many as have `most_steps` together; one at least."""
+    steps = 0
+    for place, ending in enumerate(endings):
+        steps += ending.steps + ending.refused
+        if steps > most_steps:
+            return endings[: max(1, place)]
+    return endings

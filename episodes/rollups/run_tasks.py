@@ -1,0 +1,51 @@
+"""RunTasksPart: RunTask rows, by which runs are compared at the tasks that they share. A row grows with each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import connection
+
+from environments.database.bulk_writer import BulkWriter, Values
+from environments.scoring.returns import RETURNS
+from episodes.attempts.endings import Ending, bounded
+from episodes.models import RunTask
+from episodes.rollups.part import NO_LIMIT, delete_some
+
+KEY = ("run_id", "task_id")
+COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
+
+Counts = list[Any]
+"""In the order of COUNTS."""
+
+
+class RunTasksPart:
+    name = "run_tasks"
+    most_endings = 1000
+    most_steps = NO_LIMIT
+
+    def gather(self, endings: Sequence[Ending]) -> list[Values]:
+        rows: dict[tuple[int, int], Counts] = {}
+        for ending in endings:
+            if ending.run is not None and ending.is_attempt:
+                _add(rows.setdefault((ending.run, ending.task), [0] * 5 + [0.0] * 4), ending)
+        return [(*key, *row) for key, row in sorted(rows.items())]
+
+    def write(self, gathered: list[Values]) -> None:
+        BulkWriter(connection).add(RunTask, KEY, COUNTS, gathered)
+
+    def forget(self) -> None:
+        pass
+
+    def empty(self) -> bool:
+        return delete_some(RunTask)
+
+
+def _add(row: Counts, ending: Ending) -> None:
+    row[0] += 1
+    returns = (ending.return_sum, ending.return_last, ending.return_max, ending.return_mean)
+    for place, value in enumerate(returns, 1):
+        if value is not None:
+            row[place] += 1
+            row[place + len(returns)] += bounded(value)

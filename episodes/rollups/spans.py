@@ -1,0 +1,177 @@
+"""SpansPart: StepSpan rows of environments, splits and runs, by which curves over training steps are drawn.
+
+Runs that train side by side end in any order, so a span takes what belongs to its steps whenever that ends. When a
+scope has more than MOST_SPANS, neighbours become one. Endings that say no step are in none, and cost nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import BooleanField, QuerySet
+from django.db.models.expressions import RawSQL
+
+from environments.database.bulk_writer import BulkWriter, Values
+from episodes.attempts.endings import Ending, rows_of
+from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
+from episodes.models import StepSpan
+from episodes.rollups.part import NO_LIMIT, delete_some
+from episodes.rollups.scopes import (
+    COLUMNS,
+    Edges,
+    RollupScope,
+    by_scope,
+    columns_read,
+    edges_of_environments,
+    values_of,
+)
+
+MOST_SPANS = 256
+"""Of a scope."""
+WIDER = 2
+"""Spans that become one."""
+MOST_SCOPES = 1000
+"""Whose layouts are remembered; beyond it those that were quiet for longest are forgotten."""
+_ASKED_AT_ONCE = 100
+"""Stretches of the index: databases bear no condition of any length."""
+_SCOPE = "scope = %s AND scope_id = %s"
+_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", *COLUMNS)
+
+
+@dataclass(slots=True)
+class _Layout:
+    """Of the spans of one scope."""
+
+    width: int = 1
+    numbers: set[int] = field(default_factory=set)
+
+    def make_room(self, endings: Iterable[Ending]) -> None:
+        self.numbers |= {one.run_step // self.width for one in endings if one.run_step is not None}
+        while len(self.numbers) > MOST_SPANS:
+            self.width, self.numbers = self.width * WIDER, {number // WIDER for number in self.numbers}
+
+
+class _Told(NamedTuple):
+    """What a span says."""
+
+    low: int
+    high: int
+    summary: Summary
+
+
+class _Row(NamedTuple):
+    pk: int
+    told: _Told
+
+
+class SpanChange(NamedTuple):
+    stale: list[int]
+    """Ids of rows whose episodes are told by `fresh` now."""
+    fresh: list[Values]
+    """In the order of _COLUMNS; ready to be written, for what is made in the transaction others wait for."""
+
+
+class SpansPart:
+    name = "steps"  # as Progress rows of databases in use have it, though these are training steps
+    most_endings = 1000
+    most_steps = NO_LIMIT
+
+    def __init__(self) -> None:
+        self._layouts: OrderedDict[RollupScope, _Layout] = OrderedDict()
+
+    def gather(self, endings: Sequence[Ending]) -> SpanChange:
+        change = SpanChange([], [])
+        parts = by_scope(ending for ending in endings if ending.run_step is not None)
+        if not parts:
+            return change
+        edges = edges_of_environments()
+        self._learn(parts)
+        before = {scope: self._layouts[scope].width for scope in parts}
+        fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
+        for scope, row in _read(fresh, before, self._layouts):
+            fresh[scope][row.told.low // self._layouts[scope].width].append(row.told)
+            change.stale.append(row.pk)
+        writer = BulkWriter(connection)
+        for scope, told in fresh.items():
+            width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
+            for number, each in told.items():
+                low, high, summary = _together(each, thresholds)
+                change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
+        while len(self._layouts) > MOST_SCOPES:
+            self._layouts.popitem(last=False)
+        return change
+
+    def write(self, gathered: SpanChange) -> None:
+        StepSpan.objects.filter(pk__in=gathered.stale).delete()
+        BulkWriter(connection).insert(StepSpan, _COLUMNS, gathered.fresh)
+
+    def forget(self) -> None:
+        self._layouts.clear()
+
+    def empty(self) -> bool:
+        return delete_some(StepSpan)
+
+    def _learn(self, scopes: Collection[RollupScope]) -> None:
+        """Has the layouts of all of them, the latest last."""
+        unknown = [(_SCOPE, scope) for scope in scopes if scope not in self._layouts]
+        for scope in scopes:
+            self._layouts.setdefault(scope, _Layout())
+            self._layouts.move_to_end(scope)
+        for rows in _asked(unknown):
+            for kind, key, width, number in rows_of(rows.values_list("scope", "scope_id", "width", "number")):
+                layout = self._layouts[RollupScope(kind, key)]
+                layout.width = width
+                layout.numbers.add(number)
+
+    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[int, list[_Told]]:
+        """By the numbers of their spans, in a layout that has room for them."""
+        layout = self._layouts[scope]
+        layout.make_room(endings)
+        parts = defaultdict[int, list[Ending]](list)
+        for ending in endings:
+            if ending.run_step is not None:
+                parts[ending.run_step // layout.width].append(ending)
+        return defaultdict(list, {number: [_told(part)] for number, part in parts.items()})
+
+
+def _told(endings: Sequence[Ending]) -> _Told:
+    """Of one ending or more, each with a training step."""
+    steps = [ending.run_step for ending in endings if ending.run_step is not None]
+    return _Told(min(steps), max(steps), summary_of(endings))
+
+
+def _together(parts: Sequence[_Told], edges: Edges) -> _Told:
+    summary = together([part.summary for part in parts]).compressed(edges)
+    return _Told(min(part.low for part in parts), max(part.high for part in parts), summary)
+
+
+def _read(
+    numbers: Mapping[RollupScope, Collection[int]],
+    before: Mapping[RollupScope, int],
+    layouts: Mapping[RollupScope, _Layout],
+) -> Iterable[tuple[RollupScope, _Row]]:
+    """Spans of those numbers, or all of a scope whose width is no longer what it was `before`."""
+    asked = list[tuple[str, Sequence[Any]]]()
+    for scope, wanted in numbers.items():
+        if layouts[scope].width != before[scope]:
+            asked.append((_SCOPE, scope))
+        else:
+            some = ", ".join(["%s"] * len(wanted))
+            asked.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
+    columns = ("scope", "scope_id", "pk", "step_low", "step_high", *columns_read())
+    for rows in _asked(asked):
+        for kind, key, pk, low, high, *row in rows_of(rows.values_list(*columns)):
+            yield RollupScope(kind, key), _Row(pk, _Told(low, high, read_summary(row, SKETCHES)))
+
+
+def _asked(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
+    """Spans that meet any of the conditions, each in SQL with its values."""
+    for start in range(0, len(conditions), _ASKED_AT_ONCE):
+        some = conditions[start : start + _ASKED_AT_ONCE]
+        sql = " OR ".join(f"({condition})" for condition, _ in some)
+        values = [value for _, each in some for value in each]
+        yield StepSpan.objects.filter(RawSQL(sql, values, BooleanField()))

@@ -1,0 +1,29 @@
+"""TextPart: what transcripts say, so that it can be searched. `episodes/search/index.py` keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from episodes.attempts.endings import Ending
+from episodes.search import index
+from episodes.search.documents import SearchDocument, documents_of
+
+
+class TextPart:
+    name = "text"
+    most_endings = 50
+    most_steps = 500
+
+    def gather(self, endings: Sequence[Ending]) -> list[SearchDocument]:
+        return documents_of([ending.episode for ending in endings])
+
+    def write(self, gathered: list[SearchDocument]) -> None:
+        index.write(gathered)
+
+    def forget(self) -> None:
+        pass
+
+    def empty(self) -> bool:
+        """All at once: it takes no longer than some of them."""
+        index.empty()
+        return False

@@ -1,0 +1,123 @@
+"""ToolsPart: ToolUse rows from the steps of episodes that ended.
+
+The database groups the steps, so none of them is read into Python. Calls of tools that do not exist count together as
+the tool "": agents can invent any number of names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.db import connection
+
+from episodes.attempts.endings import Ending
+from episodes.models import ToolUse
+from episodes.rollups.part import delete_some
+
+DURATION_PLACES = 26
+"""Of the histogram: place n is below 2**(n-3) ms, so the one before the last is below 70 minutes."""
+COUNTS = ("ok", "refused", "failed", "rewarded", "duration_ms", "durations")
+
+_EPISODES = {
+    "sqlite": "SELECT value FROM json_each(%s)",
+    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
+}
+_PLACE = " ".join(f"WHEN s.duration_ms < {2.0 ** (n - 3)!r} THEN {n}" for n in range(DURATION_PLACES - 1))
+_SQL = f"""
+    SELECT s.episode_id, CASE WHEN s.reason = 'not_found' THEN '' ELSE s.tool END AS name, s.status,
+        CASE {_PLACE} ELSE {DURATION_PLACES - 1} END AS place,
+        COUNT(*), SUM(CASE WHEN s.reward <> 0 THEN 1 ELSE 0 END), SUM(s.duration_ms)
+    FROM episodes_step AS s WHERE s.episode_id IN ({{episodes}})
+    GROUP BY 1, 2, 3, 4
+"""
+
+
+class ToolKey(NamedTuple):
+    environment: int
+    tool: str
+    day: int
+
+
+@dataclass(slots=True)
+class Use:
+    """ToolUse's columns of the same names."""
+
+    ok: int = 0
+    refused: int = 0
+    failed: int = 0
+    rewarded: int = 0
+    duration_ms: float = 0.0
+    durations: list[int] = field(default_factory=lambda: [0] * DURATION_PLACES)
+
+    def add(self, status: str, place: int, count: int, rewarded: int, duration_ms: float) -> None:
+        """Calls of one status and place together."""
+        setattr(self, status, getattr(self, status) + count)
+        self.rewarded += rewarded
+        if status != "refused":
+            self.duration_ms += duration_ms
+            self.durations[place] += count
+
+
+class ToolsPart:
+    name = "tools"
+    most_endings = 1000
+    most_steps = 20_000
+
+    def gather(self, endings: Sequence[Ending]) -> dict[ToolKey, Use]:
+        places = {one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings}
+        found: dict[ToolKey, Use] = defaultdict(Use)
+        with connection.cursor() as cursor:
+            cursor.execute(_SQL.format(episodes=_EPISODES[connection.vendor]), [json.dumps(list(places))])
+            for episode, tool, *figures in cursor.fetchall():
+                environment, day = places[episode]
+                found[ToolKey(environment, tool, day)].add(*figures)
+        return found
+
+    def write(self, gathered: dict[ToolKey, Use]) -> None:
+        """What is there is read within the transaction, which holds the part's Progress: nobody else writes it."""
+        for key, row in _present(gathered):
+            _add_present(gathered[key], row)
+        ToolUse.objects.bulk_create(
+            [
+                ToolUse(
+                    environment_id=key.environment,
+                    tool=key.tool,
+                    day=key.day,
+                    **{name: getattr(use, name) for name in COUNTS[:-1]},
+                    durations=json.dumps(use.durations, separators=(",", ":")),
+                )
+                for key, use in sorted(gathered.items())
+            ],
+            update_conflicts=True,
+            unique_fields=["environment_id", "tool", "day"],
+            update_fields=COUNTS,
+        )
+
+    def forget(self) -> None:
+        pass
+
+    def empty(self) -> bool:
+        return delete_some(ToolUse)
+
+
+def _present(gathered: dict[ToolKey, Use]) -> Iterable[tuple[ToolKey, ToolUse]]:
+    """Rows there are of these keys."""
+    rows = ToolUse.objects.filter(
+        environment_id__in={key.environment for key in gathered},
+        day__in={key.day for key in gathered},
+        tool__in={key.tool for key in gathered},
+    )
+    found = ((ToolKey(row.environment_id, row.tool, row.day), row) for row in rows)
+    return [(key, row) for key, row in found if key in gathered]
+
+
+def _add_present(use: Use, row: ToolUse) -> None:
+    for name in COUNTS[:-1]:
+        setattr(use, name, getattr(use, name) + getattr(row, name))
+    before: list[Any] = json.loads(row.durations)
+    for place, count in enumerate(before):
+        use.durations[place] += count

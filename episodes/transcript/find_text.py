@@ -1,0 +1,68 @@
+"""Finding: which steps of one episode hold a text. No request, no HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from episodes.models import Blob, Episode
+
+MOST_FOUND = 2_000
+MOST_BLOB_BYTES = 64 * 1024 * 1024
+"""Of large inputs and outputs that are read; those beyond are not searched."""
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StepsFound:
+    steps: list[int]
+    """Indexes, ascending; MOST_FOUND at most."""
+    is_all: bool
+    """False when there are more, or some of the text was too large to be searched."""
+
+
+def steps_with(episode: Episode, text: str) -> StepsFound:
+    """Steps whose tool, input, output or error holds `text`, whatever the case of its letters. Reads all of them."""
+    written = json.dumps(text)[1:-1]  # as it stands in JSON, which is ASCII
+    readable = json.dumps(text, ensure_ascii=False)[1:-1]
+    holds = Q(tool__icontains=text) | Q(error__icontains=text)
+    for form in {written, readable}:
+        holds |= Q(input__icontains=form) | Q(output__icontains=form)
+    found = set(episode.steps.filter(holds).order_by("index").values_list("index", flat=True)[: MOST_FOUND + 1])
+    large, is_all = _in_blobs(episode, {written.lower(), readable.lower()})
+    steps = sorted(found | large)
+    return StepsFound(steps[:MOST_FOUND], is_all and len(steps) <= MOST_FOUND)
+
+
+def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
+    used: dict[str, list[int]] = {}
+    for side in ("input", "output"):
+        rows = episode.steps.filter(**{f"{side}_blob__isnull": False}).order_by("index")
+        for index, digest in rows.values_list("index", f"{side}_blob"):
+            used.setdefault(digest, []).append(index)
+    digests, read, found = list(used), 0, set[int]()
+    for start in range(0, len(digests), _AT_ONCE):
+        chosen = _sized(digests[start : start + _AT_ONCE], MOST_BLOB_BYTES - read)
+        for blob in Blob.objects.filter(digest__in=chosen).iterator(chunk_size=20):
+            read += blob.size_bytes
+            text = blob.text.lower()
+            if any(form in text for form in forms):
+                found.update(used[blob.digest])
+        if len(chosen) < len(digests[start : start + _AT_ONCE]):
+            return found, False
+    return found, True
+
+
+def _sized(digests: list[str], room: int) -> list[str]:
+    """As many of them as fit, in order."""
+    sizes = dict(Blob.objects.filter(digest__in=digests).values_list("digest", "size_bytes"))
+    chosen = []
+    for digest in digests:
+        room -= sizes.get(digest, 0)
+        if room < 0:
+            break
+        chosen.append(digest)
+    return chosen

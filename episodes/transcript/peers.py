@@ -1,0 +1,87 @@
+"""Peers: the other attempts at an episode's task, and its neighbours among them and in its run. No request, no HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import OuterRef, QuerySet, Subquery
+
+from episodes.attempts.rule import IS_CONTINUATION
+from episodes.models import Episode
+from episodes.recording.task_statistics import FAILURES
+
+MOST_PEERS = 2_000
+"""The newest attempts, which are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    attempts: int
+    """Those with a return too; MOST_PEERS at most."""
+    is_all: bool
+    mean: float | None
+    """Of their returns; None without any."""
+    rank: int | None
+    """Of this one, 1 for the highest return, equal ones alike; None: it is no attempt, or has no return."""
+
+
+def attempts(task: int) -> QuerySet[Episode]:
+    """Ended episodes of a task that say something of it."""
+    ended = Episode.objects.filter(~IS_CONTINUATION, task=task, status="ended", is_probe=False)
+    return ended.exclude(cause__in=FAILURES)
+
+
+def peers_of(episode: Episode, definition: str) -> Peers:
+    """One query."""
+    newest = attempts(episode.task_id).order_by("-pk").values_list("pk", f"return_{definition}")
+    rows = list(newest[: MOST_PEERS + 1])
+    returns = [value for _, value in rows[:MOST_PEERS] if value is not None]
+    own = dict(rows).get(episode.pk)
+    return Peers(
+        attempts=min(len(rows), MOST_PEERS),
+        is_all=len(rows) <= MOST_PEERS,
+        mean=sum(value / len(returns) for value in returns) if returns else None,
+        rank=None if own is None else 1 + sum(value > own for value in returns),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStanding:
+    """How players of one kind did at a task."""
+
+    player: str
+    """ "agent", "human" or "script"."""
+    attempts: int
+    mean: float | None
+    """Of their returns; None without any."""
+    successes: int
+
+
+def standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
+    """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
+    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MOST_PEERS]
+    returns: dict[str, list[float | None]] = {}
+    for player, value in rows:
+        returns.setdefault(player, []).append(value)
+    return [_standing(player, returns[player], threshold) for player in sorted(returns)]
+
+
+def _standing(player: str, returns: list[float | None], threshold: float) -> PeerStanding:
+    told = [value for value in returns if value is not None]
+    mean = sum(value / len(told) for value in told) if told else None
+    return PeerStanding(player, len(returns), mean, sum(value > threshold for value in told))
+
+
+def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
+    """With the ids of the previous and the next episode of the same task and run, probes left out; None: there is none.
+
+    As `task_previous`, `task_next`, `run_previous`, `run_next`; each is one step along an index.
+    """
+    others = Episode.objects.filter(is_probe=False)
+    found: dict[str, Subquery] = {}
+    for field in ("task", "run"):
+        same = others.filter(**{field: OuterRef(field)})
+        before = same.filter(pk__lt=OuterRef("pk")).order_by("-pk").values("pk")[:1]
+        after = same.filter(pk__gt=OuterRef("pk")).order_by("pk").values("pk")[:1]
+        found |= {f"{field}_previous": Subquery(before), f"{field}_next": Subquery(after)}
+    return episodes.annotate(**found)

@@ -1,0 +1,236 @@
+"""Line: one line of an episode file as a checked episode. Read by `importing.py`; written by `episode_lines.py`.
+
+Whatever the database or a page could not bear is refused here, so a line is imported whole or not at all.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from environments.errors import shorten
+from environments.scoring.returns import Return
+from environments.transfer.rows import BadRow
+from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
+from episodes.recording.row_ids import hash_of_spec
+from episodes.transfer.episode_lines import SCHEMA
+from episodes.transfer.exact import TEXT, sliced
+
+EXACT = {
+    "task": {"spec": None},
+    "labels": None,
+    "prompt": None,
+    "tools": None,
+    "steps": [{"input": None, "output": None}],
+}
+"""Where exact texts stand."""
+_BIGGEST, _BIG = 2**63 - 1, 2**31 - 1
+HIGHEST_ID = 2**53 - 1
+"""Scripts of pages read no higher number exactly."""
+_SHOWN = 60
+
+
+def _storable(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("the character NUL cannot be stored")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Name = Annotated[Text, Field(max_length=200)]
+Number = Annotated[int, Field(ge=-_BIGGEST, le=_BIGGEST)]
+Count = Annotated[int, Field(ge=0, le=_BIG)]
+Time = Annotated[AwareDatetime, Field(strict=False)]
+Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
+
+
+class LinePart(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    def _text(self, name: str) -> str:
+        """The exact text under `name`, or under `name_text`; empty for neither."""
+        return getattr(self, name) or getattr(self, f"{name}{TEXT}") or ""
+
+
+class EnvironmentPart(LinePart):
+    name: Annotated[Name, Field(min_length=1)]
+    default_return: Return = "sum"
+    reward_low: float = 0.0
+    reward_high: float = 1.0
+    success_threshold: float = 0.9
+
+
+class SplitPart(LinePart):
+    name: Annotated[Name, Field(min_length=1)]
+    type: Literal["train", "validation", "test"]
+
+
+class TaskPart(LinePart):
+    hash: Text | None = None
+    spec: Text | None = None
+    spec_text: Text | None = None
+
+    @model_validator(mode="after")
+    def check_hash(self) -> Self:
+        if not self.text:
+            raise ValueError("there is no spec")
+        own = hash_of_spec(self.text)
+        if self.hash not in (None, own):
+            raise ValueError(f"the hash of this spec is {own}; leave the hash out to take the spec as it is")
+        self.hash = own
+        return self
+
+    @property
+    def text(self) -> str:
+        return self._text("spec")
+
+
+class RunPart(LinePart):
+    name: Annotated[Name, Field(min_length=1)]
+    model: Name = ""
+    created: Time
+
+
+class StepPart(LinePart):
+    index: Count
+    tool: Name
+    status: Literal["ok", "refused", "failed"]
+    reason: Annotated[Text, Field(max_length=40)] = ""
+    error: Text = ""
+    reward: float | None = None
+    finished: bool = False
+    task_id: Annotated[Text, Field(max_length=TASK_ID_LENGTH)]
+    started: Time
+    duration_ms: float
+    waited_ms: float = 0.0
+    input: Text | None = None
+    input_text: Text | None = None
+    output: Text | None = None
+    output_text: Text | None = None
+
+    @property
+    def input_json(self) -> str:
+        return self._text("input")
+
+    @property
+    def output_json(self) -> str:
+        return self._text("output")
+
+
+class ParentPart(LinePart):
+    id: Annotated[int, Field(ge=1, le=_BIGGEST)]
+    session_id: Annotated[Text, Field(max_length=SESSION_ID_LENGTH)]
+    created: Time
+
+
+class PlayPart(LinePart):
+    is_blind: bool = False
+    differs_at: Count | None = None
+    parent: ParentPart | None = None
+    parent_step: Count | None = None
+
+
+class NotePart(LinePart):
+    step: Count | None = None
+    author: Name
+    text: Text
+    created: Time
+
+
+class EpisodeLine(LinePart):
+    orsweb: Literal["episode/1"]
+    id: Annotated[int, Field(ge=1, le=HIGHEST_ID)]
+    environment: EnvironmentPart
+    split: SplitPart | None = None
+    task: TaskPart
+    task_index: Number | None = None
+    session_id: Annotated[Text, Field(max_length=SESSION_ID_LENGTH)]
+    user_agent: Annotated[Text, Field(max_length=300)] = ""
+    key_label: Name = ""
+    player: Literal["agent", "human", "script"] = "agent"
+    run: RunPart | None = None
+    run_step: Number | None = None
+    model: Name = ""
+    labels: Text | None = None
+    labels_text: Text | None = None
+    prompt: Text | None = None
+    prompt_text: Text | None = None
+    tools: Text | None = None
+    tools_text: Text | None = None
+    status: Literal["ended"]
+    cause: Cause
+    detail: Text = ""
+    is_probe: bool = False
+    steps_count: Count
+    failed_count: Count = 0
+    refused_count: Count = 0
+    return_sum: float
+    return_last: float | None = None
+    return_max: float | None = None
+    return_mean: float | None = None
+    created: Time
+    ready: Time | None = None
+    first_acted: Time | None = None
+    last_acted: Time | None = None
+    ended: Time | None = None
+    duration_seconds: float | None = None
+    end_number: Number | None = None
+    play: PlayPart | None = None
+    notes: list[NotePart] = []
+    steps: list[StepPart]
+
+    @model_validator(mode="after")
+    def check_steps(self) -> Self:
+        if len({step.index for step in self.steps}) < len(self.steps):
+            raise ValueError("two of its steps have the same index")
+        if len({step.task_id for step in self.steps}) < len(self.steps):
+            raise ValueError("two of its steps have the same task_id")
+        return self
+
+    @property
+    def labels_json(self) -> str:
+        return self._text("labels")
+
+    @property
+    def prompt_json(self) -> str:
+        return self._text("prompt")
+
+    @property
+    def tools_json(self) -> str:
+        return self._text("tools")
+
+
+def episode_of(text: str) -> EpisodeLine:
+    """Raises: BadRow."""
+    try:
+        value = sliced(text, EXACT)
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"is not JSON: {error}") from error
+    _check_kind(value)
+    try:
+        return EpisodeLine.model_validate(value)
+    except ValidationError as error:
+        raise BadRow(_reason(error)) from error
+
+
+def _check_kind(value: Any) -> None:
+    """What is no episode, or none that can be taken, in words of its own."""
+    if not isinstance(value, dict) or "orsweb" not in value:
+        raise BadRow("is no episode: it has no key 'orsweb'; only files of export_episodes --format jsonl come back")
+    if value["orsweb"] != SCHEMA:
+        shown = shorten(repr(value["orsweb"]), _SHOWN)
+        raise BadRow(f"is written as {shown}; this version of orsweb reads {SCHEMA!r}")
+    if value.get("status") == "running":
+        raise BadRow("is an episode that was still running; export it again now that it has ended")
+
+
+def _reason(error: ValidationError) -> str:
+    """The first of what is wrong."""
+    first = error.errors(include_url=False)[0]
+    place = ".".join(map(str, first["loc"])) or "it"
+    wrong = first["msg"].removeprefix("Value error, ")
+    wrong = wrong[:1].lower() + wrong[1:]
+    value = first["input"]
+    has_value = first["type"] not in ("missing", "value_error") and not isinstance(value, dict | list)
+    return f"{place} is {shorten(repr(value), _SHOWN)}: {wrong}" if has_value else f"{place}: {wrong}"

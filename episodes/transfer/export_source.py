@@ -1,0 +1,307 @@
+"""Source: recorded episodes as plain data, in memory that does not grow with them. Blocking; driven by `exporting.py`.
+
+Every query reads a bounded piece to its end, so SQLite keeps no read transaction while somebody takes the file slowly,
+and a running server goes on writing. Steps of one piece of episodes are read together; an episode with many is read
+in pieces of its own. Plain rows, for models of Django cost several times as much.
+
+Additions: what people added to recorded episodes, as plain data: how they were played, and notes. For `jsonl` alone.
+
+Accounts and guests are their database's own and not told; who played is the episode's `key_label`.
+
+Blobs: texts of blobs in bounded memory. Used by `source.py`, within one export.
+
+Small ones are fetched many at a time and kept while there is room, for episodes of one environment share their tools;
+a large one is fetched when it is asked for and not kept.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+from django.db.models import QuerySet
+
+from episodes.models import Blob, Episode, Note, Play, Step
+
+
+class ExportedPlay(NamedTuple):
+    is_blind: bool
+    differs_at: int | None
+    parent_step: int | None
+    parent: int | None
+    """Id of the episode that it continues; its session and beginning tell it apart in another database."""
+    parent_session: str | None
+    parent_created: datetime | None
+
+
+class NoteFacts(NamedTuple):
+    step: int | None
+    """Index; None: of the whole episode."""
+    author: str
+    text: str
+    created: datetime
+
+
+_PLAY_COLUMNS = (
+    *("is_blind", "differs_at", "parent_step", "parent_id"),
+    *("parent__session_id", "parent__created"),
+)
+
+
+class Additions:
+    """To `episodes`, which are read together. Two queries when it is first asked, and one for each that has notes."""
+
+    def __init__(self, episodes: Sequence[int]) -> None:
+        self._episodes = episodes
+
+    def play(self, episode: int) -> ExportedPlay | None:
+        """None: no person played it."""
+        return self._plays.get(episode)
+
+    def notes(self, episode: int) -> Sequence[NoteFacts]:
+        """In the order in which they were written."""
+        if episode not in self._noted:
+            return ()
+        rows = Note.objects.filter(episode=episode).order_by("pk").values_list(*NoteFacts._fields)
+        return [NoteFacts._make(row) for row in rows]
+
+    @cached_property
+    def _plays(self) -> dict[int, ExportedPlay]:
+        rows = Play.objects.filter(episode__in=self._episodes).values_list("episode", *_PLAY_COLUMNS)
+        return {episode: ExportedPlay._make(row) for episode, *row in rows}
+
+    @cached_property
+    def _noted(self) -> frozenset[int]:
+        return frozenset(Note.objects.filter(episode__in=self._episodes).values_list("episode", flat=True))
+
+
+SMALL_BYTES = 64 * 1024
+MOST_KEPT_BYTES = 8 * 1024 * 1024
+LOOKUP_SIZE = 500
+
+
+class Blobs:
+    def __init__(self) -> None:
+        self._kept: dict[str, str] = {}
+        self._kept_bytes = 0
+
+    def prepare(self, digests: Iterable[str | None]) -> None:
+        """Fetch those that are small, as many as there is room for."""
+        missing = list({digest for digest in digests if digest and digest not in self._kept})
+        for start in range(0, len(missing), LOOKUP_SIZE):
+            self._fetch(self._fitting(missing[start : start + LOOKUP_SIZE]))
+
+    def text(self, digest: str | None) -> str:
+        """The content; empty for none."""
+        if digest is None:
+            return ""
+        return self._kept[digest] if digest in self._kept else Blob.objects.get(pk=digest).text
+
+    def _fitting(self, digests: list[str]) -> list[str]:
+        sizes = Blob.objects.filter(pk__in=digests, size_bytes__lte=SMALL_BYTES).values_list("pk", "size_bytes")
+        fitting, size_bytes = list[str](), 0
+        for digest, size in sizes:
+            if size_bytes + size <= MOST_KEPT_BYTES:
+                fitting.append(digest)
+                size_bytes += size
+        if self._kept_bytes + size_bytes > MOST_KEPT_BYTES:
+            self._kept.clear()
+            self._kept_bytes = 0
+        self._kept_bytes += size_bytes
+        return fitting
+
+    def _fetch(self, digests: list[str]) -> None:
+        if digests:
+            self._kept.update({blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)})
+
+
+BATCH_IDS = 20_000
+"""Looked up by one query, which on some filters costs as much for a few as for all."""
+BATCH_EPISODES = 250
+BATCH_STEPS = 1000
+"""Read by one query. What stands in a step itself has two times 8,192 characters at most."""
+
+
+class EpisodeFacts(NamedTuple):
+    """What one row of an episode says, with the names that its ids stand for."""
+
+    id: int
+    environment: str
+    default_return: str
+    reward_low: float
+    reward_high: float
+    success_threshold: float
+    split: str | None
+    split_type: str | None
+    task_index: int | None
+    spec: str
+    content_hash: str
+    session_id: str
+    user_agent: str
+    key_label: str
+    player: str
+    run: str | None
+    run_model: str | None
+    run_created: datetime | None
+    run_step: int | None
+    model: str
+    labels: str
+    prompt: str | None
+    """Digest of the blob, as the next."""
+    tools: str | None
+    status: str
+    cause: str
+    detail: str
+    is_probe: bool
+    steps_count: int
+    failed_count: int
+    refused_count: int
+    return_sum: float
+    return_last: float | None
+    return_max: float | None
+    return_mean: float | None
+    created: datetime
+    ready: datetime | None
+    first_acted: datetime | None
+    last_acted: datetime | None
+    ended: datetime | None
+    duration_seconds: float | None
+    end_number: int | None
+
+    def return_by(self, definition: str | None) -> float | None:
+        """By sum, last, max or mean; None: the environment's own definition."""
+        value: float | None = getattr(self, f"return_{definition or self.default_return}")
+        return value
+
+
+_PATHS = {
+    "environment": "environment__name",
+    **{name: f"environment__{name}" for name in ("default_return", "reward_low", "reward_high", "success_threshold")},
+    **{"split": "split__name", "split_type": "split__type", "spec": "task__spec", "content_hash": "task__content_hash"},
+    **{"run": "run__name", "run_model": "run__model", "run_created": "run__created"},
+    **{"prompt": "prompt_id", "tools": "tools_id"},
+}
+_EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
+
+
+class Taken(NamedTuple):
+    """One step with its texts whole."""
+
+    number: int
+    """Step.index: 0-based, in order of completion."""
+    tool: str
+    input: str
+    """Exact JSON text."""
+    output: str
+    """Exact JSON text; empty unless status is ok."""
+    reward: float | None
+    finished: bool
+    status: str
+    error: str
+    reason: str
+    task_id: str
+    started: datetime
+    duration_ms: float
+    waited_ms: float
+
+
+_STEP_COLUMNS = ("episode_id", "index", *Taken._fields[1:], "input_blob_id", "output_blob_id")
+_INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
+NONE = Additions(())
+_Row = tuple[object, ...]
+"""Values of _STEP_COLUMNS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    facts: EpisodeFacts
+    prompt: str
+    """Exact JSON text, as the next; empty: the agent did not ask."""
+    tools: str
+    steps: Iterator[Taken]
+    """In order; to be used up, or left, before the next episode is taken."""
+    additions: Additions = NONE
+    """What people added to it and to its neighbours."""
+
+
+def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
+    """Ids in rising order, some thousands at a time. Episodes that begin meanwhile may be among them."""
+    ordered, last = episodes.order_by("pk").values_list("pk", flat=True), 0
+    while ids := array("q", ordered.filter(pk__gt=last)[:BATCH_IDS]):
+        yield ids
+        last = ids[-1]
+
+
+def facts_of(ids: Sequence[int]) -> Iterator[EpisodeFacts]:
+    """In the order of `ids`; an episode that has gone is left out."""
+    for start in range(0, len(ids), BATCH_EPISODES):
+        batch = ids[start : start + BATCH_EPISODES]
+        rows = Episode.objects.filter(pk__in=list(batch)).order_by().values_list(*_EPISODE_COLUMNS)
+        found = {row[0]: EpisodeFacts._make(row) for row in rows}
+        yield from (found[number] for number in batch if number in found)
+
+
+def recorded(ids: Sequence[int]) -> Iterator[Recorded]:
+    """In the order of `ids`; an episode that has gone is left out."""
+    blobs = Blobs()
+    for group in _groups(facts_of(ids)):
+        blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
+        additions = Additions([facts.id for facts in group])
+        rows = {} if _is_long(group[0]) else _steps_of(group, blobs)
+        for facts in group:
+            steps = _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
+            texts = blobs.text(facts.prompt), blobs.text(facts.tools)
+            yield Recorded(facts, *texts, _taken(steps, blobs), additions)
+
+
+def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
+    """Episodes whose steps are read together; one with many stands alone."""
+    group, steps = list[EpisodeFacts](), 0
+    for facts in episodes:
+        more = facts.steps_count + facts.refused_count
+        if group and (_is_long(facts) or _is_long(group[0]) or steps + more > BATCH_STEPS):
+            yield group
+            group, steps = [], 0
+        group.append(facts)
+        steps += more
+    if group:
+        yield group
+
+
+def _is_long(facts: EpisodeFacts) -> bool:
+    """Whether its steps are too many for one query. Nobody has counted those of a running episode."""
+    return facts.status == "running" or facts.steps_count + facts.refused_count > BATCH_STEPS
+
+
+def _steps_of(group: list[EpisodeFacts], blobs: Blobs) -> dict[int, list[_Row]]:
+    steps = Step.objects.filter(episode__in=[facts.id for facts in group]).order_by("episode_id", "index")
+    rows: dict[int, list[_Row]] = {}
+    for row in _prepared(list(steps.values_list(*_STEP_COLUMNS)), blobs):
+        rows.setdefault(row[0], []).append(row)  # type: ignore[arg-type]  # the episode's id
+    return rows
+
+
+def _long_steps(episode: int, blobs: Blobs) -> Iterator[_Row]:
+    steps, last = Step.objects.filter(episode=episode).order_by("index").values_list(*_STEP_COLUMNS), -1
+    while rows := list(steps.filter(index__gt=last)[:BATCH_STEPS]):
+        yield from _prepared(rows, blobs)
+        last = rows[-1][1]
+
+
+def _prepared(rows: list[_Row], blobs: Blobs) -> list[_Row]:
+    blobs.prepare(digest for row in rows for digest in row[-2:] if digest)  # type: ignore[misc]  # text or None
+    return rows
+
+
+def _taken(rows: Iterator[_Row], blobs: Blobs) -> Iterator[Taken]:
+    for row in rows:
+        *values, input_blob, output_blob = row
+        if input_blob:
+            values[_INPUT] = blobs.text(input_blob)  # type: ignore[arg-type]
+        if output_blob:
+            values[_OUTPUT] = blobs.text(output_blob)  # type: ignore[arg-type]
+        yield Taken._make(values[1:])

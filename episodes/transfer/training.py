@@ -1,0 +1,215 @@
+"""Chat: JSONL for fine-tuning, a conversation a line: `{"messages": […], "tools": […], "reward": …, "episode": …}`.
+
+Messages and tools are as OpenAI's chat API has them: the prompt, then for each call an assistant's `tool_calls` and the
+`tool` message that answers it; images are `image_url` parts with data URIs. What was refused or failed is answered with
+its error, as the agent was. An episode without a call teaches nothing and is left out.
+
+Pairs: JSONL of preferences, for each task its best attempt beside its worst.
+
+    {"prompt": [messages], "chosen": [messages], "rejected": [messages], "tools": […], "chosen_reward": …, …}
+
+Only attempts that were told the same are compared: the same task and the same prompt. Of equals the oldest is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from django.db.models import QuerySet
+
+from environments.display.parts import read_json
+from episodes.models import Episode
+from episodes.transfer.export_source import Recorded, Taken, recorded
+from episodes.transfer.thresholds import attempts, return_by
+
+Message = dict[str, Any]
+
+
+class Chat:
+    needs_steps = True
+
+    def __init__(self, definition: str | None) -> None:
+        """`definition`: of the reward; None: each environment's own."""
+        self._definition = definition
+
+    def start(self) -> str:
+        return ""
+
+    def write(self, episode: Recorded) -> Iterator[str]:
+        if (first := next(episode.steps, None)) is None:
+            return
+        told = prompt_messages(episode.prompt)
+        yield '{"messages": [' + json.dumps(told)[1:-1]
+        between = ", " if told else ""
+        yield from pieces_of(chain([first], episode.steps), between)
+        facts = episode.facts
+        rest = {"tools": tools_of(episode.tools), "reward": facts.return_by(self._definition), "episode": facts.id}
+        yield f"], {json.dumps(rest)[1:]}\n"
+
+    def end(self) -> str:
+        return ""
+
+
+def pieces_of(steps: Iterator[Taken], between: str = "") -> Iterator[str]:
+    """JSON texts of the messages of `steps`, separated; `between`: what goes before the first."""
+    for step in steps:
+        yield f"{between}{json.dumps(step_messages(step))[1:-1]}"
+        between = ", "
+
+
+def prompt_messages(text: str) -> list[Message]:
+    """What the agent was told first. `text`: JSON of blocks or of messages, as it was recorded; empty: nothing."""
+    value = read_json(text) if text else []
+    if not isinstance(value, list):
+        return [{"role": "user", "content": text}]
+    if all(isinstance(item, dict) and "role" in item and "blocks" in item for item in value):
+        return [message for item in value for message in _turn(item["role"], item["blocks"])]
+    return [{"role": "user", "content": _content(value)}]
+
+
+def step_messages(step: Taken) -> list[Message]:
+    """The call and its answer."""
+    call = {"name": step.tool, "arguments": step.input or "{}"}
+    return [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": f"call_{step.number}", "type": "function", "function": call}],
+        },
+        {"role": "tool", "tool_call_id": f"call_{step.number}", "content": _answer(step)},
+    ]
+
+
+def tools_of(text: str) -> list[dict[str, Any]]:
+    """`text`: the recorded ListToolsOutput; what is none has no tools."""
+    value = read_json(text) if text else None
+    tools = value.get("tools") if isinstance(value, dict) else None
+    return [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    parameters = tool.get("input_schema") or {"type": "object", "properties": {}}
+    function = {"name": tool.get("name", ""), "description": tool.get("description", ""), "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _answer(step: Taken) -> Any:
+    if not step.output:
+        return step.error
+    value = read_json(step.output)
+    blocks = value.get("blocks") if isinstance(value, dict) else None
+    return _content(blocks) if isinstance(blocks, list) else step.output
+
+
+def _turn(role: Any, blocks: Any) -> Iterator[Message]:
+    """A message of the protocol: calls become `tool_calls`, each result a message of its own."""
+    items = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
+    calls = [block for block in items if block.get("type") == "tool_call"]
+    results = [block for block in items if block.get("type") == "tool_result"]
+    said = [block for block in items if block not in calls and block not in results]
+    for result in results:
+        yield {
+            "role": "tool",
+            "tool_call_id": result.get("tool_call_id", ""),
+            "content": _content(result.get("blocks") or []),
+        }
+    if calls:
+        yield {"role": role, "content": _content(said) if said else None, "tool_calls": [_call(call) for call in calls]}
+    elif said or not results:
+        yield {"role": role, "content": _content(said)}
+
+
+def _call(block: dict[str, Any]) -> dict[str, Any]:
+    function = {"name": block.get("name", ""), "arguments": json.dumps(block.get("input", {}))}
+    return {"id": block.get("id", ""), "type": "function", "function": function}
+
+
+def _content(blocks: list[Any]) -> str | list[dict[str, Any]]:
+    """A text if there are only texts, else a list of parts."""
+    parts = [_part(block) for block in blocks]
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _part(block: Any) -> dict[str, Any]:
+    """Of a text or an image; anything else as the JSON it is."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "image":
+        return {"type": "image_url", "image_url": {"url": f"data:{block.get('mimeType')};base64,{block.get('data')}"}}
+    if kind in ("text", "reasoning") and isinstance(block.get("text"), str):
+        return {"type": "text", "text": block["text"]}
+    return {"type": "text", "text": json.dumps(block)}
+
+
+BATCH_TASKS = 200
+
+
+@dataclass(slots=True)
+class _Extremes:
+    """Ids and returns of the best and the worst attempt so far."""
+
+    best: int
+    high: float
+    worst: int
+    low: float
+
+    def take(self, number: int, value: float) -> None:
+        if value > self.high:
+            self.best, self.high = number, value
+        if value < self.low:
+            self.worst, self.low = number, value
+
+
+def pairs(episodes: QuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
+    """`margin`: what the best has to be better by, and in any case it has to be better."""
+    compared = attempts(episodes).alias(its_return=return_by(definition)).filter(its_return__isnull=False)
+    compared = compared.filter(steps_count__gt=0)  # nothing is learnt from an answer without a call
+    for tasks in _batches(compared):
+        found = _extremes(compared.filter(task__in=tasks), definition)
+        ids = [number for one in found if one.high - one.low >= margin and one.high > one.low for number in _ids(one)]
+        taken = recorded(ids)
+        for chosen in taken:
+            yield from _line(chosen, taken, definition)
+
+
+def _ids(extremes: _Extremes) -> tuple[int, int]:
+    return extremes.best, extremes.worst
+
+
+def _batches(episodes: QuerySet[Episode]) -> Iterator[list[int]]:
+    """Ids of their tasks in rising order."""
+    tasks, last = episodes.order_by("task_id").values_list("task_id", flat=True).distinct(), 0
+    while batch := list(tasks.filter(task__gt=last)[:BATCH_TASKS]):
+        yield batch
+        last = batch[-1]
+
+
+def _extremes(episodes: QuerySet[Episode], definition: str | None) -> list[_Extremes]:
+    """By task and prompt, in order of the tasks."""
+    found: dict[tuple[int, str | None], _Extremes] = {}
+    rows = episodes.annotate(value=return_by(definition)).order_by("task_id", "pk")
+    for task, prompt, number, value in rows.values_list("task_id", "prompt_id", "pk", "value").iterator():
+        found.setdefault((task, prompt), _Extremes(number, value, number, value)).take(number, value)
+    return list(found.values())
+
+
+def _line(chosen: Recorded, following: Iterator[Recorded], definition: str | None) -> Iterator[str]:
+    """`following` gives the rejected one once the steps of the chosen one are used up."""
+    head = {"prompt": prompt_messages(chosen.prompt), "tools": tools_of(chosen.tools)}
+    yield f'{json.dumps(head)[:-1]}, "chosen": ['
+    yield from pieces_of(chosen.steps)
+    rejected = next(following)
+    yield '], "rejected": ['
+    yield from pieces_of(rejected.steps)
+    rewards = [one.facts.return_by(definition) for one in (chosen, rejected)]
+    facts = {
+        **{"chosen_reward": rewards[0], "rejected_reward": rewards[1]},
+        **{"chosen_episode": chosen.facts.id, "rejected_episode": rejected.facts.id},
+        **{"environment": chosen.facts.environment, "task": chosen.facts.content_hash},
+    }
+    yield f"], {json.dumps(facts)[1:]}\n"

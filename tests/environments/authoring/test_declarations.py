@@ -1,0 +1,127 @@
+"""What a class says of itself, in every form that can be read; else it is refused in one sentence."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import openreward.environments as orw
+import ors
+import pytest
+from pydantic import BaseModel
+
+from environments import Environment, ToolOutput, tool
+from environments.authoring.hosted import Hosted
+from environments.errors import Unhostable
+from tests.environments.odd import WHOLE, odd, raising
+from tests.envs_base import Small
+
+
+def _unresolved(self: Any) -> ToolOutput: ...  # type: ignore[empty-body]
+
+
+_unresolved.__annotations__ = {"return": "Missing"}
+
+
+class NoSchema(BaseModel, arbitrary_types_allowed=True):
+    value: Small
+
+
+def _schemaless(self: Any, args: NoSchema) -> ToolOutput: ...  # type: ignore[empty-body]
+
+
+async def _async_splits(cls: type) -> list[str]:
+    return ["train"]
+
+
+def _exit(cls: type) -> Any:
+    raise SystemExit("bye")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"go": tool(_unresolved)}, "Odd has a tool whose annotations cannot be resolved"),
+        ({"go": tool(_schemaless)}, "Odd has a tool whose input has no JSON Schema"),
+        ({"toolsets": Small}, "Odd.toolsets must be a tuple of classes, such as (MyToolset,)"),
+        ({"toolsets": (5,)}, "Odd.toolsets must be a tuple of classes"),
+        ({"list_tools": classmethod(raising)}, "Odd.list_tools() raised RuntimeError: no disk."),
+        ({"list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
+        ({"name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
+        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a text that is not empty."),
+        ({"name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a text"),
+        ({"name": classmethod(lambda cls: cls)}, "Odd.name() returned <class"),
+        ({"name": classmethod(raising)}, "Odd.name() raised RuntimeError: no disk."),
+        ({"name": classmethod(_exit)}, "Odd.name() raised SystemExit: bye."),
+        ({"name": classmethod(_async_splits)}, "Odd.name() is async; make it a plain method."),
+        ({"name": classmethod(lambda cls: "x" * 201)}, "has 201 characters, and at most 200 are possible"),
+        ({"list_splits": classmethod(raising)}, "Odd.list_splits() raised RuntimeError: no disk."),
+        ({"list_splits": classmethod(_exit)}, "Odd.list_splits() raised SystemExit: bye."),
+        ({"list_splits": classmethod(_async_splits)}, "Odd.list_splits() is async; make it a plain method."),
+    ],
+)
+def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Unhostable) as caught:
+        Hosted(odd({**WHOLE, **body}))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def with_splits(declared: Any) -> type:
+    return odd({**WHOLE, "list_splits": classmethod(lambda cls: declared)})
+
+
+@pytest.mark.parametrize(
+    ("declared", "kinds"),
+    [
+        (["train", "dev"], [("train", "train"), ("dev", "validation")]),
+        ([ors.Split(name="hard", type="test")], [("hard", "test")]),
+        ([orw.Split(name="hard", type="test"), "test"], [("hard", "test"), ("test", "test")]),
+        ([{"name": "x", "type": "train"}], [("x", "train")]),
+        ("train", [("train", "train")]),
+        (iter(["train"]), [("train", "train")]),
+    ],
+)
+def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str]]) -> None:
+    assert [(split.name, split.type) for split in Hosted(with_splits(declared)).splits] == kinds
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ([], "Odd has no splits; let list_splits() return at least one, such as ['train']."),
+        (["a", "b", "a"], "Odd.list_splits() returns 'a' twice"),
+        ([{"name": "x", "type": "dev"}], "Odd.list_splits() must return names or Split(name, type)"),
+        ([None], "Odd.list_splits() must return names"),
+        (None, "Odd.list_splits() returned None; return a list of names or Split(name, type), such as ['train']."),
+        (5, "Odd.list_splits() returned 5; return a list"),
+        (["x" * 201], "has 201 characters, and at most 200 are possible; shorten it."),
+    ],
+)
+def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -> None:
+    with pytest.raises(Unhostable) as caught:
+        Hosted(with_splits(declared))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
+@pytest.mark.parametrize("method", ["name", "list_splits", "list_tasks", "num_tasks", "get_task", "list_tools"])
+def test_it_says_which_method_must_be_one_of_the_class(base: type, method: str) -> None:
+    def forgotten(self: Any, *_: Any) -> Any: ...
+
+    with pytest.raises(Unhostable) as caught:
+        Hosted(odd({**WHOLE, method: forgotten}, base))
+    assert str(caught.value) == f"Odd.{method}() must be a class method; put @classmethod above it."
+
+
+@pytest.mark.parametrize("kind", [staticmethod, lambda function: function])
+def test_a_method_of_the_class_may_do_without_the_class(kind: Any) -> None:
+    body = {**WHOLE, "list_splits": kind(lambda: ["train"]), "list_tasks": kind(lambda split: [{}])}
+    assert [split.name for split in Hosted(odd(body)).splits] == ["train"]
+
+
+def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None:
+    with warnings.catch_warnings(record=True) as seen, pytest.raises(Unhostable, match="is async"):
+        warnings.simplefilter("always")
+        Hosted(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
+    assert not [warning for warning in seen if "_async_splits" in str(warning.message)]

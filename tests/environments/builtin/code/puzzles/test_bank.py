@@ -1,0 +1,60 @@
+"""The tasks of the code environment."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from environments.builtin.code.code import Code, Task
+from environments.builtin.code.puzzles.bank import COUNTS, HIDDEN, KINDS, PUBLIC
+from environments.builtin.code.puzzles.puzzle import Kind
+
+TASKS: dict[str, list[dict[str, Any]]] = {split: list(Code.list_tasks(split)) for split in COUNTS}
+ALL = [kind for _, kind in KINDS]
+
+
+@pytest.mark.parametrize(("split", "count"), COUNTS.items())
+def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
+    assert len(TASKS[split]) == count
+    assert Code.list_tasks(split) == TASKS[split]
+
+
+def test_no_puzzle_stands_in_two_splits_or_twice() -> None:
+    questions = Counter(task["question"] for tasks in TASKS.values() for task in tasks)
+    assert len(questions) == sum(COUNTS.values())
+
+
+@pytest.mark.parametrize("split", COUNTS)
+def test_every_task_fits_the_schema(split: str) -> None:
+    for spec in TASKS[split]:
+        task = Task.model_validate(spec)
+        assert task.signature.startswith(f"{task.function}(")
+        assert [case.is_public for case in task.test_cases] == [True] * PUBLIC + [False] * HIDDEN
+
+
+@pytest.mark.parametrize("split", COUNTS)
+def test_no_single_answer_passes_more_than_half_of_the_hidden_tests(split: str) -> None:
+    for task in TASKS[split]:
+        results = Counter(json.dumps(case["expected"]) for case in task["test_cases"] if not case["is_public"])
+        assert max(results.values()) <= HIDDEN // 2, task["question"]
+
+
+def test_train_has_every_kind_and_every_difficulty() -> None:
+    assert len({task["topic"] for task in TASKS["train"]}) == len(KINDS) == 40
+    assert {task["difficulty"] for task in TASKS["train"]} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("kind", ALL, ids=[kind.__name__ for kind in ALL])
+def test_a_kind_has_variants_and_plain_results(kind: Kind) -> None:
+    assert len({kind(Random(seed)).text for seed in range(200)}) >= 10
+    puzzle, random = kind(Random(1)), Random(2)
+    for _ in range(50):
+        args = puzzle.draw(random)
+        before, result = copy.deepcopy(args), puzzle.solve(*args)
+        assert args == before
+        assert json.loads(json.dumps([list(args), result])) == [list(args), result]

@@ -1,0 +1,51 @@
+"""The tasks of the shell environment."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from environments.builtin.shell.chores.bank import COUNTS, KINDS
+from environments.builtin.shell.chores.chore import Kind
+from environments.builtin.shell.shell import Command, Shell, Task
+from tests.sandboxed import needs_bubblewrap
+
+TASKS: dict[str, list[dict[str, Any]]] = {split: list(Shell.list_tasks(split)) for split in COUNTS}
+ALL = [kind for _, kind in KINDS]
+IDS = [kind.__name__.strip("_") for kind in ALL]
+
+
+@pytest.mark.parametrize(("split", "count"), COUNTS.items())
+def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
+    assert len(TASKS[split]) == count
+    assert Shell.list_tasks(split) == TASKS[split]
+
+
+def test_no_chore_stands_in_two_splits_or_twice() -> None:
+    content = {json.dumps([task["instruction"], task["files"]]) for tasks in TASKS.values() for task in tasks}
+    assert len(content) == sum(COUNTS.values())
+
+
+@pytest.mark.parametrize("split", COUNTS)
+def test_nothing_is_reached_at_the_start(split: str) -> None:
+    for spec in TASKS[split]:
+        assert Shell(spec).progress == 0.0, spec["seed"]
+        assert set(Task.model_validate(spec).keep + Task.model_validate(spec).gone) <= set(spec["files"])
+
+
+def test_train_has_every_kind() -> None:
+    assert sorted({task["topic"] for task in TASKS["train"]}) == sorted(IDS)
+    assert len(KINDS) == 15
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ALL, ids=IDS)
+def test_every_kind_can_be_done(kind: Kind, seed: int) -> None:
+    chore = kind(Random(seed))
+    episode = Shell({**chore.spec(), "max_steps": 5})
+    step, end = episode.bash(Command(command=chore.solution)), episode.submit()
+    assert (step.reward, end.reward) == (pytest.approx(0.7), 0.3), (chore.instruction, step.blocks, end.blocks)

@@ -1,0 +1,39 @@
+"""A frozen split: it cannot change until it is unfrozen, and its hash is that of its content."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.curation.splits import freeze, unfreeze
+from environments.tasks.served_tasks import ListedTasks
+from environments.tasks.split_change import FrozenSplit, SplitChange, commit
+from tests.stored import make_split, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_it_refuses_a_frozen_split() -> None:
+    split = make_split(make_task())
+    digest = freeze(split)
+    with pytest.raises(FrozenSplit, match="Split 'train' of 'math' is frozen; unfreeze it"), SplitChange(split):
+        pass
+    split.refresh_from_db()
+    assert split.frozen_hash == digest != ""
+
+
+def test_an_unfrozen_split_changes_again() -> None:
+    split = make_split(make_task())
+    freeze(split)
+    unfreeze(split)
+    with SplitChange(split) as change:
+        change.add([make_task().pk])
+        commit(change)
+    assert len(ListedTasks().ids("math", split.name)) == 2
+
+
+def test_the_hash_is_that_of_content_and_order() -> None:
+    one, two = make_task(), make_task()
+    first, same, turned = (
+        make_split(*tasks, name=name) for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]
+    )
+    assert freeze(first) == freeze(same) != freeze(turned)

@@ -1,0 +1,45 @@
+"""Diffs of specs, as a person reads them."""
+
+from __future__ import annotations
+
+import json
+
+from environments.display.json_diff import MOST_COMPARED, MOST_LINES, diff
+
+
+def shown(before: str, after: str) -> list[str]:
+    return [line.sign + line.text for line in diff(before, after)]
+
+
+def test_it_shows_the_member_that_changed() -> None:
+    assert shown('{"a": 1, "b": 2}', '{"a": 1, "b": 3}') == [" {", '   "a": 1,', '−  "b": 2', '+  "b": 3', " }"]  # noqa: RUF001
+
+
+def test_how_json_is_written_is_no_difference() -> None:
+    assert diff('{"a":1e3}', '{ "a" : 1000.0 }') == []
+
+
+def test_far_lines_are_folded() -> None:
+    before = {f"n{n}": n for n in range(100)}
+    lines = diff(json.dumps(before), json.dumps({**before, "n50": 0}))
+    assert [line.text for line in lines if line.kind == "skip"] == ["48 lines as before", "47 lines as before"]
+    assert len(lines) == 10
+
+
+def test_a_text_of_several_lines_is_compared_by_its_lines() -> None:
+    lines = shown(json.dumps({"q": "one\ntwo\nthree"}), json.dumps({"q": "one\n2\nthree"}))
+    assert "−    two\\n" in lines and '   "q": "one\\n' in lines  # noqa: RUF001
+
+
+def test_a_backslash_before_an_n_is_no_line_break() -> None:
+    assert "\\\\n" in shown(json.dumps({"q": "C:\\new"}), json.dumps({"q": "C:\\old"}))[1]
+
+
+def test_text_that_is_no_json_is_compared_as_it_is() -> None:
+    assert shown("one", "two") == ["−one", "+two"]  # noqa: RUF001
+
+
+def test_a_huge_change_is_cut() -> None:
+    before, after = (json.dumps([start + n for n in range(3 * MOST_COMPARED)]) for start in (0, 10**6))
+    lines = diff(before, after)
+    assert len(lines) == MOST_LINES + 1 and lines[-1].text.endswith("more lines")

@@ -1,0 +1,85 @@
+"""A task in one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from environments.display.task_line import SUMMARY_CHARACTERS, summary, summary_field
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"id": "train-7", "question": "How many\n  pens?", "answer": 3}, "How many pens?"),
+        ({"answer": "a very long answer", "Prompt": "Say it."}, "Say it."),
+        ({"prompt": [{"role": "user", "content": "Be brief."}]}, "Be brief."),
+        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]}, "Look."),
+        ({"task": {"goal": "Reach the exit."}}, "Reach the exit."),
+        ({"question": 5, "hint": "what the number is"}, "what the number is"),
+        ({"size": 5, "seed": 3, "walls": [1, 2]}, "size 5 · seed 3 · walls [1, 2]"),
+        ({"id": "train-7"}, "id train-7"),
+        ("just text", "just text"),
+        ([1, 2], "1, 2"),
+        (12, "12"),
+        (None, "null"),
+        ({}, "empty"),
+        ({"question": "   "}, "question"),
+        ({"question": "lone \ud800"}, "lone \\ud800"),
+    ],
+)
+def test_it_tells_what_the_task_is(spec: Any, line: str) -> None:
+    assert summary(json.dumps(spec)) == line
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"low": 1, "target": 7, "high": 9}, "low 1 · high 9"),
+        ({"target": "the secret words"}, "no visible fields"),
+        ({}, "no visible fields"),
+        ([7], "7"),
+    ],
+)
+def test_it_leaves_out_what_agents_must_not_see(spec: Any, line: str) -> None:
+    assert summary(json.dumps(spec), "target", {"target"}) == line
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"hint": "to be read", "target": {"question": "secret"}, "pad": "x" * 9_000}, "to be read"),
+        ({"target": {"question": "secret"}, "pad": "x" * 9_000}, "no visible fields"),
+    ],
+)
+def test_of_a_spec_that_is_cut_it_reads_up_to_what_is_hidden(spec: Any, line: str) -> None:
+    assert summary(json.dumps(spec), "", {"target"}) == line
+
+
+def test_it_prefers_the_field_that_the_schema_names() -> None:
+    field = summary_field('{"type": "object", "x-summary": "level"}')
+    assert summary('{"question": "Go.", "level": "The cellar"}', field) == "The cellar"
+
+
+@pytest.mark.parametrize("schema", ["", "{}", "[]", '{"x-summary": 3}', "{no"])
+def test_a_schema_may_name_no_field(schema: str) -> None:
+    assert summary_field(schema) == ""
+
+
+def test_it_is_one_line_of_bounded_length() -> None:
+    line = summary(json.dumps({"question": "word " * 10_000}))
+    assert len(line) <= SUMMARY_CHARACTERS and line.endswith("word…")
+
+
+def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:
+    assert summary('{"id": 1, "question": "How many \\"pens\\"?", "data": "aaaa') == 'How many "pens"?'
+
+
+def test_it_survives_a_spec_that_is_nested_deeply() -> None:
+    assert summary('{"task":' * 700 + "1" + "}" * 700)
+
+
+def test_a_long_list_is_told_by_its_length() -> None:
+    assert summary(json.dumps({"level": 2, "rows": ["#" * 13] * 11})) == "level 2 · rows 11 items"

@@ -1,0 +1,84 @@
+"""Secrets are taken out of texts and JSON, and what stays is the same JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from environments import wire
+from environments.runtime.secrets_mask import STARS, Mask
+
+SECRETS = [
+    "plain-secret",
+    'quote"d\\slash',
+    "new\nline\ttab",
+    "n-escape",
+    "pässwörter",
+    "emoji 😀 secret",
+    "\x7f delete \x1f",
+    "u00e9-like",
+    "\u2028separator\u0085",
+    "half \ud800 character",
+    "</script>&",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_it_masks_a_text(secret: str) -> None:
+    assert Mask([secret]).text(f"a{secret}b{secret}") == f"a{STARS}b{STARS}"
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("place", [lambda s: s, lambda s: [{"k": s}], lambda s: {s: 1}, lambda s: f"before {s} after"])
+def test_it_masks_json_wherever_the_secret_stands(secret: str, place: Any) -> None:
+    masked = Mask([secret]).json(wire.value_json(place(secret)))
+    assert json.loads(masked) == json.loads(json.dumps(place(STARS)))
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_it_masks_json_text_inside_a_json_string(secret: str, ensure_ascii: bool) -> None:
+    inner = json.dumps({"token": secret}, ensure_ascii=ensure_ascii)
+    masked = json.loads(Mask([secret]).json(wire.value_json({"body": inner})))
+    assert json.loads(masked["body"]) == {"token": STARS}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_it_masks_what_a_model_writes(secret: str) -> None:
+    text = wire.model_json(wire.TextBlock(text=f"x{secret}", detail={secret: [secret]}))
+    assert json.loads(Mask([secret]).json(text)) == {"text": f"x{STARS}", "detail": {STARS: [STARS]}, "type": "text"}
+
+
+def test_it_never_cuts_an_escape() -> None:
+    text = wire.value_json("\n-escape and n-escape!")
+    assert json.loads(Mask(["n-escape"]).json(text)) == f"\n-escape and {STARS}!"
+
+
+def test_a_secret_within_another_leaves_nothing_of_either() -> None:
+    mask = Mask(["12345678", "0123456789"])
+    assert mask.text("0123456789 12345678") == f"{STARS} {STARS}"
+
+
+def test_a_short_secret_is_taken_for_honest_text() -> None:
+    assert Mask(["1234567", ""]).text("1234567") == "1234567"
+
+
+def test_numbers_keep_their_digits() -> None:
+    text = '{"a":1e400,"b":100000000000000000000.0,"c":-0.0,"d":"plain-secret","e":' + "9" * 5000 + "}"
+    assert Mask(["plain-secret"]).json(text) == text.replace("plain-secret", STARS)
+
+
+def test_depth_is_no_matter() -> None:
+    text = "[" * 50_000 + '"plain-secret"' + "]" * 50_000
+    assert Mask(["plain-secret"]).json(text) == text.replace("plain-secret", STARS)
+
+
+def test_without_a_match_the_text_is_the_same_object() -> None:
+    text = '{"a":1}'
+    assert Mask(["plain-secret"]).json(text) is text
+
+
+def test_it_masks_a_number_that_is_a_secret() -> None:
+    assert Mask(["1234567890"]).json('{"pin":1234567890,"n":12}') == f'{{"pin":"{STARS}","n":12}}'

@@ -1,0 +1,267 @@
+"""What a program in the sandbox can do, and what a hostile one cannot."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from environments.sandbox.bubblewrap import AT_ONCE, Ran, Sandbox, SandboxError, SandboxLimits
+from tests.conformance.agent import eventually
+from tests.sandboxed import needs_bubblewrap, processes_with
+
+pytestmark = needs_bubblewrap
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def shell(script: str, stdin: bytes = b"", **limits: float) -> Ran:
+    return Sandbox(SandboxLimits(**limits)).run(["bash", "-c", script], stdin)  # type: ignore[arg-type]
+
+
+def python(program: str, **limits: float) -> Ran:
+    return Sandbox(SandboxLimits(**limits)).run(["python3", "-I", "-c", program])  # type: ignore[arg-type]
+
+
+# --- what a program can do -------------------------------------------------------------------------------------------
+
+
+def test_it_tells_both_outputs_and_the_status() -> None:
+    assert shell("echo out; echo err >&2; exit 3") == Ran(3, b"out\n", b"err\n")
+
+
+def test_it_feeds_more_than_a_pipe_holds() -> None:
+    assert shell("wc -c", b"x" * 3_000_000).stdout == b"3000000\n"
+
+
+def test_it_does_not_mind_a_program_that_reads_nothing() -> None:
+    assert shell("exit 0", b"x" * 3_000_000).status == 0
+
+
+def test_it_tells_a_signal_as_a_shell_does() -> None:
+    assert shell("kill -9 $$").status == 137
+
+
+def test_a_program_that_suspends_itself_does_not_hold_its_turn() -> None:
+    assert shell("kill -STOP $$").stopped == "it suspended the process that runs it"
+
+
+def test_programs_write_to_their_directory_and_to_tmp() -> None:
+    assert shell("pwd; echo a > a; echo b > /tmp/b; cat a /tmp/b").stdout == b"/work\na\nb\n"
+
+
+def test_every_run_starts_with_an_empty_directory() -> None:
+    sandbox = Sandbox()
+    sandbox.run(["touch", "left", "/tmp/left"])
+    assert sandbox.run(["ls", "-A", "/work", "/tmp"]).stdout == b"/tmp:\n\n/work:\n"
+
+
+def test_an_argument_with_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="contains a NUL character"):
+        Sandbox().run(["echo", "a\0b"])
+
+
+def test_programs_behind_alternatives_are_found() -> None:
+    assert shell("echo a b | awk '{print $2}'").stdout == b"b\n"
+
+
+def test_more_runs_than_turns_all_get_theirs() -> None:
+    with ThreadPoolExecutor(2 * AT_ONCE) as pool:
+        ran = list(pool.map(lambda number: shell(f"echo {number}").stdout, range(2 * AT_ONCE)))
+    assert ran == [b"%d\n" % number for number in range(2 * AT_ONCE)]
+
+
+# --- what it cannot see ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "/root",
+        "/home",
+        "/proc/self/environ",
+        "/proc/1/cmdline",
+        "/sys",
+        "/usr/local",
+        "/usr/src",
+        "/var",
+        "/run",
+        "/dev/shm",
+        "/dev/sda",
+    ],
+)
+def test_it_has_no(path: str) -> None:
+    assert shell(f"ls -d {path}").status == 2
+
+
+def test_it_has_neither_the_data_directory_nor_the_program() -> None:
+    data, program = os.environ["ORSWEB_DATA_DIR"], ROOT / "manage.py"
+    assert shell(f"ls -d {data}").status == shell(f"ls -d {program}").status == 2
+
+
+def test_it_has_no_variables_of_the_server() -> None:
+    lines = Sandbox().run(["env"]).stdout.decode().splitlines()
+    assert sorted(lines) == [
+        "HOME=/work",
+        "LC_ALL=C.UTF-8",
+        "PATH=/usr/bin",
+        "PWD=/work",
+        "PYTHONDONTWRITEBYTECODE=1",
+    ]
+
+
+def test_it_is_not_root() -> None:
+    assert int(python("import os; print(os.getuid())").stdout) != 0
+
+
+def test_it_has_no_descriptors_of_the_server() -> None:
+    program = "import os\nfor n in range(3, 200):\n try: os.fstat(n); print(n)\n except OSError: pass"
+    assert python(program) == Ran(0, b"", b"")
+
+
+@pytest.mark.parametrize("path", ["/evil", "/usr/bin/evil", "/dev/evil", "/etc/evil"])
+def test_it_writes_nowhere_else(path: str) -> None:
+    assert b"Read-only file system" in shell(f"echo x > {path}").stderr
+
+
+def test_links_lead_to_nothing_outside() -> None:
+    assert b"No such file" in shell("ln -s /etc/passwd x; ln -s ../root y; cat x y").stderr
+
+
+def test_it_reaches_no_network() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0)
+        ran = shell(f"exec 3<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]}")
+        assert ran.status != 0
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+def test_it_sees_and_kills_no_process_but_its_own() -> None:
+    ran = python(f"import os\nfor pid in (1, {os.getpid()}): os.kill(pid, 9) if pid == 1 else os.kill(pid, 0)")
+    assert b"ProcessLookupError" in ran.stderr
+
+
+def test_it_makes_no_sandbox_of_its_own() -> None:
+    assert shell("unshare --user true").status != 0
+
+
+# --- what it cannot use up -------------------------------------------------------------------------------------------
+
+
+def test_a_fork_bomb_stays_small() -> None:
+    ran = shell(":(){ :|:& };: ; sleep 100", wall_seconds=3)
+    assert ran.stopped == "it took longer than 3 s"
+    assert b"Resource temporarily unavailable" in ran.stderr
+    assert shell("echo fine").stdout == b"fine\n"
+
+
+def test_a_process_has_limited_memory() -> None:
+    assert b"MemoryError" in python("bytearray(10**9)").stderr
+
+
+def test_all_processes_together_have_limited_memory() -> None:
+    hog = "import os, time\nfor _ in range(3): os.fork()\nx = b'x' * 10**8\ntime.sleep(100)"
+    assert python(hog).stopped == "it used more than 256 MB of memory"
+
+
+def test_an_endless_loop_ends() -> None:
+    assert shell("while :; do :; done", cpu_seconds=1).status == 137
+
+
+def test_waiting_for_ever_ends() -> None:
+    ran = shell("echo begun >&2; sleep 100", wall_seconds=2.5)
+    assert (ran.status, ran.stopped, ran.stderr) == (-1, "it took longer than 2.5 s", b"begun\n")
+
+
+def test_endless_output_ends() -> None:
+    ran = shell("yes", stdout_bytes=1000)
+    assert (ran.stopped, len(ran.stdout)) == ("it wrote too much", 1001)
+
+
+def test_endless_errors_end() -> None:
+    ran = shell("yes >&2", stderr_bytes=1000)
+    assert (ran.stopped, len(ran.stderr), ran.is_cut) == ("it wrote too much", 1000, True)
+
+
+def test_long_errors_are_cut_and_the_program_goes_on() -> None:
+    ran = shell("head -c 1000000 /dev/zero >&2; echo done", stderr_bytes=1000)
+    assert (ran.status, ran.stdout, len(ran.stderr), ran.is_cut) == (0, b"done\n", 1000, True)
+
+
+@pytest.mark.parametrize("where", ["/work", "/tmp"])
+def test_files_together_have_limited_size(where: str) -> None:
+    script = f"for n in 1 2 3 4; do head -c 600000 /dev/zero > {where}/$n; done"
+    assert b"No space left on device" in shell(script, disk_bytes=1_000_000).stderr
+
+
+@pytest.mark.parametrize("where", ["/work", "/tmp"])
+def test_files_have_a_limited_number(where: str) -> None:
+    ran = python(f"import os\nn = 0\nwhile True:\n os.mknod(f'{where}/{{n}}')\n n += 1", files=1000)
+    assert ran.stopped == "it made more than 1000 files"
+
+
+def test_no_process_outlives_the_run() -> None:
+    assert shell("setsid nohup sleep 98765.25 >/dev/null 2>&1 & sleep 0.1; echo out").stdout == b"out\n"
+    eventually(lambda: not processes_with("98765.25"))
+
+
+def test_no_process_outlives_a_run_that_was_stopped() -> None:
+    assert shell("sleep 98765.5 & sleep 98765.5", wall_seconds=0.5).stopped
+    eventually(lambda: not processes_with("98765.5"))
+
+
+def test_no_process_outlives_the_server() -> None:
+    program = "from environments.sandbox.bubblewrap import Sandbox; Sandbox().run(['sleep', '98765.75'])"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as server:
+        eventually(lambda: len(processes_with("98765.75")) > 0)
+        server.kill()
+    eventually(lambda: not processes_with("98765.75"))
+
+
+# --- the end of a session --------------------------------------------------------------------------------------------
+
+
+def test_closing_ends_what_runs() -> None:
+    sandbox = Sandbox(SandboxLimits(wall_seconds=100))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(sandbox.run, ["sleep", "98764"])
+        eventually(lambda: len(processes_with("98764")) > 0)
+        sandbox.close()
+        with pytest.raises(SandboxError, match="session has ended"):
+            run.result(timeout=20)
+
+
+def test_closing_ends_what_waits_for_its_turn() -> None:
+    others, waiting = Sandbox(SandboxLimits(wall_seconds=100)), Sandbox()
+    threads = [threading.Thread(target=_ignore, args=(others, "98763")) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: len(processes_with("98763")) == AT_ONCE)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(waiting.run, ["true"])
+        waiting.close()
+        with pytest.raises(SandboxError, match="session has ended"):
+            run.result(timeout=20)
+    others.close()
+    for thread in threads:
+        thread.join()
+
+
+def _ignore(sandbox: Sandbox, seconds: str) -> None:
+    with pytest.raises(SandboxError):
+        sandbox.run(["sleep", seconds])
+
+
+def test_nothing_runs_after_closing() -> None:
+    sandbox = Sandbox()
+    sandbox.close()
+    with pytest.raises(SandboxError, match="session has ended"):
+        sandbox.run(["true"])

@@ -1,0 +1,167 @@
+"""The catalogue over listed tasks: names, positions and what they cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from environments.authoring.task_source import CHUNK_TASKS
+from environments.errors import InvalidIndex, InvalidSplit, UnknownEnvironment
+from environments.tasks.catalog import Catalogue
+from environments.tasks.served_tasks import FRESH_SECONDS
+from environments.wire import Split
+from tests.environments.listings import catalogue_of, collected, listing, numbered, synced
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+async def everything(catalogue: Catalogue, split: str) -> list[str]:
+    return await collected(catalogue.tasks("shop", split))
+
+
+async def test_it_serves_a_task_as_the_author_wrote_it() -> None:
+    task = {"z": 1e20, "a": -0.0, "text": "é\0\u2028\ud800", "big": 2**70, "nested": {"b": None, "a": [True]}}
+    async with catalogue_of(listing({"train": [task]})) as catalogue:
+        assert await catalogue.get("shop", "train", 0) == json.dumps(task, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(("index", "n"), [(0, 0), (4, 4), (-1, 4), (-5, 0)])
+async def test_it_indexes_like_a_list(index: int, n: int) -> None:
+    async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
+        assert await catalogue.get("shop", "train", index) == f'{{"n":{n}}}'
+
+
+@pytest.mark.parametrize("index", [5, -6, 10**30, -(10**30)])
+async def test_it_refuses_an_index_beyond_either_end(index: int) -> None:
+    async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
+        with pytest.raises(InvalidIndex, match="'train' has 5 tasks, so -5 to 4 are valid"):
+            await catalogue.get("shop", "train", index)
+
+
+async def test_it_refuses_every_index_of_an_empty_split() -> None:
+    async with catalogue_of(listing({"train": []})) as catalogue:
+        with pytest.raises(InvalidIndex, match="'train' has no tasks"):
+            await catalogue.get("shop", "train", 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(None, None), (1, 3), (-2, None), (-99, 2), (3, 99), (3, 1), (5, None), (-(10**30), 10**30)]
+)
+async def test_it_slices_like_a_list(start: int | None, stop: int | None) -> None:
+    async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
+        expected = [f'{{"n":{n}}}' for n in range(5)][start:stop]
+        assert await collected(catalogue.range("shop", "train", start, stop)) == expected
+
+
+async def test_it_keeps_the_order_of_a_range_that_takes_several_reads() -> None:
+    count = 2 * CHUNK_TASKS + 5
+    async with catalogue_of(listing({"train": numbered(count)})) as catalogue:
+        texts = await collected(catalogue.range("shop", "train", 3, None))
+        assert [json.loads(text)["n"] for text in texts] == list(range(3, count))
+
+
+async def test_it_hands_out_a_whole_split_in_chunks() -> None:
+    count = CHUNK_TASKS + 1
+    async with catalogue_of(listing({"train": numbered(count)})) as catalogue:
+        sizes = [len(chunk) async for chunk in catalogue.tasks("shop", "train")]
+        assert sizes == [CHUNK_TASKS, 1]
+
+
+async def test_it_hands_out_a_range_in_chunks() -> None:
+    async with catalogue_of(listing({"train": numbered(CHUNK_TASKS + 5)})) as catalogue:
+        sizes = [len(chunk) async for chunk in catalogue.range("shop", "train", 3, None)]
+        assert sizes == [CHUNK_TASKS, 2]
+
+
+async def test_it_finishes_a_whole_split_as_it_was_when_asked() -> None:
+    count = CHUNK_TASKS + 1
+    async with catalogue_of(listing({"train": numbered(count)})) as catalogue:
+        chunks = catalogue.tasks("shop", "train")
+        first = await anext(chunks)
+        await synced(listing({"train": numbered(2, start=7)}))
+        rest = [text async for chunk in chunks for text in chunk]
+        assert [json.loads(text)["n"] for text in [*first, *rest]] == list(range(count))
+
+
+async def test_it_serves_a_task_at_each_of_its_places() -> None:
+    async with catalogue_of(listing({"train": [{"n": 1}, {"n": 2}, {"n": 1}]})) as catalogue:
+        assert await catalogue.count("shop", "train") == 3
+        assert await catalogue.get("shop", "train", 2) == '{"n":1}'
+
+
+async def test_it_serves_a_changed_split_without_a_restart() -> None:
+    async with catalogue_of(listing({"train": numbered(3)})) as catalogue:
+        assert await catalogue.count("shop", "train") == 3
+        await synced(listing({"train": [{"n": 9}, {"n": 0}]}))
+        assert await everything(catalogue, "train") == ['{"n":9}', '{"n":0}']
+
+
+async def test_it_tells_the_splits_in_order() -> None:
+    async with catalogue_of(listing({"test": [], "extra": []})) as catalogue:
+        assert await catalogue.splits("shop") == [
+            Split(name="test", type="test"),
+            Split(name="extra", type="validation"),
+        ]
+
+
+async def test_it_finds_an_environment_in_any_case() -> None:
+    async with catalogue_of(listing({"train": numbered(3)})) as catalogue:
+        assert await catalogue.count("SHOP", "train") == 3
+
+
+async def test_it_refuses_an_unknown_split_naming_those_there_are() -> None:
+    async with catalogue_of(listing({"train": [], "test": []})) as catalogue:
+        with pytest.raises(InvalidSplit, match="'Train': 'shop' has 'train', 'test'"):
+            await catalogue.get("shop", "Train", 0)
+
+
+async def test_it_refuses_an_unknown_environment() -> None:
+    async with catalogue_of(listing({"train": []})) as catalogue:
+        with pytest.raises(UnknownEnvironment, match="did you mean 'shop'"):
+            await catalogue.count("shops", "train")
+
+
+async def test_it_keeps_environments_apart() -> None:
+    async with catalogue_of(listing({"train": [{"n": 1}]}), listing({"train": [{"n": 2}]}, "bank")) as catalogue:
+        assert await catalogue.get("shop", "train", 0) == '{"n":1}'
+        assert await catalogue.get("bank", "train", 0) == '{"n":2}'
+
+
+@pytest.mark.parametrize("size", [1, 3000])
+async def test_it_gets_a_task_with_two_queries_whatever_the_size(size: int, queries: list[str]) -> None:
+    async with catalogue_of(listing({"train": numbered(size + 1)})) as catalogue:
+        await catalogue.get("shop", "train", 0)
+        await catalogue.get("shop", "train", 0)  # either reader may have come first
+        queries.clear()
+        await catalogue.get("shop", "train", size)
+        assert len(queries) == 2
+
+
+@pytest.mark.parametrize("size", [1, 3000])
+async def test_it_gets_a_known_task_with_one_query_whatever_the_size(size: int, queries: list[str]) -> None:
+    async with catalogue_of(listing({"train": numbered(size)})) as catalogue:
+        await catalogue.get("shop", "train", -1)
+        queries.clear()
+        await catalogue.get("shop", "train", -1)
+        assert len(queries) <= 1  # none where the split was looked at just before
+
+
+async def test_it_serves_a_change_at_the_latest_when_what_it_knows_is_no_longer_fresh() -> None:
+    async with catalogue_of(listing({"train": [{"n": 1}]})) as catalogue:
+        seen = [await catalogue.get("shop", "train", 0)]
+        async with catalogue_of(listing({"train": [{"n": 2}]})):  # syncs another list into the same rows
+            async with asyncio.timeout(FRESH_SECONDS * 50):
+                while seen[-1] != '{"n":2}':
+                    seen.append(await catalogue.get("shop", "train", 0))
+    assert set(seen) == {'{"n":1}', '{"n":2}'}
+
+
+@pytest.mark.parametrize("size", [10, 3000])
+async def test_it_reads_a_range_with_two_queries_whatever_the_size(size: int, queries: list[str]) -> None:
+    async with catalogue_of(listing({"train": numbered(size)})) as catalogue:
+        await catalogue.count("shop", "train")
+        queries.clear()
+        assert len(await collected(catalogue.range("shop", "train", -10, None))) == 10
+        assert len(queries) == 2

@@ -1,0 +1,239 @@
+"""Sync: what becomes of hosted classes and their tasks in the database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from environments.authoring.hosted import Hosted
+from environments.errors import Unhostable
+from environments.models import Environment, Split, SplitEntry, Task
+from environments.tasks.sync import BATCH_TASKS, content_hash
+from environments.tasks.sync_report import SplitSync, SyncReport
+from tests.environments.listings import listing, numbered, procedural, synced
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def sync_now(*hosted: Hosted) -> SyncReport:
+    return asyncio.run(synced(*hosted))
+
+
+def specs(split: str = "train") -> list[str]:
+    return list(SplitEntry.objects.filter(split__name=split).order_by("position").values_list("task__spec", flat=True))
+
+
+def test_it_writes_what_a_class_says_of_itself() -> None:
+    said: dict[str, Any] = {"default_return": "max", "reward_range": (-1, 2.5), "success_threshold": 0}
+    sync_now(listing({"train": []}, "first"), listing({"train": []}, __doc__="A shop.\n\n    Sells.\n", **said))
+    row = Environment.objects.get(name="shop")
+    assert (row.description, row.position, row.class_path) == (
+        "A shop.\n\nSells.",
+        1,
+        "tests.environments.listings:Shop",
+    )
+    assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == ("max", -1.0, 2.5, 0.0)
+
+
+def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:
+    sync_now(listing({"train": []}, reward_range=(0, 1), success_threshold=0.5))
+    Environment.objects.update(reward_low=-1.0)
+    sync_now(listing({"train": []}, reward_range=(0, 3), success_threshold=0.7))
+    row = Environment.objects.get()
+    assert (row.reward_low, row.reward_high, row.declared_low, row.declared_high) == (-1.0, 1.0, 0.0, 3.0)
+    assert (row.success_threshold, row.declared_threshold) == (0.7, 0.7)
+
+
+def test_it_stores_the_task_schema_that_a_class_declares() -> None:
+    sync_now(listing({"train": []}, task_schema={"required": ["question"]}))
+    assert Environment.objects.get().task_schema == '{"required": ["question"]}'
+
+
+def test_it_refuses_a_task_schema_that_is_none() -> None:
+    with pytest.raises(Unhostable, match="shop: task_schema is no JSON Schema"):
+        sync_now(listing({"train": []}, task_schema={"type": 7}))
+
+
+def test_it_writes_every_split_in_order() -> None:
+    sync_now(listing({"test": numbered(1), "extra": numbered(1)}))
+    rows = Split.objects.values_list("name", "type", "position", "is_served", "version")
+    assert list(rows) == [("test", "test", 0, True, 1), ("extra", "validation", 1, True, 1)]
+
+
+def test_it_keeps_the_order_of_tasks_over_several_batches() -> None:
+    sync_now(listing({"train": numbered(2 * BATCH_TASKS + 1)}))
+    assert specs() == [f'{{"n":{n}}}' for n in range(2 * BATCH_TASKS + 1)]
+
+
+def test_it_knows_a_task_by_its_content_whatever_the_order_of_keys() -> None:
+    sync_now(listing({"train": [{"a": 1, "b": 2}, {"b": 2, "a": 1}], "test": [{"a": 1, "b": 2}]}))
+    [task] = Task.objects.all()
+    assert task.entries.count() == 3
+    assert task.content_hash == content_hash('{"b":2,"a":1}')
+
+
+def test_it_awaits_an_async_listing() -> None:
+    async def list_tasks(split: str) -> list[dict[str, int]]:
+        return numbered(2)
+
+    sync_now(listing({"train": None}, list_tasks=staticmethod(list_tasks)))
+    assert specs() == ['{"n":0}', '{"n":1}']
+
+
+def test_it_reports_what_changed() -> None:
+    sync_now(listing({"train": numbered(3)}))
+    report = sync_now(listing({"train": [{"n": 2}, {"n": 9}, {"n": 2}]}))
+    assert report.splits == (SplitSync("shop", "train", added=2, unchanged=1, removed=2, dropped=2),)
+
+
+def test_it_replaces_a_changed_list_and_keeps_its_old_tasks() -> None:
+    sync_now(listing({"train": numbered(3)}))
+    sync_now(listing({"train": [{"n": 9}, {"n": 1}]}))
+    assert specs() == ['{"n":9}', '{"n":1}']
+    assert Task.objects.count() == 4
+    assert Split.objects.get().version == 2
+
+
+def test_it_cuts_a_list_that_became_shorter_by_several_batches() -> None:
+    sync_now(listing({"train": numbered(3 * BATCH_TASKS)}))
+    sync_now(listing({"train": numbered(5)}))
+    assert specs() == [f'{{"n":{n}}}' for n in range(5)]
+
+
+def test_it_leaves_an_unchanged_split_alone() -> None:
+    sync_now(listing({"train": numbered(3)}))
+    before = list(SplitEntry.objects.values_list("pk", "task_id"))
+    report = sync_now(listing({"train": numbered(3)}))
+    assert report.splits == (SplitSync("shop", "train", unchanged=3),)
+    assert list(SplitEntry.objects.values_list("pk", "task_id")) == before
+    assert Split.objects.get().version == 1
+
+
+@pytest.mark.parametrize("size", [1, 3 * BATCH_TASKS])
+def test_it_asks_nothing_of_an_unchanged_splits_tasks(size: int, queries: list[str]) -> None:
+    sync_now(listing({"train": numbered(size)}))
+    queries.clear()
+    sync_now(listing({"train": numbered(size)}))
+    assert not [sql for sql in queries if "_task" in sql or "_splitentry" in sql]
+
+
+def test_it_completes_a_sync_that_was_interrupted() -> None:
+    sync_now(listing({"train": numbered(3)}))
+    Split.objects.update(source_hash="")  # as it stands while entries are written
+    SplitEntry.objects.filter(position=2).delete()
+    sync_now(listing({"train": numbered(3)}))
+    assert len(specs()) == 3
+
+
+def test_it_adds_tasks_again_that_an_import_took_away_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that had added the same tasks and came to nothing."""
+
+    def take_away(environment: int, hashes: list[str]) -> None:
+        Task.objects.filter(environment=environment, spec='{"n":1}').delete()
+
+    monkeypatch.setattr("environments.tasks.sync.unmark_dropped", take_away)
+    sync_now(listing({"train": numbered(3)}))
+    assert specs() == ['{"n":0}', '{"n":1}', '{"n":2}']
+
+
+def test_it_serves_a_split_only_once_its_tasks_are_there() -> None:
+    with pytest.raises(Unhostable):
+        sync_now(listing({"train": numbered(1), "test": KeyError("no")}))
+    assert dict(Split.objects.values_list("name", "is_served")) == {"train": False, "test": False}
+
+
+def test_it_stops_serving_what_is_no_longer_declared() -> None:
+    sync_now(listing({"train": numbered(1), "test": numbered(1)}))
+    sync_now(listing({"train": numbered(1)}))
+    assert not Split.objects.get(name="test").is_served
+
+
+def test_it_serves_again_what_is_declared_again() -> None:
+    sync_now(listing({"train": numbered(1), "test": numbered(1)}))
+    sync_now(listing({"train": numbered(1)}))
+    sync_now(listing({"train": numbered(1), "test": numbered(1)}))
+    assert Split.objects.get(name="test").is_served
+
+
+def test_it_marks_environments_that_are_no_longer_hosted() -> None:
+    sync_now(listing({"train": []}), listing({"train": []}, "bank"))
+    sync_now(listing({"train": []}, "bank"))
+    assert dict(Environment.objects.values_list("name", "is_hosted")) == {"shop": False, "bank": True}
+
+
+def test_it_marks_a_class_without_list_tasks_as_procedural() -> None:
+    report = sync_now(procedural(num_tasks=lambda split: 5))
+    assert report.procedural == ("dice",)
+    assert Environment.objects.get().is_procedural
+    assert Split.objects.get().is_served
+
+
+def test_it_tells_once_of_a_split_that_a_procedural_class_no_longer_declares() -> None:
+    sync_now(procedural(list_splits=lambda: ["train", "test"]))
+    assert sync_now(procedural()).splits == (SplitSync("dice", "test", is_undeclared=True),)
+    assert sync_now(procedural()).splits == ()
+    assert not Split.objects.get(name="test").is_served
+
+
+def test_it_serves_no_split_that_such_a_class_has_ceased_to_declare() -> None:
+    for split in ("train", "test"):
+        sync_now(listing({split: NotImplementedError()}))
+    assert dict(Split.objects.values_list("name", "is_served")) == {"train": False, "test": True}
+
+
+def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
+    sync_now(procedural("shop"))
+    sync_now(listing({"train": numbered(2)}))
+    assert not Environment.objects.get().is_procedural
+    assert len(specs()) == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "problem"),
+    [
+        ({"n": float("nan")}, "ValueError"),
+        ({"n": [float("inf")]}, "ValueError"),
+        ({"n": object()}, "object"),
+        ([1], "list is no object"),
+        ("text", "str is no object"),
+        (None, "NoneType is no object"),
+    ],
+)
+def test_it_refuses_a_task_that_is_no_json_object(task: Any, problem: str) -> None:
+    with pytest.raises(
+        Unhostable, match=rf"^shop: list_tasks\('train'\) .*{problem}.*a task is a JSON object"
+    ) as refusal:
+        sync_now(listing({"train": [{}, task]}))
+    assert "task 1: " in str(refusal.value)
+
+
+@pytest.mark.parametrize("tasks", [None, {"n": 1}, "tasks", 7])
+def test_it_refuses_what_is_no_list(tasks: Any) -> None:
+    with pytest.raises(Unhostable, match=r"shop: list_tasks\('train'\) .*expected a list of tasks"):
+        sync_now(listing({"train": tasks}))
+
+
+def test_it_tells_what_list_tasks_raised() -> None:
+    with pytest.raises(Unhostable, match=r"shop: list_tasks\('train'\) cannot be served: OSError: no such file\."):
+        sync_now(listing({"train": OSError("no such file")}))
+
+
+@pytest.mark.parametrize(
+    "said", [{"default_return": "median"}, {"reward_range": (0,)}, {"reward_range": "ab"}, {"success_threshold": None}]
+)
+def test_it_refuses_what_no_page_could_show(said: dict[str, Any]) -> None:
+    with pytest.raises(Unhostable, match=f"^shop: {next(iter(said))} is "):
+        sync_now(listing({"train": []}, **said))
+
+
+def test_the_command_prints_what_was_synced(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("sync_environments", "shop=tests.envs:Echo")
+    assert "shop/train: 3 added, 0 unchanged, 0 removed" in capsys.readouterr().out
+
+
+def test_the_command_refuses_in_one_sentence() -> None:
+    with pytest.raises(CommandError, match="has no class 'Nothing'"):
+        call_command("sync_environments", "tests.envs:Nothing")

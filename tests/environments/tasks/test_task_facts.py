@@ -1,0 +1,48 @@
+"""Histories that the pages of tasks show."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.models import Task, TaskRevision
+from environments.tasks.task_facts import history_of
+from tests.stored import NOW, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def edited(old: Task, new: Task) -> None:
+    TaskRevision.objects.create(
+        task=old, successor=new, kind="edit", change="c", author="ada", before=old.spec, after=new.spec, created=NOW
+    )
+
+
+def test_relatives_are_what_it_became_and_what_it_came_from_each_once() -> None:
+    first, task, other = make_task(), make_task(), make_task()
+    edited(first, task)
+    edited(task, other)
+    edited(other, task)
+    edited(task, other)
+    assert history_of(task).relatives == [other, first]
+
+
+def test_the_successor_is_the_last_one() -> None:
+    task, second, third = make_task(), make_task(), make_task()
+    edited(task, second)
+    edited(task, third)
+    assert history_of(task).successor == third
+
+
+def test_a_task_that_came_back_has_no_successor() -> None:
+    task, other = make_task(), make_task()
+    edited(task, other)
+    edited(other, task)
+    assert history_of(task).successor is None and history_of(other).successor == task
+
+
+def test_a_successor_that_is_gone_is_none() -> None:
+    task, other = make_task(), make_task()
+    edited(task, other)
+    other.delete()
+    [change] = history_of(task).changes
+    assert change.became is None and history_of(task).successor is None

@@ -1,0 +1,61 @@
+"""Commands that people are told to run: as a shell takes them where the server was started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from environments import command_line
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True)
+def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that `make` installs."""
+    monkeypatch.setattr(sys, "executable", f"{ROOT}/.venv/bin/python")
+
+
+def test_paths_below_the_current_directory_are_relative(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert command_line.command("demo") == ".venv/bin/python manage.py demo"
+
+
+def test_paths_elsewhere_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command_line.command("demo") == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+
+
+def test_a_directory_may_be_named(tmp_path: Path) -> None:
+    assert command_line.command("demo", ROOT) == ".venv/bin/python manage.py demo"
+    assert command_line.command("demo", tmp_path) == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+
+
+def test_a_shell_reads_a_path_with_blanks_as_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/my python/bin/python")
+    assert command_line.command("demo", ROOT) == "'/opt/my python/bin/python' manage.py demo"
+
+
+def test_a_directory_that_was_deleted_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert command_line.command("demo") == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
+
+
+@pytest.mark.django_db
+def test_strangers_are_not_told_where_the_server_lies(settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "a-key-of-the-lab"}
+    page = Client().get("/login/", follow=True).content.decode()
+    assert "<code>manage.py createsuperuser</code>" in page
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("page", ["/", "/episodes/", "/runs/curves/"])
+def test_pages_say_how_the_demo_is_run_here(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
+    monkeypatch.chdir(ROOT)
+    assert "<code>.venv/bin/python manage.py demo</code>" in Client().get(page).content.decode()

@@ -1,0 +1,105 @@
+"""The overview's figures, in as many queries however many environments there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from environments.models import Environment
+from episodes.analytics.activity import activity, together
+from episodes.analytics.environment import duration_at, tool_figures, totals_of
+from episodes.analytics.outlines import environment_figures, strip
+from episodes.rollups.follower import catch_up
+from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
+from tests.episodes.recorded import record
+from tests.factories import NOON, episode_ended, episode_started, step_taken
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests follow by themselves."""
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+
+
+def test_the_strip_tells_of_now_today_and_the_last_hour(django_assert_num_queries: Any) -> None:
+    play(120)
+    record((episode_started(500),))
+    catch_up()
+    now = NOON + 60 * 120
+    with django_assert_num_queries(4):
+        found = strip(now)
+    assert found.live == 1
+    assert found.today.episodes == sum(point.episodes for point in found.hours) == 120
+    latest = [one for one in played() if one.ended >= found.minutes[0].start]
+    last_hour = together(found.minutes)
+    assert last_hour.causes == causes(latest)
+    assert (len(found.minutes), last_hour.attempts) == (60, len(attempts(latest)))
+
+
+@pytest.mark.parametrize(("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)])
+def test_activity_has_a_point_for_each_span_of_time(span: Any, points: int, seconds: int) -> None:
+    found = activity(span, now=NOON)
+    assert [point.start % seconds for point in found] == [0] * points
+    assert found[-1].start <= NOON < found[-1].start + seconds
+    assert not any(point.episodes for point in found)
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_environments_have_figures_and_a_sparkline(more: int, django_assert_num_queries: Any) -> None:
+    play(300)
+    catch_up()
+    for number in range(more):
+        Environment.objects.create(name=f"quiet {number}", class_path="x")
+    environments = list(Environment.objects.order_by("pk"))
+    with django_assert_num_queries(5):  # no blocks are needed
+        found = environment_figures(environments)
+    endings = attempts(played(environment=environments[0]))
+    total = found[0].total
+    assert total and (total.n, total.successes) == (len(endings), sum(one.return_sum > THRESHOLD for one in endings))
+    assert 20 <= len(found[0].sparkline) <= 40
+    assert [one.total for one in found[2:]] == [None] * more
+
+
+def test_each_environment_has_its_own_definition() -> None:
+    play(100)
+    Environment.objects.filter(name="math").update(default_return="max", success_threshold=0.1)
+    own = {one.environment.name: str(one.definition) for one in environment_figures(Environment.objects.all())}
+    assert own == {"echo": "sum > 0.5", "math": "max > 0.1"}
+    given = environment_figures(Environment.objects.all(), "last", 0.0)
+    assert {str(one.definition) for one in given} == {"last > 0"}
+
+
+def test_an_environments_endings_are_told_by_cause(django_assert_num_queries: Any) -> None:
+    play(100)
+    catch_up()
+    with django_assert_num_queries(2):
+        found = totals_of(Environment.objects.get(name="echo"))
+    assert found.causes == causes(played(environment__name="echo"))
+
+
+def test_tools_are_told_by_calls_errors_and_latency() -> None:
+    calls = [step_taken(1, n, tool="echo", duration_ms=100.0) for n in range(19)]
+    calls += [step_taken(1, 19, tool="echo", duration_ms=9000.0, status="failed", reason="ValueError", reward=None)]
+    calls += [step_taken(1, 20, tool="nope", status="refused", reason="not_found", reward=None)]
+    record((episode_started(), *calls, episode_ended()))
+    catch_up()
+    echo, unknown = tool_figures(Environment.objects.get())
+    assert (echo.tool, echo.calls, echo.failed, echo.error_rate, echo.mean_ms) == ("echo", 20, 1, 0.05, 545.0)
+    assert echo.p50_ms == pytest.approx(100, rel=0.3) and echo.p95_ms == pytest.approx(128, rel=0.01)
+    assert (unknown.tool, unknown.calls, unknown.refused, unknown.p50_ms) == ("", 1, 1, None)
+
+
+def test_days_before_do_not_count_when_asked_so() -> None:
+    record((episode_started(), step_taken(), episode_ended()))
+    catch_up()
+    environment = Environment.objects.get()
+    assert tool_figures(environment, since=NOON)[0].calls == 1
+    assert tool_figures(environment, since=NOON + 86400) == []
+
+
+def test_a_latency_lies_within_its_place() -> None:
+    assert duration_at([0, 0, 0, 0, 10], 0.5) == pytest.approx(2**0.5)
+    assert duration_at([0, 0, 0], 0.5) is None

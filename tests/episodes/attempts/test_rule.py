@@ -1,0 +1,133 @@
+"""An episode that plays on from a step of another one is no attempt of its own, wherever attempts are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from environments.models import Environment, TaskStatistics
+from environments.scoring.definition import Definition
+from episodes.analytics.activity import activity, together
+from episodes.analytics.people import people_of
+from episodes.analytics.players import at_task, in_environment
+from episodes.attempts.endings import endings_of
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.page import page_of
+from episodes.models import Episode, Play
+from episodes.recording.recorder import Recorder
+from episodes.recording.recount import rebuild
+from episodes.rollups.activity import ActivityPart
+from episodes.transcript.peers import peers_of, standings
+from episodes.transfer.thresholds import attempts
+from tests.episodes.ended import end_episode
+from tests.episodes.recorded import commit, query, run
+from tests.factories import episode_ended, episode_started
+from tests.stored import make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def continued(parent: Episode, **values: Any) -> Episode:
+    """A person's episode that goes on from step 1 of `parent`."""
+    facts = {"task": parent.task, "player": "human", "key_label": "@ada", "duration_seconds": 30.0}
+    episode = end_episode(1.0, **facts, **values)
+    Play.objects.create(episode=episode, parent=parent, parent_step=1)
+    return episode
+
+
+@pytest.fixture
+def parent() -> Episode:
+    """An agent's attempt, beside one of a person and one that continues the agent's."""
+    parent = end_episode(0.0, task=make_task())
+    own = end_episode(0.5, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
+    Play.objects.create(episode=own)
+    continued(parent)
+    return parent
+
+
+def test_it_is_an_ending_but_no_attempt(parent: Episode) -> None:
+    endings = endings_of(Episode.objects.all())
+    assert [(one.kind, one.is_attempt) for one in endings] == [("finished", True)] * 2 + [("continued", False)]
+
+
+def test_it_is_in_no_figure_of_people(parent: Episode) -> None:
+    by = Definition()
+    assert [(one.player, one.n, one.mean) for one in at_task(parent.task, by)] == [("human", 1, 0.5), ("agent", 1, 0.0)]
+    assert in_environment(parent.environment, by, None)[0].n == 1
+
+
+def test_a_person_has_it_among_their_episodes_and_not_among_their_attempts(parent: Episode) -> None:
+    [ada] = people_of().persons
+    assert (ada.episodes, ada.seconds, [(one.n, one.mean) for one in ada.played]) == (2, 60.0, [(1, 0.5)])
+
+
+def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
+    assert peers_of(parent, "sum").attempts == 2
+    assert peers_of(Episode.objects.latest("pk"), "sum").rank is None
+    assert [(one.player, one.attempts) for one in standings(parent.task_id, "sum", 0.9)] == [("agent", 1), ("human", 1)]
+
+
+def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
+    listed = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt")).rows]
+    beside = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
+    last = Episode.objects.latest("pk").pk
+    assert last not in listed and len(listed) == 2
+    assert last not in beside and len(beside) == 1
+    assert attempts(Episode.objects.all()).count() == 2
+
+
+def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:
+    last = Episode.objects.latest("pk").pk
+    for asked in (EpisodeFilter(ending="continued"), EpisodeFilter(ending="continued", environment="math")):
+        assert [row.episode.pk for row in page_of(asked).rows] == [last]
+
+
+def test_a_failure_of_the_machinery_stays_one(parent: Episode) -> None:
+    assert endings_of(Episode.objects.filter(pk=continued(parent, cause="env_error").pk))[0].kind == "env_error"
+
+
+def test_what_happened_in_an_environment_tells_it_apart(parent: Episode) -> None:
+    part = ActivityPart(now=lambda: 0.0)
+    part.write(part.gather(endings_of(Episode.objects.all())))
+    point = together(activity("all"))
+    assert (point.episodes, point.attempts, point.causes) == (3, 2, {"finished": 2, "continued": 1})
+
+
+def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) -> None:
+    continued(end_episode(0.0, task=parent.task))
+    Play.objects.exclude(parent=None).update(parent=None)
+    assert sum(one.is_attempt for one in endings_of(Episode.objects.all())) == 3
+
+
+def test_a_recount_leaves_it_out(parent: Episode) -> None:
+    rebuild(Environment.objects.get())
+    assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(2, 0.5)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_recorder_does_not_count_it_when_it_ends() -> None:
+    async def play(recorder: Recorder) -> None:
+        await commit(recorder, episode_started(1), episode_ended(1, return_sum=0.0))
+        await commit(recorder, episode_started(2, player="human"))
+        await query(lambda: Play.objects.create(episode_id=2, parent_id=1, parent_step=0))
+        await commit(recorder, episode_ended(2, return_sum=1.0))
+
+    run(play)
+    assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(1, 0.0)]
+
+
+LISTS: list[Callable[[Episode], str]] = [
+    lambda parent: "/episodes/",
+    lambda parent: f"/tasks/{parent.task_id}/",
+    lambda parent: f"/episodes/{Episode.objects.latest('pk').pk}/",
+]
+
+
+@pytest.mark.parametrize("address", LISTS)
+def test_lists_mark_it_and_its_parent(client: Client, parent: Episode, address: Callable[[Episode], str]) -> None:
+    page = client.get(address(parent)).content.decode()
+    assert page.count("stays out of every figure") == 1
+    assert f'href="/episodes/{parent.pk}/#step-1"' in page

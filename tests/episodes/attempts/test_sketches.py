@@ -1,0 +1,76 @@
+"""Sketches of distributions: exact while they can be, and close to it when they cannot."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from random import Random
+
+import pytest
+
+from episodes.attempts.sketches import (
+    MOST_VALUES,
+    above,
+    compressed,
+    count_of,
+    error_of,
+    mean_of,
+    merged,
+    quantile,
+    sketch_of,
+)
+
+NORMAL = [random.gauss(0, 1) for random in [Random(3)] for _ in range(2000)]
+KINDS = {
+    "normal": NORMAL,
+    "half of them one": [1.0 if n % 2 else value for n, value in enumerate(NORMAL)],
+    "far tails": [value**5 for value in NORMAL],
+    "one outlier": [0.0] * 500 + [1e290],
+    "all different": [float(n) for n in range(129)],
+}
+
+
+def test_few_values_stay_as_they_are() -> None:
+    sketch = sketch_of([1.0, 0.0, 1.0, 0.5])
+    assert compressed(sketch) == sketch == [(0.0, 1), (0.5, 1), (1.0, 2)]
+
+
+@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
+    small = compressed(sketch_of(values), [0.5])
+    assert len(small) <= MOST_VALUES
+    assert count_of(small) == len(values)
+    assert mean_of(small) == pytest.approx(sum(values) / len(values))
+    assert list(small) == sorted(small)
+
+
+@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_quantile_is_off_by_a_group_at_most(values: list[float], share: float) -> None:
+    found, ordered = quantile(compressed(sketch_of(values)), share), sorted(values)
+    assert found is not None
+    low, high = bisect_left(ordered, found) / len(values), bisect_right(ordered, found) / len(values)
+    assert low - 1 / 16 <= share <= high + 1 / 16
+
+
+@pytest.mark.parametrize("edge", [-0.7, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+def test_the_share_above_the_edge_stays_exact(values: list[float], edge: float) -> None:
+    edges = sorted({edge, 0.9})
+    parts = [compressed(sketch_of(values[start::4]), edges) for start in range(4)]
+    assert above(compressed(merged(parts), edges), edge) == sum(value > edge for value in values)
+
+
+def test_a_value_that_many_share_stays_itself() -> None:
+    assert dict(compressed(sketch_of(KINDS["half of them one"])))[1.0] == 1000
+
+
+def test_nothing_has_no_mean_and_no_quantile() -> None:
+    assert mean_of([]) is quantile([], 0.5) is error_of([]) is error_of([(1.0, 1)]) is None
+
+
+def test_the_error_of_the_mean_is_the_samples() -> None:
+    assert error_of([(0.0, 2), (1.0, 2)]) == pytest.approx((1 / 3 / 4) ** 0.5)
+
+
+def test_huge_values_have_an_error_too() -> None:
+    assert error_of([(-1e290, 1), (1e290, 1)]) == pytest.approx(1e290)

@@ -1,0 +1,218 @@
+"""Filters: what an address asks for, each field and each refusal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.http import QueryDict
+from django.utils import timezone
+
+from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.filtering.parameters import BadFilter
+from episodes.models import Episode, TranscriptText
+from episodes.search.index import index
+from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
+
+EVERYTHING = {
+    "environment": "math", "split": "train", "task": "7", "run": "grpo", "step": "-2", "model": "m", "ending": "probe",
+    "player": "human", "who": "@ada", "return": "last", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
+    "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
+    "ends_to": "4",
+}  # fmt: skip
+
+
+def found(query: str) -> set[int]:
+    return set(EpisodeFilter.parse(QueryDict(query)).episodes().values_list("pk", flat=True))
+
+
+def test_every_parameter_goes_there_and_back() -> None:
+    asked = EpisodeFilter.parse(EVERYTHING)
+    assert tuple(EVERYTHING) == PARAMETERS
+    assert EpisodeFilter.parse(QueryDict(asked.to_query())) == asked
+
+
+def test_empty_values_ask_for_nothing() -> None:
+    assert EpisodeFilter.parse(dict.fromkeys(PARAMETERS, " ")).is_empty
+
+
+def test_without_an_environment_there_is_no_split() -> None:
+    asked = EpisodeFilter.parse({"environment": "math", "split": "train", "run": "a"})
+    assert asked.without("environment").values() == {"run": "a"}
+
+
+def test_a_chip_leads_to_the_filter_without_it() -> None:
+    chips = EpisodeFilter.parse({"return_from": "0.5", "since": "7d", "ending": "setup_failed"}).chips()
+    assert [(chip.label, chip.value, chip.query) for chip in chips] == [
+        ("ending", "setup failed", "return_from=0.5&since=7d"),
+        ("return", "≥ 0.5", "ending=setup_failed&since=7d"),
+        ("within", "7d", "ending=setup_failed&return_from=0.5"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("colour", "red", "there are environment, split"),
+        ("task", "x", "whole number of at least 0"),
+        ("task", "-1", "whole number of at least 0"),
+        ("task", "9" * 5000, "whole number"),
+        ("step", "1.5", "whole number"),
+        ("step", "1..", "whole number, such as 12, or two, such as 7..9"),
+        ("step", "9..7", "9 is above 7"),
+        ("ends_to", str(2**63), "whole number"),
+        ("ending", "won", "running, finished"),
+        ("player", "robot", "agent, human, script"),
+        ("who", "ada", "begin with @"),
+        ("return", "median", "sum, last, max, mean"),
+        ("return_from", "nan", "a number"),
+        ("return_to", "much", "a number"),
+        ("error", "maybe", "yes, no"),
+        ("since", "yesterday", "24h"),
+        ("until", "0001-01-01", "2026-01-31"),
+        ("run", "a\0b", "character"),
+        ("split", "train", "environment="),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(name: str, value: str, hint: str) -> None:
+    with pytest.raises(BadFilter, match=hint) as refused:
+        EpisodeFilter.parse({name: value})
+    assert refused.value.field == name
+
+
+def test_a_range_that_holds_nothing_is_refused() -> None:
+    with pytest.raises(BadFilter, match="above steps_to=2"):
+        EpisodeFilter.parse({"steps_from": "3", "steps_to": "2"})
+
+
+def test_a_parameter_that_stands_twice_is_refused() -> None:
+    with pytest.raises(BadFilter, match="more than once"):
+        EpisodeFilter.parse(QueryDict("model=a&model=b"))
+
+
+def test_a_page_may_have_parameters_of_its_own() -> None:
+    assert EpisodeFilter.parse({"smooth": "3", "after": "x"}, also=("smooth", "after")).is_empty
+
+
+def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
+    with pytest.raises(BadFilter, match="the nearest is 'environment', and there are environment, split"):
+        EpisodeFilter.parse({"enviroment": "math"})
+    with pytest.raises(BadFilter, match="no filter has that name; there are environment, split"):
+        EpisodeFilter.parse({"colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-01-31", datetime(2026, 2, 1, tzinfo=UTC)),
+        ("2026-01-31T10:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
+        ("2026-01-31T10:00:00 02:00", datetime(2026, 1, 31, 8, tzinfo=UTC)),
+        ("2d", datetime(2026, 1, 29, tzinfo=UTC)),
+    ],
+)
+def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
+    asked = EpisodeFilter.parse({"until": text})
+    assert asked.span(datetime(2026, 1, 31, tzinfo=UTC)) == (None, moment)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("model=qwen", {"model": "qwen"}),
+        ("player=human", {"player": "human"}),
+        ("step=4", {"run_step": 4}),
+        ("step=3..5", {"run_step": 4}),
+        ("step=-7..-3", {"run_step": -5}),
+        ("return_from=0.5&return_to=2", {"return_sum": 1.0}),
+        ("return=last&return_from=0.5", {"return_last": 1.0}),
+        ("steps_from=3&steps_to=5", {"steps_count": 4}),
+        ("ends_from=10&ends_to=12", {"end_number": 11}),
+        ("error=yes", {"failed_count": 1}),
+        ("error=yes", {"refused_count": 1}),
+        ("since=2w", {"created": timezone.now()}),
+        ("until=2020-01-01", {"created": datetime(2020, 1, 1, 23, tzinfo=UTC)}),
+        ("ending=running", {"status": "running", "cause": ""}),
+        ("ending=abandoned", {"cause": "abandoned"}),
+        ("ending=probe", {"cause": "expired", "is_probe": True}),
+        ("ending=env_error", {"cause": "env_error"}),
+    ],
+)
+def test_each_condition_finds_what_meets_it_alone(query: str, values: dict[str, Any]) -> None:
+    make_episode()
+    wanted = make_episode(**values)
+    assert found(query) == {wanted.pk}
+
+
+@pytest.mark.django_db
+def test_a_person_is_found_by_name_among_people_alone() -> None:
+    one = make_episode(player="human", key_label="@ada")
+    make_episode(player="human", key_label="@bob")
+    make_episode(key_label="@ada")
+    queries = ("who=@ada", "who=@ada&player=human", "who=@ada&environment=math&since=2020-01-01&until=2030-01-01")
+    assert [found(query) for query in queries] == [{one.pk}] * 3
+
+
+def test_a_person_is_no_agent() -> None:
+    with pytest.raises(BadFilter, match="take player=agent away"):
+        EpisodeFilter.parse({"who": "@ada", "player": "agent"})
+
+
+@pytest.mark.django_db
+def test_attempts_are_what_statistics_count() -> None:
+    attempts = {make_episode(cause=cause).pk for cause in ("finished", "abandoned", "expired")}
+    make_episode(cause="abandoned", is_probe=True)
+    make_episode(cause="interrupted")
+    make_episode(status="running", cause="")
+    assert found("ending=attempt") == attempts
+
+
+@pytest.mark.django_db
+def test_names_and_numbers_find_their_episodes() -> None:
+    task, run = make_task(), make_run("grpo")
+    split = make_split(task)
+    one = make_episode(task=task, run=run, split=split)
+    make_episode()
+    queries = (
+        "run=grpo",
+        f"task={task.pk}",
+        "environment=math&split=train",
+        f"environment=math&run=grpo&task={task.pk}",
+    )
+    assert [found(query) for query in queries] == [{one.pk}] * 4
+
+
+@pytest.mark.django_db
+def test_a_split_that_people_made_finds_the_episodes_of_what_stands_in_it_now() -> None:
+    inside, outside = make_episode(), make_episode()
+    split = make_split(inside.task, name="hard")
+    Episode.objects.filter(pk=outside.pk).update(split=split)
+    type(split).objects.update(is_curated=True)
+    assert found("environment=math&split=hard") == {inside.pk}
+
+
+@pytest.mark.django_db
+def test_text_finds_the_episodes_in_which_it_was_said() -> None:
+    said, silent = make_episode(steps_count=1), make_episode(steps_count=1)
+    make_step(said, "the walrus and the carpenter")
+    make_step(silent, "the oysters")
+    index([said.pk, silent.pk])
+    assert TranscriptText.objects.count() == 2
+    assert (found("text=walrus"), found("text=walrus&model=m")) == ({said.pk}, set())
+
+
+@pytest.mark.django_db
+def test_the_environment_says_which_return_is_meant() -> None:
+    environment = make_environment("last-counts", default_return="last")
+    one = make_episode(environment=environment, return_sum=0.0, return_last=1.0)
+    assert found("environment=last-counts&return_from=0.5") == {one.pk}
+    assert found("environment=last-counts&return_from=0.5&return=sum") == set()
+
+
+@pytest.mark.django_db
+def test_a_span_of_time_ends_before_its_end() -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    inside = make_episode(created=start)
+    make_episode(created=start + timedelta(hours=1))
+    assert found("since=2026-03-01T00:00&until=2026-03-01T01:00") == {inside.pk}

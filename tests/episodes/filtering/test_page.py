@@ -1,0 +1,277 @@
+"""Pages of episodes: each order there and back, ties, nulls, cursors, and what is looked at when conditions combine."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from episodes.filtering import keys
+from episodes.filtering import page as match_count
+from episodes.filtering import plan as query_plan
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.page import EpisodePage, match_count_of, page_of
+from episodes.filtering.parameters import BadFilter
+from episodes.models import Episode
+from episodes.search.index import index
+from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+SORTS = ("time", "return", "steps", "duration")
+
+
+def asked(**values: str) -> EpisodeFilter:
+    return EpisodeFilter.parse(values)
+
+
+def ids(page: EpisodePage) -> list[int]:
+    return [row.episode.pk for row in page.rows]
+
+
+def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodePage]:
+    """All pages from the first on."""
+    pages = [page_of(filter, sort, size=size)]
+    while pages[-1].next:
+        pages.append(page_of(filter, sort, pages[-1].next, size))
+    return pages
+
+
+def back(filter: EpisodeFilter, sort: str, last: EpisodePage, size: int = 3) -> list[EpisodePage]:
+    """All pages from the last one on, back to the first."""
+    pages = [last]
+    while pages[-1].previous:
+        pages.append(page_of(filter, sort, pages[-1].previous, size))
+    return pages
+
+
+def some_episodes() -> None:
+    """Ties in every figure, nulls where there can be any, and two that run."""
+    for number in range(10):
+        lacks = number % 4 == 0
+        figures = {"return_sum": number % 3, "return_last": None if lacks else number % 3, "steps_count": number % 2}
+        make_episode(**figures, duration_seconds=None if lacks else float(number % 3))
+    make_episode(status="running", cause="")
+    make_episode(status="running", cause="")
+
+
+@pytest.mark.parametrize("sort", [sign + name for name in SORTS for sign in ("", "-")])
+@pytest.mark.parametrize("definition", ["sum", "last"])
+def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(sort: str, definition: str) -> None:
+    some_episodes()
+    pages = forth(asked(**{"return": definition}), sort)
+    shown = [pk for page in pages for pk in ids(page)]
+    assert sorted(shown) == sorted(Episode.objects.values_list("pk", flat=True))
+    returned = back(asked(**{"return": definition}), sort, pages[-1])
+    assert [pk for page in returned[::-1] for pk in ids(page)] == shown
+
+
+@pytest.mark.parametrize(("sort", "is_reverse"), [("return", False), ("-return", True)])
+def test_a_figure_is_followed_by_what_has_none_and_by_what_runs(sort: str, is_reverse: bool) -> None:
+    some_episodes()
+    rows = [row for page in forth(asked(**{"return": "last"}), sort) for row in page.rows]
+    values = [row.value for row in rows if row.value is not None]
+    assert values == sorted(values, reverse=is_reverse)
+    assert [row.value for row in rows[len(values) :]] == [None] * 5
+    assert [row.episode.status for row in rows[-2:]] == ["running"] * 2
+
+
+def test_pages_hold_when_episodes_come_in_between() -> None:
+    first = [make_episode().pk for _ in range(6)]
+    page = page_of(asked(), size=3)
+    make_episode()
+    assert ids(page_of(asked(), after=page.next, size=3)) == first[2::-1]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_conditions_combine_in_every_order(sort: str) -> None:
+    make_episode(model="m")
+    make_episode(player="human")
+    both = {make_episode(model="m", player="human", steps_count=number, return_sum=number).pk for number in range(5)}
+    pages = forth(asked(model="m", player="human", return_from="0"), sort, size=2)
+    assert sorted(pk for page in pages for pk in ids(page)) == sorted(both)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"ending": "attempt"},
+        {"ending": "probe"},
+        {"ending": "running"},
+        {"since": "2020-01-01", "until": "2030-01-01"},
+        {"ends_from": "0"},
+        {"ends_from": "0", "environment": "math"},
+        {"ends_from": "0", "run": "grpo-3"},
+        {"return_from": "0"},
+        {"steps_to": "9"},
+        {"error": "yes"},
+        {"error": "no"},
+        {"model": "m", "until": "2030-01-01"},
+        {"who": "@ada"},
+        {"who": "@ada", "environment": "math", "until": "2030-01-01"},
+        {"text": "walrus"},
+        {"text": "walrus", "ending": "attempt"},
+    ],
+)
+def test_every_plan_reads_the_same_page_by_page_as_at_once(query: dict[str, str]) -> None:
+    for number in range(8):
+        ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
+        facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3}
+        make_step(make_episode(**ending, **facts, model="m", run=make_run()), "the walrus")
+        make_episode(player="human", key_label="@ada" if number % 2 else "@bob")
+    make_episode(status="running", cause="")
+    index(list(Episode.objects.values_list("pk", flat=True)))
+    expected = sorted(asked(**query).episodes().values_list("pk", flat=True), reverse=True)
+    assert expected
+    assert [pk for page in forth(asked(**query), "") for pk in ids(page)] == expected
+
+
+def test_a_split_that_people_made_is_read_newest_first() -> None:
+    episodes = [make_episode() for _ in range(4)]
+    split = make_split(*(episode.task for episode in episodes), name="hard")
+    type(split).objects.update(is_curated=True)
+    make_episode()
+    assert ids(page_of(asked(environment="math", split="hard"))) == [episode.pk for episode in episodes[::-1]]
+
+
+# --- what is looked at -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five episodes instead of 50,000."""
+    monkeypatch.setattr(keys, "LOOKED_AT_FOR_PAGE", 5)
+    monkeypatch.setattr(keys, "SORTED", 5)
+    monkeypatch.setattr(keys, "FEW_HEAPED", 2)
+    monkeypatch.setattr(keys, "MOST_HEAPED", 4)
+
+
+def test_a_page_that_did_not_look_at_everything_says_so_and_goes_on(short_sight: None) -> None:
+    old = make_episode(player="agent", run_step=1, model="m")
+    for _ in range(7):
+        make_episode(model="m")
+    page = page_of(asked(step="1", model="m"))
+    assert (ids(page), page.is_bounded) == ([], True)
+    further = page_of(asked(step="1", model="m"), after=page.next)
+    assert (ids(further), further.is_bounded) == ([old.pk], False)
+
+
+def test_a_figure_of_several_conditions_sorts_the_newest(short_sight: None) -> None:
+    made = [make_episode(model="m", player="human", return_sum=-number).pk for number in range(7)]
+    page = page_of(asked(model="m", player="human"), "-return")
+    assert (ids(page), page.is_bounded) == (made[2:], True)
+
+
+@pytest.mark.parametrize("query", [{"model": "m"}, {"ends_from": "0"}, {"error": "no"}, {"ending": "attempt"}])
+def test_a_figure_of_one_other_condition_sorts_the_newest(short_sight: None, query: dict[str, str]) -> None:
+    made = [make_episode(model="m", return_sum=-number, end_number=number).pk for number in range(7)]
+    page = page_of(asked(**query), "-return")
+    assert (set(ids(page)) <= set(made[1:]), len(page.rows) >= 5, page.is_bounded) == (True, True, True)
+
+
+def test_one_condition_alone_is_never_bounded(short_sight: None) -> None:
+    for number in range(7):
+        make_episode(model="m", return_sum=float(number))
+    assert [page_of(asked(model="m")).is_bounded, page_of(asked(return_from="0"), "-return").is_bounded] == [False] * 2
+
+
+def test_people_are_found_however_many_agents_came_after_them(short_sight: None) -> None:
+    one = make_episode(player="human", key_label="@ada")
+    for _ in range(7):
+        make_episode()
+    for query in ({"who": "@ada"}, {"player": "human", "environment": "math"}):
+        assert (ids(page_of(asked(**query))), page_of(asked(**query)).is_bounded) == ([one.pk], False)
+
+
+def test_a_range_that_only_old_episodes_meet_is_found_all_the_same(short_sight: None) -> None:
+    old = [make_episode(steps_count=9).pk for _ in range(3)]
+    for _ in range(7):
+        make_episode()
+    page = page_of(asked(steps_from="9"))
+    assert (ids(page), page.is_bounded) == (old[::-1], False)
+
+
+def test_no_page_is_read_without_an_index() -> None:
+    conditions = (
+        {},
+        {"model": "m"},
+        {"player": "human"},
+        {"error": "yes"},
+        {"ending": "finished"},
+        {"return_from": "1"},
+    )
+    make_episode(model="m")
+    plans = [_plan(**condition) for condition in conditions]
+    assert connection.vendor != "sqlite" or not [plan for plan in plans if "TEMP B-TREE" in plan]
+
+
+def _plan(**condition: str) -> str:
+    from episodes.filtering.conditions import conditions_of
+    from episodes.filtering.cursor import EpisodeOrder
+    from episodes.filtering.names import NamedRows
+
+    filter, order = asked(**condition), EpisodeOrder("return_sum" if "return_from" in condition else "id")
+    found = query_plan.plan_of(conditions_of(filter, NamedRows.of(filter)), order)
+    return str(Episode.objects.filter(found.walks[0]).order_by(f"-{order.column}").values("pk")[:5].explain())
+
+
+# --- what a page tells -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", ["x", "!!!", "bnVsbA", "WzEsMiwzLDQsNV0", "W10", "eyJhIjoxfQ"])
+def test_a_malformed_cursor_is_refused(after: str) -> None:
+    with pytest.raises(BadFilter, match=r"no cursor|another order"):
+        page_of(asked(), after=after)
+
+
+def test_a_cursor_of_another_order_is_refused() -> None:
+    some_episodes()
+    with pytest.raises(BadFilter, match="another order"):
+        page_of(asked(), "steps", page_of(asked(), "-return", size=3).next)
+
+
+def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(BadFilter, match="time, -time, return"):
+        page_of(asked(), "luck")
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"environment": "maht"}, "No environment is named 'maht'. The nearest: 'math'."),
+        ({"environment": "math", "split": "trian"}, "No split of math is named 'trian'. The nearest: 'train'."),
+        ({"run": "grpo-4"}, "No run is named 'grpo-4'. The nearest: 'grpo-3'."),
+        ({"model": "qwem"}, "No model is named 'qwem'. The nearest: 'qwen'."),
+        ({"who": "@adda"}, "No player is named '@adda'. The nearest: '@ada'."),
+        ({"task": "0"}, "There is no task 0; the number stands in the address of a task's page."),
+    ],
+)
+def test_a_name_that_nobody_has_is_told_with_the_nearest(query: dict[str, str], sentence: str) -> None:
+    make_split(make_task(environment=make_environment()))
+    make_episode(run=make_run(), model="qwen")
+    make_episode(player="human", key_label="@ada")
+    page = page_of(asked(**query))
+    assert (ids(page), page.unknown) == ([], sentence)
+
+
+def test_a_row_tells_the_task_and_the_return_in_force() -> None:
+    task = make_task({"question": "How many?", "long": "x" * 50_000})
+    make_episode(task=task, return_sum=3.0, return_last=1.0)
+    (row,) = page_of(asked(**{"return": "last"})).rows
+    assert (row.summary, row.value) == ("How many?", 1.0)
+
+
+def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_queries: object) -> None:
+    for _ in range(10):
+        make_episode(run=make_run(), model="m")
+    with django_assert_num_queries(2):  # type: ignore[operator]
+        page_of(asked())
+    with django_assert_num_queries(5):  # type: ignore[operator]
+        page_of(asked(environment="math", run="grpo-3"), "-steps", size=5)
+
+
+def test_a_match_count_is_of_what_a_filter_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(7):
+        make_episode(model="m", player="script" if number % 2 else "agent")
+    assert [str(match_count_of(asked(**query))) for query in ({}, {"model": "m"}, {"run": "x"})] == ["7", "7", "0"]
+    monkeypatch.setattr(match_count, "LOOKED_AT_FOR_COUNT", 5)
+    assert str(match_count_of(asked(model="m", player="script"))) == "at least 2"
+    assert str(match_count_of(asked(model="m", player="script"), seen=3)) == "at least 3"

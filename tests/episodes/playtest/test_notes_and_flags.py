@@ -1,0 +1,157 @@
+"""Notes and flags by their addresses, for accounts and for guests; and what the pages show of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from environments.curation.flags import flag, flags_of, settle
+from environments.models import Task
+from episodes.models import Episode, Guest, Invite, Note, Play
+from episodes.transcript.notes import add_note
+from tests.stored import make_episode, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+
+
+def person(name: str) -> Client:
+    client = Client()
+    client.force_login(User.objects.create(username=name))
+    return client
+
+
+def guest_of(episode: Episode, name: str = "Bo") -> Client:
+    """Somebody who came by an invite and plays `episode`."""
+    expires = timezone.now() + timedelta(days=1)
+    invite = Invite.objects.create(token_hash=name, name=name, environment=episode.environment, expires=expires)
+    guest = Guest.objects.create(invite=invite, name=name)
+    Play.objects.create(episode=episode, guest=guest)
+    client = Client()
+    session = client.session
+    session["guest"] = guest.pk
+    session.save()
+    return client
+
+
+def noted(client: Client, episode: Episode, **form: object) -> HttpResponse:
+    return client.post(f"/play/notes/{episode.pk}/", form, headers=HTMX)
+
+
+def flagged(client: Client, task: Task, **form: object) -> HttpResponse:
+    return client.post(f"/play/flag/{task.pk}/", form, headers=HTMX)
+
+
+# --- notes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_note_stands_in_the_replay_with_its_author_and_its_step() -> None:
+    episode = make_episode()
+    make_step(episode)
+    page = noted(person("ada"), episode, text="Look <here>", step="0").content.decode()
+    assert "Look &lt;here&gt;" in page and "ada" in page and 'data-step="0"' in page
+    replay = person("bob").get(f"/episodes/{episode.pk}/").content.decode()
+    assert "Look &lt;here&gt;" in replay and 'href="#step-0">step 0</a>' in replay
+
+
+def test_only_the_author_is_offered_to_delete_it() -> None:
+    episode = make_episode()
+    ada = person("ada")
+    noted(ada, episode, text="mine")
+    assert "note-delete" in ada.get(f"/episodes/{episode.pk}/").content.decode()
+    bob = person("bob")
+    assert "note-delete" not in bob.get(f"/episodes/{episode.pk}/").content.decode()
+    assert "somebody else wrote it" in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
+    assert "None yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
+
+
+def test_a_note_that_cannot_be_kept_is_told_where_it_was_written() -> None:
+    answer = noted(person("ada"), make_episode(), text=" ")
+    assert answer.status_code == 200 and "data-problem" in answer.content.decode()
+
+
+def test_without_scripts_it_goes_back_to_the_replay_or_says_why_not() -> None:
+    episode, ada = make_episode(), person("ada")
+    answer = ada.post(f"/play/notes/{episode.pk}/", {"text": "fine"})
+    assert answer["Location"] == f"/episodes/{episode.pk}/#notes"
+    refused = ada.post(f"/play/notes/{episode.pk}/", {"text": "fine", "step": "7"})
+    assert refused.status_code == 422 and "has no step" in refused.content.decode()
+
+
+def test_a_guest_writes_on_what_the_guest_plays_and_reads_nobody_else() -> None:
+    episode = make_episode()
+    bo = guest_of(episode)
+    add_note(episode, "ada", "for curators")
+    page = noted(bo, episode, text="hard").content.decode()
+    assert "hard" in page and "for curators" not in page and "Bo (guest" in page
+    assert noted(bo, make_episode(), text="hard").status_code == 404
+
+
+@pytest.mark.parametrize("number", [1, 2**63, 10**30])
+def test_an_episode_that_is_not_there_takes_no_notes(client: Client, number: int) -> None:
+    assert client.post(f"/play/notes/{number}/", {"text": "x"}).status_code == 404
+
+
+# --- flags -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_flag_waits_in_the_queue_with_the_episode_and_stands_on_the_tasks_pages() -> None:
+    episode, ada = make_episode(), person("ada")
+    page = flagged(ada, episode.task, note="The answer is <wrong>.", episode=episode.pk).content.decode()
+    assert "a curator will look at it" in page
+    [waiting] = flags_of(episode.task).open
+    assert (waiting.author, waiting.episode) == ("ada", episode.pk)
+    for address in (f"/tasks/{episode.task_id}/", f"/episodes/{episode.pk}/"):
+        assert "The answer is &lt;wrong&gt;." in ada.get(address).content.decode()
+    settle(episode.task, "eve")
+    assert "lt;wrong" not in ada.get(f"/tasks/{episode.task_id}/").content.decode()
+
+
+def test_a_flag_without_a_note_is_refused_with_what_was_said() -> None:
+    task, ada = make_task(), person("ada")
+    assert "Say what is wrong" in flagged(ada, task, note=" ").content.decode()
+    page = flagged(ada, task, note="x" * 2_001).content.decode()
+    assert "at most 2,000 fit" in page and "x" * 2_001 in page
+    assert not flags_of(task).open
+
+
+@pytest.mark.parametrize("episode", ["", "x", "999999", "9" * 40])
+def test_an_episode_that_does_not_show_it_is_left_out(client: Client, episode: str) -> None:
+    task = make_task()
+    flagged(client, task, note="Wrong.", episode=episode)
+    assert flags_of(task).open[0].episode is None
+
+
+def test_an_episode_of_another_task_does_not_show_it(client: Client) -> None:
+    task = make_task()
+    flagged(client, task, note="Wrong.", episode=make_episode().pk)
+    assert flags_of(task).open[0].episode is None
+
+
+def test_without_scripts_a_page_says_what_came_of_it(client: Client) -> None:
+    task = make_task()
+    page = client.post(f"/play/flag/{task.pk}/", {"note": "Wrong."}).content.decode()
+    assert "Flagged as broken" in page and f'href="/tasks/{task.pk}/"' in page
+    refused = client.post(f"/play/flag/{task.pk}/", {"note": ""})
+    assert refused.status_code == 422 and "Say what is wrong" in refused.content.decode()
+
+
+def test_a_guest_flags_what_the_guest_plays_and_reads_nobody_else() -> None:
+    episode = make_episode()
+    bo = guest_of(episode)
+    flag(episode.task, "ada", "known already")
+    page = flagged(bo, episode.task, note="I think so", episode=episode.pk).content.decode()
+    assert "I think so" in page and "known already" not in page
+    assert flagged(bo, make_task(), note="I think so").status_code == 404
+    assert [row.author for row in flags_of(episode.task).open] == ["ada", f"Bo (guest {Guest.objects.get().pk})"]
+
+
+@pytest.mark.parametrize("number", [1, 2**63, 10**30])
+def test_a_task_that_is_not_there_is_not_flagged(client: Client, number: int) -> None:
+    assert flagged(client, Task(pk=number), note="Wrong.").status_code == 404

@@ -1,0 +1,105 @@
+"""Prompts and tools as providers take them: the same that the SDK's own conversion makes."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from openreward.api.environments import client
+from openreward.api.environments.types import Message
+from ors.client.environment import convert_tool_response as converted_by_ors
+
+from environments.authoring import registry
+from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
+
+BUILTIN = [f"environments.builtin.{name.lower()}:{name}" for name in ("Chart", "Code", "Math", "Maze", "Shell", "Web")]
+ODD = {
+    "title": "Odd",
+    "$defs": {"T": {"type": "object", "title": "T", "properties": {"title": {"type": "string"}}}},
+    "properties": {
+        "union": {"anyOf": [{"type": "null"}, {"type": "integer", "default": 3}], "description": "kept"},
+        "one": {"oneOf": [{"$ref": "#/$defs/T"}, {"type": "string"}]},
+        "all": {"allOf": [{"$ref": "#/$defs/T"}], "default": {}},
+        "only": {"anyOf": [{"type": "null"}]},
+        "none": {"anyOf": []},
+        "bare": {"type": "array"},
+        "either": {"type": ["array", "null"], "examples": [1]},
+        "map": {"type": "object", "additionalProperties": {"type": "string"}, "not": {"required": ["x"]}},
+        "any": True,
+        "nested": {"anyOf": [{"oneOf": [{"type": "array"}]}, {"type": "string"}], "title": "N"},
+    },
+}
+TEXT, IMAGE = {"type": "text", "text": "Look:"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+CALL = {"type": "tool_call", "id": "c1", "name": "look", "input": {"at": 1.5}}
+RESULT = {"type": "tool_result", "tool_call_id": "c1", "blocks": [TEXT, {"type": "text", "text": "two"}]}
+WRONG = {**RESULT, "is_error": True}
+REASONING = {"type": "reasoning", "text": "Hm.", "signature": "s"}
+
+
+def says(role: str, *blocks: Any) -> dict[str, Any]:
+    return {"role": role, "blocks": list(blocks)}
+
+
+PROMPTS: list[list[dict[str, Any]]] = [
+    [TEXT],
+    [TEXT, IMAGE],
+    [{"type": "hologram"}, TEXT],
+    [says("system", TEXT, TEXT), says("user", TEXT)],
+    [says("user", TEXT), says("assistant", TEXT, CALL), says("user", TEXT, RESULT, IMAGE)],
+    [says("user", TEXT), says("assistant", CALL, CALL), says("user", WRONG)],
+    [says("user"), says("assistant")],
+]
+IMPOSSIBLE: list[list[dict[str, Any]]] = [
+    [says("user", TEXT), says("assistant", REASONING, TEXT)],
+    [says("user", TEXT), says("system", TEXT)],
+    [says("system", IMAGE)],
+    [says("user", RESULT)],
+    [says("user", CALL)],
+    [says("user", TEXT), says("assistant", CALL), says("user", {**RESULT, "blocks": [IMAGE]})],
+]
+
+
+def by_the_sdk(prompt: list[dict[str, Any]], provider: Format) -> Any:
+    messages = prompt if "role" in prompt[0] else [says("user", *prompt)]
+    read = [Message(role=one["role"], blocks=client._parse_blocks(one["blocks"])) for one in messages]
+    return client.convert_messages(read, format=provider)
+
+
+@pytest.mark.parametrize("provider", get_args(Format))
+@pytest.mark.parametrize("name", BUILTIN)
+def test_bundled_tools_are_as_both_sdks_convert_them(name: str, provider: Format) -> None:
+    [hosted] = registry.load([name])
+    tools = [spec.model_dump() for spec in [*hosted.tools.shared, *hosted.tools.task_specific]]
+    assert tools_as(tools, provider) == client.convert_tool_response({"tools": tools}, provider)
+    of_ors = [tool["name"] for tool in converted_by_ors({"tools": tools}, provider)]
+    assert [tool["name"] for tool in tools_as(tools, provider)] == of_ors
+
+
+@pytest.mark.parametrize("provider", get_args(Format))
+@pytest.mark.parametrize("schema", [ODD, {}, None, {"type": "array"}, {"anyOf": [True, {}]}])
+def test_odd_schemas_are_as_the_sdk_converts_them(schema: Any, provider: Format) -> None:
+    tools = [
+        {"name": "odd", "description": "Odd.", "input_schema": schema, "title": "lost", "more": {"title": "x", "y": 1}}
+    ]
+    assert tools_as(tools, provider) == client.convert_tool_response({"tools": tools}, provider)
+
+
+@pytest.mark.parametrize("provider", get_args(Format))
+@pytest.mark.parametrize("number", range(len(PROMPTS)))
+def test_prompts_are_as_the_sdk_converts_them(number: int, provider: Format) -> None:
+    assert prompt_as(PROMPTS[number], provider) == by_the_sdk(PROMPTS[number], provider)
+
+
+@pytest.mark.parametrize("provider", get_args(Format))
+@pytest.mark.parametrize("number", range(len(IMPOSSIBLE)))
+def test_what_the_sdk_cannot_convert_has_no_form_here_either(number: int, provider: Format) -> None:
+    ours, theirs = attempt(prompt_as, IMPOSSIBLE[number], provider), attempt(by_the_sdk, IMPOSSIBLE[number], provider)
+    assert ours == theirs
+
+
+def attempt(convert: Any, prompt: list[dict[str, Any]], provider: Format) -> Any:
+    """What `convert` makes, or that it refuses."""
+    try:
+        return convert(prompt, provider)
+    except ValueError:
+        return Unrepresentable

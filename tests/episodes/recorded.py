@@ -1,0 +1,68 @@
+"""A recorder to write with in tests that read the database afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from django.db import connection
+
+from environments.runtime.records import Row
+from episodes.recording.recorder import Recorder
+
+T = TypeVar("T")
+DEADLINE_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def recording() -> AsyncIterator[Recorder]:
+    """A started recorder; written out and stopped at the end."""
+    recorder = Recorder()
+    await recorder.start()
+    try:
+        yield recorder
+    finally:
+        await recorder.stop(DEADLINE_SECONDS)
+
+
+async def commit(recorder: Recorder, *rows: Row) -> None:
+    """Returns when the recorder says that `rows` are durable."""
+    done = asyncio.Event()
+    recorder.record(*rows, committed=done.set)
+    await asyncio.wait_for(done.wait(), DEADLINE_SECONDS)
+
+
+async def query(fn: Callable[[], T]) -> T:
+    """What `fn` reads from the database in another thread."""
+
+    def read() -> T:
+        try:
+            return fn()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(read)
+
+
+def run(play: Callable[[Recorder], Awaitable[T]]) -> T:
+    """What `play` returns, which has a recorder of its own and a loop to itself."""
+
+    async def main() -> T:
+        async with recording() as recorder:
+            return await play(recorder)
+
+    return asyncio.run(main())
+
+
+def record(*calls: tuple[Row, ...]) -> int:
+    """Record each tuple of rows by one call, in order; returns how many rows were rejected."""
+
+    async def play(recorder: Recorder) -> int:
+        for rows in calls[:-1]:
+            recorder.record(*rows)
+        await commit(recorder, *calls[-1])
+        return recorder.rejected
+
+    return run(play)

@@ -1,0 +1,128 @@
+"""What followers of a channel are told, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django_eventstream.views import Listener, get_listener_manager
+
+from environments.runtime.records import Row
+from episodes.models import Step
+from episodes.recording.live import MOST_IDS, Channels, News, is_channel
+from episodes.recording.recorder import Recorder
+from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
+from tests.factories import episode_ended, episode_noted, episode_started, step_taken
+from tests.stored import make_environment
+
+Told = tuple[str, str, dict[str, Any]]
+
+
+def told(*rows: Row, to: str = "episodes") -> list[Told]:
+    news = News()
+    news.add(rows)
+    return list(news.events([to]))
+
+
+@contextmanager
+def following(channel: str) -> Iterator[Listener]:
+    """A listener as an open page has one."""
+    listener = Listener()
+    listener.channels = {channel}
+    listener.assign_loop()
+    get_listener_manager().add_listener(listener)
+    try:
+        yield listener
+    finally:
+        get_listener_manager().remove_listener(listener)
+
+
+async def heard(listener: Listener, channel: str, kind: str) -> Any:
+    """Data of the next event of that type."""
+    while True:
+        await asyncio.wait_for(listener.aevent.wait(), DEADLINE_SECONDS)
+        listener.aevent.clear()
+        for event in listener.channel_items.pop(channel, ()):
+            if event.type == kind:
+                return json.loads(event.data)
+
+
+@pytest.mark.parametrize("name", ["episodes", "episode-1", "episode-812345"])
+def test_a_channel_has_one_of_two_forms(name: str) -> None:
+    assert is_channel(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "episode", "episode-", "episode-0", "episode-x", "episodes ", "runs", "episode-1\n"]
+)
+def test_everything_else_is_no_channel(name: str) -> None:
+    assert not is_channel(name)
+
+
+def test_everybody_is_told_ids_and_counts() -> None:
+    counts = {"started": 1, "steps": 2, "ended": 1}
+    rows = (episode_started(7), step_taken(7, 0), step_taken(7, 1), episode_ended(6))
+    assert told(*rows) == [
+        ("episodes", "started", {"ids": [7], "counts": counts}),
+        ("episodes", "steps", {"ids": [7], "counts": counts}),
+        ("episodes", "ended", {"ids": [6], "counts": counts}),
+    ]
+
+
+def test_the_newest_ids_are_named_and_all_are_counted() -> None:
+    ((_, _, data),) = told(*(episode_started(number) for number in range(1, 121)))
+    assert data["ids"] == list(range(121 - MOST_IDS, 121)) and data["counts"]["started"] == 120
+
+
+def test_the_followers_of_one_episode_are_told_of_its_last_step() -> None:
+    rows = (step_taken(7, 4), step_taken(8, 9), step_taken(7, 5), episode_noted(7))
+    assert told(*rows, to="episode-7") == [
+        ("episode-7", "noted", {"ids": [7], "last": 5}),
+        ("episode-7", "steps", {"ids": [7], "last": 5}),
+    ]
+
+
+def test_the_followers_of_another_episode_are_told_nothing() -> None:
+    assert told(episode_started(7), episode_ended(7), to="episode-70") == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_step_is_announced_once_it_can_be_read() -> None:
+    make_environment("echo")
+
+    async def play(recorder: Recorder) -> None:
+        with following("episode-1") as listener:
+            recorder.record(episode_started(1), step_taken(1, 0))
+            assert await heard(listener, "episode-1", "steps") == {"ids": [1], "last": 0}
+            assert await query(Step.objects.count) == 1
+
+    run(play)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_next_announcement_follows_too() -> None:
+    make_environment("echo")
+
+    async def play(recorder: Recorder) -> None:
+        with following("episodes") as listener:
+            await commit(recorder, episode_started(1))
+            assert (await heard(listener, "episodes", "started"))["ids"] == [1]
+            await commit(recorder, episode_ended(1))
+            assert (await heard(listener, "episodes", "ended"))["counts"]["ended"] == 1
+
+    run(play)
+
+
+def test_only_who_is_logged_in_may_follow() -> None:
+    assert Channels().can_read_channel(User(username="ada"), "episodes")
+    assert not Channels().can_read_channel(AnonymousUser(), "episodes")
+    assert not Channels().can_read_channel(None, "episodes")
+
+
+def test_nobody_may_follow_what_is_no_channel() -> None:
+    assert not Channels().can_read_channel(User(username="ada"), "secrets")

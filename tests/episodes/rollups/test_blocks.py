@@ -1,0 +1,102 @@
+"""Blocks say what the episodes say, on every level, for every scope."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from episodes.attempts.endings import Ending
+from episodes.attempts.sketches import above, count_of, mean_of
+from episodes.attempts.summary import SKETCHES
+from episodes.models import CurveBlock, Episode
+from episodes.rollups import blocks
+from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.follower import catch_up
+from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SIZE = 8
+SCOPES = ("environment", "split", "run")
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of SIZE endings; tests follow by themselves."""
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    monkeypatch.setattr(blocks, "BLOCK_ENDINGS", SIZE)
+
+
+def found() -> list[tuple[CurveBlock, list[Ending]]]:
+    """Every block with the endings that it should hold."""
+    of_scope: dict[tuple[str, int], list[Ending]] = {}
+    pairs = []
+    for block in CurveBlock.objects.all():
+        key = block.scope, block.scope_id
+        if key not in of_scope:
+            of_scope[key] = played(**{block.scope: block.scope_id})
+        size = SIZE * 4**block.level
+        pairs.append((block, of_scope[key][block.number * size :][:size]))
+    return pairs
+
+
+def values(endings: list[Ending], name: str) -> list[float]:
+    column = "steps" if name == "length" else name
+    return [value for ending in attempts(endings) if (value := getattr(ending, column)) is not None]
+
+
+def test_there_are_as_many_as_are_full() -> None:
+    play(400)
+    catch_up()
+    expected = {
+        (scope, pk, level): len(played(**{scope: pk})) // (SIZE * 4**level)
+        for scope in SCOPES
+        for pk in set(Episode.objects.exclude(**{scope: None}).values_list(scope, flat=True))
+        for level in range(4)
+    }
+    counted = dict.fromkeys(expected, 0)
+    for block in CurveBlock.objects.all():
+        counted[block.scope, block.scope_id, block.level] += 1
+    assert counted == expected
+    assert max(block.level for block in CurveBlock.objects.all()) == 2
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_each_tells_of_its_own_endings(seed: int) -> None:
+    play(300, seed=seed)
+    catch_up()
+    for block, endings in found():
+        assert (block.first_end, block.last_end) == (endings[0].number, endings[-1].number)
+        assert (block.began.timestamp(), block.ended.timestamp()) == (endings[0].ended, endings[-1].ended)
+        assert (block.episodes, block.attempts) == (len(endings), len(attempts(endings)))
+        assert json.loads(block.causes) == causes(endings)
+        assert block.steps == sum(values(endings, "length"))
+
+
+@pytest.mark.parametrize("name", SKETCHES)
+def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> None:
+    play(300)
+    catch_up()
+    for block, endings in found():
+        sketch, expected = json.loads(getattr(block, name)), values(endings, name)
+        assert len(sketch) <= 32
+        assert count_of(sketch) == len(expected)
+        assert mean_of(sketch) == (pytest.approx(sum(expected) / len(expected)) if expected else None)
+        assert above(sketch, THRESHOLD) == sum(value > THRESHOLD for value in expected)
+
+
+def test_a_return_beyond_what_sums_bear_counts_as_the_largest() -> None:
+    play(SIZE, cause="finished", return_max=1.7e308)
+    catch_up()
+    largest = CurveBlock.objects.filter(level=0, scope="environment").values_list("return_max", flat=True)
+    assert set(largest) <= {f"[[1e+290,{SIZE}]]"}
+
+
+def test_while_its_scopes_are_remembered_a_batch_costs_one_query(django_assert_num_queries: Any) -> None:
+    play(3 * SIZE - 1, cause="finished")
+    part = BlocksPart()
+    endings = played()
+    part.gather(endings[:-1])
+    with django_assert_num_queries(1):  # the thresholds of environments
+        part.gather(endings[-1:])

@@ -1,0 +1,67 @@
+"""While a recorder runs its endings are followed, and what goes wrong in one part holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from episodes.attempts.endings import Ending
+from episodes.models import Activity, CurveBlock, Progress
+from episodes.recording.recorder import Recorder
+from episodes.rollups.activity import ActivityPart
+from episodes.rollups.blocks import BlocksPart
+from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
+from tests.factories import episode_ended, episode_started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("episodes.rollups.follower.GATHER_SECONDS", 0.001)
+    monkeypatch.setattr("episodes.rollups.follower.FIRST_REST_SECONDS", 0.001)
+
+
+async def until_followed(name: str, end_number: int) -> None:
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while not await query(Progress.objects.filter(name=name, end_number=end_number).exists):
+            pass
+
+
+async def play(recorder: Recorder) -> None:
+    await commit(recorder, *(row for n in range(1, 129) for row in (episode_started(n), episode_ended(n))))
+
+
+def test_what_ends_is_followed_by_itself() -> None:
+    async def follow(recorder: Recorder) -> None:
+        await play(recorder)
+        await until_followed("activity", 128)
+        await until_followed("blocks", 128)
+
+    run(follow)
+    assert CurveBlock.objects.filter(scope="environment").count() == 1
+    assert [row.episodes for row in Activity.objects.filter(period=60)] == [128]
+
+
+def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    stumbles = True
+    gather = ActivityPart.gather
+
+    def stumbling(part: ActivityPart, endings: Sequence[Ending]) -> object:
+        if stumbles:
+            raise RuntimeError("stumbled")
+        return gather(part, endings)
+
+    monkeypatch.setattr(ActivityPart, "gather", stumbling)
+
+    async def follow(recorder: Recorder) -> None:
+        nonlocal stumbles
+        await play(recorder)
+        await until_followed(BlocksPart.name, 128)
+        assert await query(Progress.objects.filter(name=ActivityPart.name, end_number=0).exists)
+        stumbles = False
+        await until_followed(ActivityPart.name, 128)
+
+    run(follow)

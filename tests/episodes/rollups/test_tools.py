@@ -1,0 +1,72 @@
+"""Use of tools: calls, refusals, failures and durations, by day."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from episodes.models import ToolUse
+from episodes.rollups.follower import catch_up
+from tests.episodes.recorded import record
+from tests.factories import NOON, episode_ended, episode_started, step_taken
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests follow by themselves."""
+    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+
+
+def test_it_counts_calls_by_what_became_of_them() -> None:
+    steps = (
+        step_taken(1, 0, reward=1.0, duration_ms=3.0),
+        step_taken(1, 1, reward=0.0, duration_ms=5.0),
+        step_taken(1, 2, status="refused", reason="input_validation", reward=None, duration_ms=1.0),
+        step_taken(1, 3, status="failed", reason="ValueError", reward=None, duration_ms=8.0),
+    )
+    record((episode_started(), *steps, episode_ended()))
+    catch_up()
+    use = ToolUse.objects.get(tool="echo")
+    assert (use.ok, use.refused, use.failed, use.rewarded, use.duration_ms) == (2, 1, 1, 1, 16.0)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "place"), [(0.0, 0), (0.125, 1), (0.9, 3), (1.0, 4), (250.0, 11), (2.0**22, 25), (1e12, 25)]
+)
+def test_durations_have_places_that_double(duration_ms: float, place: int) -> None:
+    record((episode_started(), step_taken(duration_ms=duration_ms), episode_ended()))
+    catch_up()
+    durations = json.loads(ToolUse.objects.get().durations)
+    assert (sum(durations), durations[place]) == (1, 1)
+
+
+def test_later_episodes_of_the_day_are_added() -> None:
+    for number in (1, 2):
+        record((episode_started(number), step_taken(number), episode_ended(number)))
+        catch_up()
+    use = ToolUse.objects.get()
+    assert (use.ok, sum(json.loads(use.durations)), use.duration_ms) == (2, 2, 500.0)
+
+
+def test_each_day_and_environment_has_its_own() -> None:
+    starts = [episode_started(n, environment=name) for n, name in enumerate(("echo", "echo", "math"), 1)]
+    ends = [episode_ended(n, ended=NOON + days * 86400) for n, days in enumerate((0, 1, 0), 1)]
+    record((*starts, *(step_taken(n) for n in (1, 2, 3)), *ends))
+    catch_up()
+    assert ToolUse.objects.count() == 3
+
+
+def test_tools_that_do_not_exist_count_together() -> None:
+    calls = (step_taken(1, n, tool=f"made up {n}", status="refused", reason="not_found") for n in range(5))
+    record((episode_started(), *calls, episode_ended()))
+    catch_up()
+    assert list(ToolUse.objects.values_list("tool", "refused")) == [("", 5)]
+
+
+def test_an_episode_without_a_call_adds_nothing() -> None:
+    record((episode_started(), episode_ended(cause="abandoned", steps=0)))
+    catch_up()
+    assert not ToolUse.objects.exists()

@@ -1,0 +1,94 @@
+"""What of a transcript can be searched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.models import Episode
+from episodes.search import documents
+from episodes.search.documents import documents_of
+from tests.stored import make_blob, make_episode, make_step
+
+pytestmark = pytest.mark.django_db
+
+
+def words(episode: Episode) -> list[str]:
+    [document] = documents_of([episode.pk])
+    return document.words
+
+
+def output(*blocks: object) -> str:
+    return json.dumps({"blocks": blocks, "metadata": {"hidden": "meta"}, "reward": None, "finished": False})
+
+
+def played(**values: object) -> Episode:
+    return make_episode(**{"steps_count": 1, **values})
+
+
+def test_it_is_prompt_tool_input_output_and_error_in_order() -> None:
+    episode = played(prompt=make_blob('[{"type": "text", "text": "Add them"}]'))
+    make_step(episode, "out", tool="sum_up", input='{"numbers": [1, 2.5]}', error="went wrong")
+    assert " ".join(words(episode)) == "add them sum up 1 2 5 out went wrong"
+
+
+def test_messages_of_a_prompt_count_with_their_blocks() -> None:
+    episode = played(prompt=make_blob('[{"role": "system", "blocks": [{"type": "text", "text": "be kind"}]}]'))
+    assert words(episode) == ["be", "kind"]
+
+
+def test_images_say_nothing() -> None:
+    episode = played()
+    image = {"type": "image", "data": "aGVsbG8", "mimeType": "image/png"}
+    make_step(episode, tool="look", input="{}", output=output(image, {"type": "text", "text": "seen"}))
+    assert words(episode) == ["look", "seen"]
+
+
+def test_names_count_below_the_first_level_of_an_input() -> None:
+    episode = played()
+    make_step(episode, tool="set", input='{"env": {"DEBUG": true}}', output=output())
+    assert words(episode) == ["set", "debug", "true"]
+
+
+def test_large_inputs_and_outputs_are_read_from_their_blobs() -> None:
+    episode = played()
+    blobs = {
+        "input_blob": make_blob('{"code": "first"}'),
+        "output_blob": make_blob(output({"type": "text", "text": "z"})),
+    }
+    make_step(episode, tool="run", input="", **{**blobs, "output": ""})
+    assert words(episode) == ["run", "first", "z"]
+
+
+@pytest.mark.parametrize("broken", ["{", '"text"', "[[[1", "{}", '{"blocks": 3}'])
+def test_what_is_no_tool_output_is_no_error(broken: str) -> None:
+    episode = played()
+    make_step(episode, tool="odd", input=broken, output=broken)
+    assert words(episode)[0] == "odd"
+
+
+def test_a_long_episode_is_read_until_its_document_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "STEPS_AT_ONCE", 2)
+    monkeypatch.setattr(documents.SearchDocument, "__init__", _small)
+    episode = played(steps_count=9)
+    for n in range(9):
+        make_step(episode, f"out{n}", tool="t", input="{}")
+    assert words(episode) == ["t", "out0", "t", "out1", "t"]
+
+
+def _small(self: documents.SearchDocument, episode: int) -> None:
+    self.episode, self.words, self.room = episode, [], 11
+
+
+def test_episodes_are_read_together(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    episodes = [played(prompt=make_blob('"p"')) for _ in range(5)]
+    for episode in episodes:
+        make_step(episode)
+    with django_assert_num_queries(3):  # episodes, prompts, steps
+        assert len(documents_of([episode.pk for episode in episodes])) == 5
+
+
+def test_an_episode_that_is_gone_has_no_document() -> None:
+    assert documents_of([12345]) == []

@@ -1,0 +1,158 @@
+"""Text search: what it finds is the same on every database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from episodes.models import Episode, TranscriptText
+from episodes.search import index
+from tests.stored import make_episode, make_step
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def nothing_found_before() -> Iterator[None]:
+    index.empty()
+    yield
+
+
+def said(*texts: str, **values: int) -> Episode:
+    """An episode whose transcript says `texts`, ready to be found."""
+    episode = make_episode(steps_count=len(texts), **values)
+    for text in texts:
+        make_step(episode, text, tool="submit", input="{}")
+    index.index([episode.pk])
+    return episode
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fox",
+        "FOX",
+        "quick fox",
+        "fox quick",
+        '"quick brown"',
+        '"submit the quick"',
+        "bro*",
+        '"quick bro*"',
+        "data.txt",
+        "/tmp/data",
+        "caf\u00e9",
+        "cafe",
+        "\u4eac",
+        '"\u6771\u4eac"',
+        "jumps",
+        "3.14",
+        "don't",
+    ],
+)
+def test_it_finds(text: str) -> None:
+    episode = said("The quick brown fox", "jumps over /tmp/data.txt, caf\u00e9 \u6771\u4eac\u90fd 3.14 don't")
+    assert list(index.matching(text)) == [episode.pk]
+
+
+@pytest.mark.parametrize(
+    "text", ["dog", "fox dog", '"brown quick"', "qui", "own*", '"quick fox"', "fox -quick dog", "", "*", '""', "!!!"]
+)
+def test_it_does_not_find(text: str) -> None:
+    said("The quick brown fox")
+    assert list(index.matching(text)) == []
+
+
+HOSTILE = [
+    "'",
+    '"',
+    "' OR 1=1 --",
+    "NEAR(a b)",
+    "a AND",
+    "words:fox",
+    "{words}: x",
+    "^fox",
+    "fox & !dog | (",
+    "fox <-> ",
+    "fox:*A",
+    "%s %(x)s %",
+    "\0fox",
+    "\ud800",
+    "(" * 5000,
+    "x" * 100_000,
+    '"' * 999,
+    "a*" * 500,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_search_is_an_error(text: str) -> None:
+    said("fox")
+    assert len(index.matching(text)) <= 1
+
+
+def test_any_text_can_be_indexed() -> None:
+    episode = said(*HOSTILE, "\x1b[31m\u202e</script>", "found")
+    assert list(index.matching("found")) == [episode.pk]
+
+
+def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
+    episodes = [said("fox").pk for _ in range(5)]
+    assert list(index.matching("fox", 3)) == episodes[:1:-1]
+    assert list(index.matching("fox", None)) == episodes[::-1]
+
+
+@pytest.mark.parametrize("text", ["fox", "quick fox", '"quick brown"', "qui*"])
+def test_it_goes_back_as_far_as_it_has_to(text: str) -> None:
+    episodes = [said("the quick brown fox", pk=pk).pk for pk in (3, 100_000, 1_000_000, 30_000_000)]
+    for most in (1, 2, 3, 4, None):
+        assert list(index.matching(text, most)) == episodes[::-1][:most]
+
+
+def test_it_is_a_condition_on_episodes_in_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    episode = said("fox")
+    said("dog")
+    with django_assert_num_queries(1):
+        assert [row.pk for row in Episode.objects.filter(pk__in=index.matching("fox"))] == [episode.pk]
+
+
+def test_to_index_again_changes_nothing() -> None:
+    episode = said("fox")
+    index.index([episode.pk])
+    assert list(index.matching("fox")) == [episode.pk]
+
+
+def test_to_index_again_reads_anew() -> None:
+    episode = said("fox")
+    make_step(episode, "dog")
+    index.index([episode.pk])
+    assert list(index.matching("fox dog")) == [episode.pk]
+
+
+def test_a_number_that_is_given_again_is_not_found_by_what_it_said_before() -> None:
+    episode = said("fox")
+    episode.steps.all().delete()
+    make_step(episode, "dog")
+    index.index([episode.pk])
+    assert list(index.matching("fox")) == []
+
+
+def test_an_episode_that_is_gone_is_not_found() -> None:
+    episode = said("fox")
+    index.index([episode.pk, episode.pk + 1000])
+    episode.delete()
+    assert not Episode.objects.filter(pk__in=index.matching("fox")).exists()
+
+
+def test_it_can_forget_everything() -> None:
+    said("fox")
+    index.empty()
+    assert list(index.matching("fox")) == []
+    assert not TranscriptText.objects.exists()
+    assert list(index.matching("owl")) == []
+
+
+def test_long_documents_are_found_by_words_of_their_end() -> None:
+    episode = said(*["filler words here " * 400] * 25, "owl")
+    assert list(index.matching("owl")) == [episode.pk]

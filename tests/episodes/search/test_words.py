@@ -1,0 +1,53 @@
+"""How texts and searches are cut into words."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.search.words import MOST_CHARACTERS, MOST_TERMS, Term, terms_of, words_of
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The Cat", ["the", "cat"]),
+        ("a_b/c.txt", ["a", "b", "c", "txt"]),
+        ("x = -1.5e3", ["x", "1", "5e3"]),
+        ("Caf\u00e9 na\u00efve STRASSE Stra\u00dfe", ["cafe", "naive", "strasse", "strasse"]),
+        ("\u6771\u4eac tower", ["\u6771", "\u4eac", "tower"]),
+        ("\ud55c\uad6d", ["\ud55c", "\uad6d"]),
+        ("a\0b \ud800c \x1b[31mred", ["a", "b", "c", "31mred"]),
+        ("\u202eevil\u202c", ["evil"]),
+        ("", []),
+    ],
+)
+def test_a_text_is_cut_where_letters_and_digits_end(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+def test_a_long_word_is_known_by_its_beginning() -> None:
+    assert words_of("x" * 1000) == ["x" * MOST_CHARACTERS]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("cat dog", [Term(("cat",)), Term(("dog",))]),
+        ('"black cat" dog', [Term(("black", "cat")), Term(("dog",))]),
+        ("data.txt", [Term(("data", "txt"))]),
+        ("beg*", [Term(("beg",), is_prefix=True)]),
+        ('"how to beg*"', [Term(("how", "to", "beg"), is_prefix=True)]),
+        ('"how to beg"*', [Term(("how", "to", "beg"), is_prefix=True)]),
+        ("be* \u4eac*", [Term(("be",)), Term(("\u4eac",))]),
+        ('"never closed', [Term(("never", "closed"))]),
+        ("cat cat", [Term(("cat",))]),
+        ("a OR b NOT c", [Term((word,)) for word in ("a", "or", "b", "not", "c")]),
+        ('"" * " ( ) : ^ \' \\ --', []),
+    ],
+)
+def test_a_search_is_words_phrases_and_beginnings(text: str, terms: list[Term]) -> None:
+    assert terms_of(text) == terms
+
+
+def test_a_search_has_so_many_terms_at_most() -> None:
+    assert len(terms_of(" ".join(f"word{n}" for n in range(1000)))) == MOST_TERMS

@@ -1,0 +1,124 @@
+"""Logging in and out, with keys set: who may, what a failure says, where it leads."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import Settings
+
+from environments.conf import OPERATOR
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
+
+LOGIN = "/accounts/login/"
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def keys(settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
+
+
+@pytest.fixture
+def ada() -> User:
+    """An account without any status."""
+    return User.objects.create_user("ada", password=PASSWORD)
+
+
+def log_in(client: Client, name: str = "ada", password: str = PASSWORD, **also: str) -> tuple[int, str]:
+    """Status, and where it leads or what the page says."""
+    response = client.post(LOGIN, {"username": name, "password": password, **also})
+    return response.status_code, response.headers.get("Location") or response.content.decode()
+
+
+def test_the_login_page_and_its_files_are_open_and_lead_nowhere_else(client: Client) -> None:
+    page = client.get(f"{LOGIN}?next=/runs/").content.decode()
+    assert 'name="next" value="/runs/"' in page and 'class="rail"' not in page and "data-search" not in page
+    assert client.get("/static/orsweb/tokens.css").status_code == 200
+
+
+@pytest.mark.usefixtures("ada")
+def test_any_active_account_sees_the_pages(client: Client) -> None:
+    assert log_in(client) == (302, "/")
+    for path in ("/", "/environments/", "/episodes/", "/runs/", "/compare/", "/api/", "/api/episodes"):
+        assert client.get(path).status_code == 200
+
+
+@pytest.mark.usefixtures("ada")
+def test_the_admin_is_for_staff(client: Client) -> None:
+    log_in(client)
+    refused = client.get("/admin/", follow=True)
+    assert refused.status_code == 403 and "staff status, which ada does not have" in refused.content.decode()
+    assert 'href="/admin/"' not in client.get("/").content.decode()
+    User.objects.update(is_staff=True)
+    assert client.get("/admin/").status_code == 200
+    assert 'href="/admin/"' in client.get("/").content.decode()
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    ("name", "password"), [("ada", "wrong"), ("Ada", PASSWORD), ("eve", PASSWORD), (OPERATOR, "!")]
+)
+def test_what_is_wrong_is_said_and_not_which_half(client: Client, name: str, password: str) -> None:
+    User.objects.create(username=OPERATOR, is_staff=True, is_superuser=True, password="!")
+    status, page = log_in(client, name, password)
+    assert status == 200 and "No active account has that name and password." in page
+    assert client.get("/").status_code == 302
+
+
+def test_an_account_that_is_not_active_is_told_the_same(client: Client, ada: User) -> None:
+    ada.is_active = False
+    ada.save()
+    assert "No active account has that name and password." in log_in(client)[1]
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize("path", ["/runs/?return=max", "/episodes/?environment=math&since=7d", "/admin/"])
+def test_it_leads_to_the_page_that_was_asked_for(client: Client, path: str) -> None:
+    assert client.get(path)["Location"] == f"{LOGIN}?next={quote(path)}"
+    assert log_in(client, next=path) == (302, path)
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    "elsewhere", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"]
+)
+def test_it_leads_to_no_other_site(client: Client, elsewhere: str) -> None:
+    assert log_in(client, next=elsewhere) == (302, "/")
+
+
+@pytest.mark.usefixtures("ada")
+def test_who_is_logged_in_already_is_led_on(client: Client) -> None:
+    log_in(client)
+    assert client.get(f"{LOGIN}?next=/runs/")["Location"] == "/runs/"
+
+
+@pytest.mark.usefixtures("ada")
+def test_logging_out_is_a_form_in_every_page(client: Client) -> None:
+    log_in(client)
+    assert 'action="/accounts/logout/"' in client.get("/runs/").content.decode()
+    assert client.get("/accounts/logout/").status_code == 405
+    assert client.post("/accounts/logout/")["Location"] == LOGIN
+    assert client.get("/").status_code == 302
+
+
+def test_a_form_that_a_stranger_sends_leads_to_the_overview_afterwards(client: Client) -> None:
+    assert client.post("/episodes/views/", {"name": "x"})["Location"] == f"{LOGIN}?next=/"
+
+
+def test_the_admins_own_login_leads_here(client: Client) -> None:
+    assert client.get("/admin/login/?next=/admin/auth/user/")["Location"] == f"{LOGIN}?next=/admin/auth/user/"
+    assert client.get("/admin/login/")["Location"] == f"{LOGIN}?next=/admin/"
+
+
+def test_part_of_a_page_is_not_replaced_by_a_login_page(client: Client) -> None:
+    response = client.get("/?part=now", headers={"HX-Request": "true"})
+    assert (response.status_code, response["HX-Refresh"], response.content) == (401, "true", b"")
+
+
+def test_a_login_from_another_site_is_refused() -> None:
+    client = Client(enforce_csrf_checks=True)
+    assert log_in(client)[0] == 403

@@ -1,0 +1,95 @@
+"""Pages share a few threads, and wait for no page that is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
+
+from orsweb.pages.page_threads import PageThreads
+
+THREADS = 2
+PATIENCE_SECONDS = 0.05
+
+
+class Pages:
+    """An application that notes its threads; `gate` holds a page back on its thread, once it is `busy`."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.gate, self.busy = threading.Event(), threading.Semaphore(0)
+        self.gate.set()
+        self._served = PageThreads(self._app, THREADS, PATIENCE_SECONDS)
+
+    async def _app(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        async with ThreadSensitiveContext():  # as Django does
+            await sync_to_async(self._page)()
+
+    def _page(self) -> None:
+        self.threads.append(threading.get_ident())
+        self.busy.release()
+        assert self.gate.wait(10)
+
+    async def ask(self, path: str = "/episodes/") -> None:
+        await asyncio.create_task(self._served({"type": "http", "path": path}, None, None))  # type: ignore[arg-type]
+
+    async def until_busy(self, count: int) -> None:
+        for _ in range(count):
+            await asyncio.to_thread(self.busy.acquire)
+
+
+@pytest.fixture
+def pages() -> Pages:
+    return Pages()
+
+
+async def test_a_page_has_the_thread_of_the_one_before(pages: Pages) -> None:
+    for _ in range(3):
+        await pages.ask()
+        await asyncio.gather(*[asyncio.to_thread(_nothing) for _ in range(2)])
+    assert len(set(pages.threads)) <= THREADS
+
+
+async def test_many_pages_at_once_share_the_threads(pages: Pages) -> None:
+    await asyncio.gather(*[pages.ask() for _ in range(50)])
+    assert len(pages.threads) == 50
+    assert len(set(pages.threads)) <= THREADS
+
+
+async def test_a_visitor_who_left_while_waiting_keeps_no_thread(pages: Pages) -> None:
+    pages.gate.clear()
+    asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS + 1)]
+    await pages.until_busy(THREADS)
+    asked[-1].cancel()
+    pages.gate.set()
+    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.gather(*[pages.ask() for _ in range(4 * THREADS)])
+    assert len(set(pages.threads)) == THREADS
+
+
+async def test_pages_behind_stuck_ones_have_threads_of_their_own(pages: Pages) -> None:
+    pages.gate.clear()
+    asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS + 2)]
+    await pages.until_busy(len(asked))
+    pages.gate.set()
+    await asyncio.gather(*asked)
+    assert len(set(pages.threads)) == THREADS + 2
+
+
+@pytest.mark.parametrize("path", ["/events/", "/api/episodes/1/events"])
+async def test_streams_take_none_of_the_threads(pages: Pages, path: str) -> None:
+    pages.gate.clear()
+    streams = [asyncio.create_task(pages.ask(path)) for _ in range(THREADS)]
+    await pages.until_busy(THREADS)
+    asked = [asyncio.create_task(pages.ask()) for _ in range(THREADS)]
+    await pages.until_busy(THREADS)
+    pages.gate.set()
+    await asyncio.gather(*streams, *asked)
+    assert len(set(pages.threads)) == 2 * THREADS
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,149 @@
+"""What holds for every page outside the admin: it loads nothing from elsewhere, runs nothing that stands in it, and
+gives no two things one id."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from orsweb.urls import urlpatterns
+from tests.stored import make_episode, make_run, make_split, make_step
+
+ROOT = Path(__file__).resolve().parents[3]
+OUTSIDE_THE_ADMIN = ("orsweb/", "episodes/", "base.html")
+ENDLESS = "events/"
+POLICY = {
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self' data: blob:",
+    "connect-src 'self'",
+    "font-src 'self'",
+    "form-action 'self'",
+    "base-uri 'self'",
+    "frame-ancestors 'none'",
+}
+
+pytestmark = pytest.mark.django_db
+
+
+def routes(patterns: list[Any], before: str = "") -> Iterator[str]:
+    """Of all pages outside the admin."""
+    for pattern in patterns:
+        route = before + str(pattern.pattern)
+        if hasattr(pattern, "url_patterns"):
+            yield from () if route == "admin/" else routes(pattern.url_patterns, route)
+        else:
+            yield route
+
+
+PAGES = sorted({route for route in routes(urlpatterns) if not route.startswith((ENDLESS, "api/", "^"))})
+
+
+class Reader(HTMLParser):
+    """Collects ids, and what a strict policy would refuse to run, show or load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
+        self.ids: list[str | None] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"]] if "id" in given else []
+        if tag == "style" or (tag == "script" and "src" not in given and "json" not in (given.get("type") or "")):
+            self.refused.append(tag)
+        for name, value in given.items():
+            if name == "style" or name.startswith(("on", "hx-on")) or (value or "").startswith("javascript:"):
+                self.refused.append(f"{tag} {name}")
+            if name in ("src", "srcset") and not (value or "").startswith(("/", "data:", "blob:")):
+                self.refused.append(f"{tag} {name}={value}")
+
+
+@pytest.fixture
+def episode() -> Any:
+    """Something that every page can be about, with a hostile text in it."""
+    episode = make_episode(run=make_run(), model='<img src=x onerror="alert(1)">', run_step=1)
+    make_split(episode.task)
+    make_step(episode, "<script>alert(1)</script><style>*{color:red}</style> <b onclick=alert(1)>x</b>", reward=1.0)
+    return episode
+
+
+def address(route: str, episode: Any) -> str:
+    """`route` with what the episode is about in place of its parameters."""
+    known = {"name": episode.environment.name, "index": "0", "number": "0"}
+    numbers = {"runs/": episode.run_id, "tasks/": episode.task_id}
+    pk = next((number for start, number in numbers.items() if route.startswith(start)), episode.pk)
+    return "/" + re.sub(r"<(?:\w+:)?(\w+)>", lambda found: str(known.get(found[1], pk)), route)
+
+
+def reader_of(client: Client, path: str) -> Reader:
+    """Of the page there; it has read nothing where there is no page."""
+    response, reader = client.get(path), Reader()
+    if response["Content-Type"].startswith("text/html"):
+        reader.feed(response.getvalue().decode())
+    return reader
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_a_page_has_a_strict_policy(client: Client, episode: Any, route: str) -> None:
+    response = client.get(address(route, episode))
+    assert set(response["Content-Security-Policy"].split("; ")) == POLICY
+    assert response.status_code < 500
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_a_page_holds_nothing_that_the_policy_refuses(client: Client, episode: Any, route: str) -> None:
+    assert not reader_of(client, address(route, episode)).refused
+
+
+@pytest.mark.parametrize("route", PAGES)
+def test_a_page_has_no_id_twice(client: Client, episode: Any, route: str) -> None:
+    ids = Counter(reader_of(client, address(route, episode)).ids)
+    assert not [name for name, count in ids.items() if count > 1]
+
+
+@pytest.mark.parametrize("path", ["/episodes/999999999/", "/?span=none", "/episodes/999999999/steps/x"])
+def test_what_cannot_be_shown_is_said_in_the_frame(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code in (400, 404)
+    assert 'class="fault"' in response.content.decode() and 'class="rail"' in response.content.decode()
+    assert "script-src 'self'" in response["Content-Security-Policy"]
+
+
+def test_the_admin_has_no_policy_for_its_scripts_need_eval(client: Client) -> None:
+    assert "Content-Security-Policy" not in client.get("/admin/")
+
+
+TEMPLATES = [
+    path for path in sorted((ROOT / "templates").rglob("*.html"))
+    if path.relative_to(ROOT / "templates").as_posix().startswith(OUTSIDE_THE_ADMIN)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(ROOT / "templates").as_posix())
+def test_a_template_has_no_style_or_script_in_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\sstyle=|<style|\son[a-z]+=[\"']|hx-on|<script(?![^>]*\ssrc=)(?![^>]*json)", text)
+
+
+@pytest.mark.parametrize("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])
+def test_pages_ask_no_other_host_for_anything(client: Client, path: str) -> None:
+    page = client.get(path, follow=True).content.decode()
+    loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"([^\"]*)\"", page)
+    assert loaded and all(url.startswith("/static/") or url.startswith("/admin/") for url in loaded)
+
+
+@pytest.mark.parametrize("name", [file.name for file in sorted((ROOT / "static/orsweb").iterdir()) if file.is_file()])
+def test_its_files_name_no_other_host(client: Client, name: str) -> None:
+    response = client.get(f"/static/orsweb/{name}")
+    text = b"".join(response).decode()
+    assert response.status_code == 200
+    assert re.findall(r"(?:https?:)?//[\w.]+", text.replace("http://www.w3.org/2000/svg", "")) == []

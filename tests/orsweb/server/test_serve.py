@@ -1,0 +1,136 @@
+"""`manage.py serve` as its operator meets it: what it prints, what it refuses, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import settings
+
+from environments import command_line
+from tests.server import ROOT, LiveServer
+
+KEYS = {"ORSWEB_API_KEYS": "alice:secret-of-alice"}
+
+
+def refusal(*args: str, env: Mapping[str, str] | None = None, beside: LiveServer | None = None) -> str:
+    """What a server that does not start prints, after checking that it is one sentence and the status 1."""
+    refused = LiveServer(*args, env=env, beside=beside).launch()
+    try:
+        assert refused.process.wait(60) == 1
+        assert refused.log.count("\n") == 1, refused.log
+        return refused.log.strip()
+    finally:
+        refused.discard()
+
+
+def test_it_says_where_it_is(server: LiveServer) -> None:
+    assert f"orsweb is ready: {server.url}" in server.log
+    assert f"admin         {server.url}/admin/" in server.log
+
+
+def test_it_hosts_the_class_it_was_given(server: LiveServer) -> None:
+    assert httpx.get(f"{server.url}/list_environments").json() == ["echo"]
+
+
+def test_it_hosts_a_class_under_an_alias() -> None:
+    with LiveServer("parrot=tests.envs:Echo", "tests.envs:Echo") as server:
+        assert httpx.get(f"{server.url}/list_environments").json() == ["parrot", "echo"]
+
+
+def test_it_hosts_the_bundled_environments_when_none_is_named() -> None:
+    bundled = [path.rpartition(":")[2].lower() for path in settings.ORSWEB_BUNDLED_ENVIRONMENTS]
+    with LiveServer() as server:
+        assert httpx.get(f"{server.url}/list_environments").json() == bundled
+
+
+def test_it_finds_a_module_in_the_current_directory(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("from tests.envs import Echo as Base\nclass Mine(Base): pass\n")
+    with LiveServer("mine:Mine", cwd=tmp_path) as server:
+        assert httpx.get(f"{server.url}/list_environments").json() == ["mine"]
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_it_refuses_a_class_that_cannot_be_imported() -> None:
+    assert refusal("no_such_module:Env").startswith("'no_such_module:Env' cannot be imported: ModuleNotFoundError")
+
+
+def test_it_refuses_other_machines_without_a_key() -> None:
+    assert refusal("--host", "0.0.0.0").startswith(
+        "Listening on 0.0.0.0 lets other machines in without a key; set ORSWEB_API_KEYS=label:key"
+    )
+
+
+def test_it_refuses_other_hosts_without_a_key() -> None:
+    assert refusal(env={"ORSWEB_ALLOWED_HOSTS": "play.example.org"}).startswith(
+        "ORSWEB_ALLOWED_HOSTS=play.example.org lets others in without a key; set ORSWEB_API_KEYS=label:key"
+    )
+
+
+def test_it_listens_beyond_loopback_with_a_key() -> None:
+    with LiveServer("tests.envs:Echo", "--host", "0.0.0.0", env=KEYS) as server:
+        assert f"orsweb is ready: http://127.0.0.1:{server.port}" in server.log
+        assert f'ORS(base_url="http://127.0.0.1:{server.port}", api_key="YOUR-KEY")' in server.log
+
+
+def test_it_refuses_a_wrong_setting() -> None:
+    assert refusal(env={"ORSWEB_MAX_SESSIONS": "many"}) == "ORSWEB_MAX_SESSIONS='many' is not a whole number."
+
+
+def test_it_refuses_a_port_in_use() -> None:
+    refused = LiveServer("tests.envs:Echo")
+    with socket.create_server(("127.0.0.1", refused.port)):
+        refused.launch().process.wait(60)
+    sentence = f"Port {refused.port} of 127.0.0.1 is in use; stop what listens there, or choose another with --port.\n"
+    told = (refused.returncode, refused.log)
+    refused.discard()
+    assert told == (1, sentence)
+
+
+def test_it_refuses_a_second_server_on_the_database_and_names_the_first(server: LiveServer) -> None:
+    sentence = refusal("tests.envs:Echo", beside=server)
+    assert sentence.startswith("This database already has a server (")
+    assert f"pid {server.pid}" in sentence
+    assert f"127.0.0.1:{server.port}" in sentence
+
+
+def test_it_starts_again_after_a_crash() -> None:
+    with LiveServer("tests.envs:Echo") as server:
+        server.kill()
+        assert server.start().is_healthy()
+
+
+if "DATABASE_URL" in os.environ:
+
+    def test_it_leaves_migrating_postgresql_to_its_operator(server_environment: dict[str, str]) -> None:
+        sentence = refusal(env={"DATABASE_URL": server_environment["DATABASE_URL"]})
+        assert sentence == f"The database lacks migrations; run first: {command_line.command('migrate', ROOT)}"
+
+else:
+
+    def test_it_migrates_the_embedded_database() -> None:
+        with (
+            LiveServer("tests.envs:Echo", is_new=True) as server,
+            closing(sqlite3.connect(server.data_dir / "orsweb.sqlite3")) as database,
+        ):
+            assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)
+
+
+# --- stopping --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_quietly_with_status_0(number: signal.Signals) -> None:
+    with LiveServer("tests.envs:Echo") as server:
+        server.process.send_signal(number)
+        assert server.process.wait(10) == 0
+        assert "Traceback" not in server.log
