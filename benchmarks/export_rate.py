@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-LEAST_STEPS = 20_000.0
+MIN_STEPS = 20_000.0
 """A second."""
 EPISODES = 20_000
 
@@ -18,11 +18,11 @@ def measure(only: str, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bo
     if not formats:
         return True, True
     steps = Step.objects.filter(episode__lte=EPISODES).count()
-    print(f"\nexport of {steps:,} steps (target {LEAST_STEPS:,.0f} a second)")
+    print(f"\nexport of {steps:,} steps (target {MIN_STEPS:,.0f} a second)")
     met = []
     for name in formats:
         rate, size = _exported(Episode.objects.filter(pk__lte=EPISODES), name, steps, by_cpu=by_cpu)
-        met.append(rate * slowness >= LEAST_STEPS)
+        met.append(rate * slowness >= MIN_STEPS)
         print(f"{name:<36}{rate:>10,.0f} steps/s{size / 2**20:>8.0f} MB  {'PASS' if met[-1] else 'FAIL'}", flush=True)
     return True, all(met)
 

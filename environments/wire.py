@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, model_validator
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-MOST_DEPTH = 200
+MAX_DEPTH = 200
 """Levels of nesting that a body may have, by pydantic's reader too; writers recurse and could not write it again."""
 
 M = TypeVar("M", bound=BaseModel)
@@ -298,10 +298,10 @@ def parsed_json(content: bytes) -> Any:
 def check_depth(value: Any) -> None:
     """Raises: ValueError when parsed JSON is nested too deeply to be written again."""
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         if not (level := [child for item in level for child in _children(item)]):
             return
-    raise ValueError(f"nested more than {MOST_DEPTH} deep")
+    raise ValueError(f"nested more than {MAX_DEPTH} deep")
 
 
 def _children(value: Any) -> Iterable[Any]:

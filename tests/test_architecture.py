@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("orsweb", "environments", "episodes")
-MOST_LINES = 400
+MAX_LINES = 400
 
 LAYERS = {
     "orsweb.env": 0,
@@ -187,4 +187,4 @@ def test_there_is_no_import_cycle() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_files_stay_small(name: str) -> None:
-    assert len(modules()[name].read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    assert len(modules()[name].read_text(encoding="utf-8").splitlines()) <= MAX_LINES

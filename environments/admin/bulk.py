@@ -33,7 +33,7 @@ from environments.models import Environment, Split, Task
 
 AT_ONCE_TASKS = 2000
 """More are changed by a job, whose progress is shown."""
-MOST_QUERY_CHARACTERS = 6000
+MAX_QUERY_CHARACTERS = 6000
 """Of an address that every browser and proxy takes; a page about more stands under none of its own."""
 _OF_A_POST = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
@@ -114,7 +114,7 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     if not request.user.has_perm(bulk.permission):
         raise PermissionDenied
     said = request.POST if request.method == "POST" else request.GET
-    if request.method == "POST" and not _is_confirmed(said) and len(asked := _address(said)) <= MOST_QUERY_CHARACTERS:
+    if request.method == "POST" and not _is_confirmed(said) and len(asked := _address(said)) <= MAX_QUERY_CHARACTERS:
         return HttpResponseRedirect(f"{request.path}?{asked}")
     chosen = chosen_tasks(said, said.getlist("task"))
     form = _form(bulk, chosen, said if "ask" in said else None)  # else the form was not shown before

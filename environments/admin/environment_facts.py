@@ -12,7 +12,7 @@ from environments.curation.selection import Count, Selection
 from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.buckets import BUCKETS, Bucket
 
-MOST_COUNTED = 2_000
+MAX_COUNTED = 2_000
 """So many of anything are counted; beyond it a figure says that there are more."""
 COUNT_SECONDS = 0.03
 """So long one figure may take."""
@@ -33,7 +33,7 @@ class Overview:
 def overview_of(environment: Environment) -> Overview:
     def count(**values: str) -> Count:
         chosen = Selection.parse({"environment": str(environment.pk), **values})
-        return chosen.count(MOST_COUNTED, COUNT_SECONDS)
+        return chosen.count(MAX_COUNTED, COUNT_SECONDS)
 
     played, totals = _totals(environment)
     return Overview(
@@ -48,7 +48,7 @@ def overview_of(environment: Environment) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """An environment with tasks that somebody should look at; each count is MOST_COUNTED at most."""
+    """An environment with tasks that somebody should look at; each count is MAX_COUNTED at most."""
 
     environment: Environment
     flagged: int
@@ -66,14 +66,14 @@ def attention() -> list[Attention]:
 
 
 def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
-    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MOST_COUNTED])
+    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MAX_COUNTED])
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
     rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("task")
-    ids = list(rows.values_list("pk", flat=True)[: MOST_COUNTED + 1])
-    if len(ids) > MOST_COUNTED or not ids:
-        return Count(min(len(ids), MOST_COUNTED), len(ids) <= MOST_COUNTED), None
+    ids = list(rows.values_list("pk", flat=True)[: MAX_COUNTED + 1])
+    if len(ids) > MAX_COUNTED or not ids:
+        return Count(min(len(ids), MAX_COUNTED), len(ids) <= MAX_COUNTED), None
     sums = TaskStatistics.objects.filter(environment=environment, by="all").aggregate(
         attempts=Sum("attempts"), successes=Sum("successes")
     )

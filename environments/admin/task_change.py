@@ -23,7 +23,7 @@ from environments.errors import OrsError
 from environments.models import Task, TaskRevision
 
 Frame = Callable[[], dict[str, Any]]
-MOST_REASON_CHARACTERS = 2000
+MAX_REASON_CHARACTERS = 2000
 
 
 def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
@@ -89,7 +89,7 @@ def _apply(request: HttpRequest, action: Action) -> int | None:
 
 
 def _reason(request: HttpRequest) -> str:
-    return request.POST.get("reason", "").strip()[:MOST_REASON_CHARACTERS]
+    return request.POST.get("reason", "").strip()[:MAX_REASON_CHARACTERS]
 
 
 def _url(task: int) -> str:

@@ -17,7 +17,7 @@ from environments.authoring.tools import ToolTable, find_tools
 from environments.errors import SHOWN, Unhostable, describe, shorten
 from environments.wire import Split, ToolSpec
 
-MOST_NAME_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 200
 """Of an environment's and a split's name: the width of their columns."""
 
 
@@ -134,9 +134,9 @@ def _told(value: Any) -> str:
 
 
 def _check_length(kind: str, name: str, remedy: str) -> None:
-    if len(name) > MOST_NAME_CHARACTERS:
+    if len(name) > MAX_NAME_CHARACTERS:
         raise Unhostable(
-            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, and at most {MOST_NAME_CHARACTERS} are "
+            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, and at most {MAX_NAME_CHARACTERS} are "
             f"possible; {remedy}."
         )
 

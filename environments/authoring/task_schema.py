@@ -24,7 +24,7 @@ from environments.authoring.hosted import Hosted
 from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, describe, shorten
 
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 """Told of one spec; who repaired twenty looks again."""
 _SHOWN = 300
 """Characters of one message: the schema's own may repeat the whole value."""
@@ -92,7 +92,7 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
             found.append(
                 SchemaProblem(tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _SHOWN))
             )
-            if len(found) == MOST_PROBLEMS:
+            if len(found) == MAX_PROBLEMS:
                 break
     except Unresolvable as error:
         found.append(

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 
-MOST_TIMEOUTS = 3
+MAX_TIMEOUTS = 3
 """After so many steps that ran into the limit the rest is not tried: each would take as long again."""
 
 
@@ -133,7 +133,7 @@ class TimeLimit:
 
     async def within(self, what: str, work: Coroutine[Any, Any, T]) -> T:
         """What `work` returns. Raises: Slow, GaveUp, Broken, and what `work` raises."""
-        if self.hits >= MOST_TIMEOUTS:
+        if self.hits >= MAX_TIMEOUTS:
             work.close()
             raise GaveUp(f"Not tried, because {self.hits} steps before took over {self.seconds:g} s each.")
         self.current = what

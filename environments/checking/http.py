@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 STARTING_PAUSE_SECONDS = 0.5
 
 
@@ -66,7 +66,7 @@ class Client:
             kind = response.headers.get_content_type()
             if kind == "text/event-stream":
                 return Reply(response.status, kind, events=_events(response)), False
-            value = _value(response.read(MOST_BYTES), kind)
+            value = _value(response.read(MAX_BYTES), kind)
             is_starting = response.status == 503 and response.headers.get("X-Backend-State") == "starting"
             return Reply(response.status, kind, value), is_starting
         except http.client.HTTPException as error:

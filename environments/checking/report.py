@@ -20,7 +20,7 @@ Result = Literal["ok", "warning", "failed", "not applicable"]
 RESULTS: tuple[Result, ...] = ("ok", "warning", "failed", "not applicable")
 
 LONGEST_SENTENCE = 1000
-MOST_TOLD = 3
+MAX_TOLD = 3
 """Problems of one check; who mended three looks again."""
 
 
@@ -59,8 +59,8 @@ class CheckReport:
         """`result` with the first few of `problems`, or ok with `fine`."""
         if not problems:
             return self.ok(subject, check, fine)
-        more = len(problems) - MOST_TOLD
-        told = " ".join(problems[:MOST_TOLD])
+        more = len(problems) - MAX_TOLD
+        told = " ".join(problems[:MAX_TOLD])
         self._add(subject, check, result, f"{told} ({more} more.)" if more > 0 else told)
 
     def _add(self, subject: str, check: str, result: Result, sentence: str) -> None:

@@ -56,7 +56,7 @@ def text_of(blocks: Any) -> str:
     return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
 
 
-MOST_REPEATS = 4
+MAX_REPEATS = 4
 _PRINTABLE = string.ascii_letters + string.digits + " _-.,:;!?"
 _CATEGORIES = {
     "CATEGORY_DIGIT": string.digits,
@@ -88,7 +88,7 @@ def _text(kind: str, value: Any, random: Random) -> str:
             return _sequence(value[-1], random)
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             low, high, repeated = value
-            times = random.randint(low, max(low, min(int(high), low + MOST_REPEATS)))
+            times = random.randint(low, max(low, min(int(high), low + MAX_REPEATS)))
             return "".join(_sequence(repeated, random) for _ in range(times))
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return ""
@@ -121,7 +121,7 @@ def _set(items: Any) -> list[str]:
 
 SEEN_SHARE = 0.6
 """Of the values that are taken from what the environment said."""
-MOST_SEEN = 200
+MAX_SEEN = 200
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.]*\d)")
 _WORD = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|([\w./:-]{2,80})")
 
@@ -134,8 +134,8 @@ class Seen:
         self.words: list[str] = []
 
     def add(self, text: str) -> None:
-        self.numbers = [*self.numbers, *map(int, _NUMBER.findall(text))][-MOST_SEEN:]
-        self.words = [*self.words, *("".join(groups) for groups in _WORD.findall(text))][-MOST_SEEN:]
+        self.numbers = [*self.numbers, *map(int, _NUMBER.findall(text))][-MAX_SEEN:]
+        self.words = [*self.words, *("".join(groups) for groups in _WORD.findall(text))][-MAX_SEEN:]
 
 
 _WORDS = [

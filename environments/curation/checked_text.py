@@ -11,7 +11,7 @@ from environments.errors import shorten
 from environments.models import Environment
 from environments.tasks.task_text import Unfit, spec_text
 
-MOST_CHARACTERS = 300
+MAX_CHARACTERS = 300
 _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
 
 
@@ -40,7 +40,7 @@ def _strict(text: str) -> str:
 
 
 def _invalid(message: str) -> InvalidSpec:
-    return InvalidSpec((ActionProblem("", shorten(message, MOST_CHARACTERS)),))
+    return InvalidSpec((ActionProblem("", shorten(message, MAX_CHARACTERS)),))
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

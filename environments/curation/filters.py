@@ -11,7 +11,7 @@ from django.db.models import Q
 from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_tagged, stands_in
 from environments.scoring.buckets import BUCKETS
 
-MOST_IDS = 10_000
+MAX_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")
 STATES = ("active", "quarantined")
 FLAGS = ("open",)
@@ -51,7 +51,7 @@ class Filters:
             bucket=_one_of(BUCKETS, values.get("bucket")),
             flags=_one_of(FLAGS, values.get("flags")),
             search=values.get("search", "").strip(),
-            ids=tuple(number for text in values.get("ids", "").split(",")[:MOST_IDS] if (number := _number(text))),
+            ids=tuple(number for text in values.get("ids", "").split(",")[:MAX_IDS] if (number := _number(text))),
         )
 
     def values(self) -> dict[str, str]:

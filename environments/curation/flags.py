@@ -11,16 +11,16 @@ from django.utils import timezone
 from environments.curation.action import ActionRefused
 from environments.models import Task, TaskFlag
 
-MOST_CHARACTERS = 2_000
+MAX_CHARACTERS = 2_000
 """Characters that one note may have."""
-MOST_TOGETHER = 20_000
+MAX_TOGETHER = 20_000
 """Characters of all that one person says of a task before it is settled."""
-MOST_SHOWN = 100
+MAX_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Flags of one task, oldest first: the newest MOST_SHOWN; a settled one only where all open ones have room."""
+    """Flags of one task, oldest first: the newest MAX_SHOWN; a settled one only where all open ones have room."""
 
     open: list[TaskFlag]
     settled: list[TaskFlag]
@@ -34,8 +34,8 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
     text = note.replace("\0", "").strip()
     if not text:
         raise ActionRefused("Say what is wrong with the task: a curator reads it before anything else.")
-    if len(text) > MOST_CHARACTERS:
-        raise ActionRefused(f"This note has {len(text):,} characters; at most {MOST_CHARACTERS:,} fit. Shorten it.")
+    if len(text) > MAX_CHARACTERS:
+        raise ActionRefused(f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
     with transaction.atomic():
         # whoever flags the same task waits here, so that one person has one open flag; episodes go on being recorded
         Task.objects.select_for_update(no_key=True).get(pk=task.pk)
@@ -55,7 +55,7 @@ def settle(task: Task, author: str, number: int | None = None) -> int:
 def flags_of(task: Task) -> Flags:
     """One query."""
     rows = TaskFlag.objects.filter(task=task).order_by(F("settled").desc(nulls_first=True), "-pk")
-    found = list(rows[:MOST_SHOWN])[::-1]
+    found = list(rows[:MAX_SHOWN])[::-1]
     return Flags([row for row in found if row.settled is None], [row for row in found if row.settled])
 
 
@@ -68,9 +68,9 @@ def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
     if text in found.note.split("\n\n"):  # the same form, sent twice
         return found
     said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
-    if len(found.note) + len(said) > MOST_TOGETHER:
+    if len(found.note) + len(said) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your open flag of this task has {len(found.note):,} characters, and {MOST_TOGETHER:,} is the most. "
+            f"Your open flag of this task has {len(found.note):,} characters, and {MAX_TOGETHER:,} is the most. "
             "A curator will settle it; flag the task again then."
         )
     found.note = f"{found.note}\n\n{said}"

@@ -51,7 +51,7 @@ def content_digest(split: Split) -> str:
     return digest.hexdigest()
 
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 
 
 def existing_splits() -> QuerySet[Split]:
@@ -75,8 +75,8 @@ def find_split(split: int) -> Split:
 def free_name(environment: int, name: str) -> str:
     """The name, if a split can have it. Raises: Refused."""
     name = name.strip()
-    if not 0 < len(name) <= MOST_CHARACTERS:
-        raise ActionRefused(f"A split's name has 1 to {MOST_CHARACTERS} characters; this one has {len(name)}.")
+    if not 0 < len(name) <= MAX_CHARACTERS:
+        raise ActionRefused(f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}.")
     if not name.isprintable() or set(name) & set("/\\"):
         raise ActionRefused(
             f"Split name {name!r} has a slash or a control character; use letters, digits, blanks and signs."

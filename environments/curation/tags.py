@@ -19,7 +19,7 @@ from environments.curation.selection import Selection
 from environments.curation.shares import count_of, some_of, tasks
 from environments.models import Task, TaskTag
 
-MOST_CHARACTERS = 60
+MAX_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if not found:
         raise ActionRefused("No tag is given; write at least one word.")
     for tag in found:
-        if len(tag) > MOST_CHARACTERS:
+        if len(tag) > MAX_CHARACTERS:
             raise ActionRefused(
-                f"Tag {tag[:MOST_CHARACTERS]!r}… is longer than {MOST_CHARACTERS} characters; shorten it."
+                f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters; shorten it."
             )
         if "," in tag or not tag.isprintable():
             raise ActionRefused(

@@ -22,7 +22,7 @@ Columns = tuple[str, ...]
 Values = tuple[Any, ...]
 """One row: text, bytes, numbers, booleans, None; times as `BulkWriter.time` makes them."""
 
-MOST_PIPELINED_CHARACTERS = 8 * 1024 * 1024
+MAX_PIPELINED_CHARACTERS = 8 * 1024 * 1024
 """Sent without waiting: with more under way, client and server may wait for each other for good."""
 
 
@@ -84,7 +84,7 @@ class BulkWriter:
                 return
             arrays = [_array(values) for values in zip(*rows, strict=True)]
             self._pipelined_characters += sum(map(len, arrays))
-            if self._pipelined_characters > MOST_PIPELINED_CHARACTERS:
+            if self._pipelined_characters > MAX_PIPELINED_CHARACTERS:
                 self._pipeline.close()  # waits for the answers to what was sent
             # not Django's cursor, which puts the values into the statement and so cannot prepare it
             psycopg.Cursor(raw).execute(sql, arrays, prepare=True)

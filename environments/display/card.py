@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-MOST_BYTES = 200_000
+MAX_BYTES = 200_000
 _OWN_DIRECTORY = Path(__file__).resolve().parents[2]
 _HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
 """A page's own headings are h1 and h2."""
@@ -56,7 +56,7 @@ def rendered(markdown: str, title: str = "") -> SafeString:
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(MOST_BYTES).decode("utf-8", "replace").replace("\0", "").strip()
+            return file.read(MAX_BYTES).decode("utf-8", "replace").replace("\0", "").strip()
     except OSError:
         return ""
 

@@ -12,9 +12,9 @@ from typing import Literal
 from environments.display.parts import indented, read_json
 
 CONTEXT_LINES = 3
-MOST_LINES = 400
+MAX_LINES = 400
 """Shown of one diff."""
-MOST_COMPARED = 1_000
+MAX_COMPARED = 1_000
 """Lines between the first and the last difference that are compared one by one: its time grows with the square."""
 _LINE_CHARACTERS = 2_000
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
@@ -34,9 +34,9 @@ class DiffLine:
 def diff(before: str, after: str) -> list[DiffLine]:
     """What changed, with a few lines around it; empty: nothing that a person would see."""
     shown = list(_folded(list(_compared(_lines(before), _lines(after)))))
-    if len(shown) <= MOST_LINES:
+    if len(shown) <= MAX_LINES:
         return shown
-    return [*shown[:MOST_LINES], DiffLine("skip", f"{len(shown) - MOST_LINES:,} more lines")]
+    return [*shown[:MAX_LINES], DiffLine("skip", f"{len(shown) - MAX_LINES:,} more lines")]
 
 
 def _lines(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
-    if max(len(before), len(after)) > MOST_COMPARED:
+    if max(len(before), len(after)) > MAX_COMPARED:
         yield from (DiffLine("gone", text) for text in before)
         yield from (DiffLine("new", text) for text in after)
         return

@@ -9,9 +9,9 @@ from typing import Any
 
 from environments.errors import shorten
 
-MOST_FIELDS = 60
-MOST_DEPTH = 3
-MOST_SHOWN = 60
+MAX_FIELDS = 60
+MAX_DEPTH = 3
+MAX_SHOWN = 60
 """Characters of one value."""
 _NAMES = {"object": "object", "array": "list", "string": "text", "integer": "whole number", "number": "number"}
 _LIMITS = {
@@ -40,9 +40,9 @@ def fields_of(schema: Any) -> list[SchemaField]:
     if not isinstance(schema, dict):
         return []
     found: list[SchemaField] = []
-    for field in _members(schema, schema, "", MOST_DEPTH):
+    for field in _members(schema, schema, "", MAX_DEPTH):
         found.append(field)
-        if len(found) == MOST_FIELDS:
+        if len(found) == MAX_FIELDS:
             break
     return found
 
@@ -115,7 +115,7 @@ def limits_of(schema: dict[str, Any]) -> str:
 def limit_shown(key: str, value: Any) -> str:
     """The value of a keyword in a sentence: a pattern as it is written, where JSON would double its backslashes."""
     if key == "pattern" and isinstance(value, str):
-        return f'"{shorten(value, MOST_SHOWN - 2)}"'
+        return f'"{shorten(value, MAX_SHOWN - 2)}"'
     return _json(value)
 
 
@@ -125,4 +125,4 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return shorten(text, MOST_SHOWN)
+    return shorten(text, MAX_SHOWN)

@@ -49,7 +49,7 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 }
 
 
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Listed of one body. More are not even looked at: a million unknown fields would take a minute of everybody's time."""
 
 
@@ -67,9 +67,9 @@ def malformed(text: str) -> Unprocessable:
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
     count = error.error_count()
-    if count > MOST_PROBLEMS:
+    if count > MAX_PROBLEMS:
         return Unprocessable(
-            [_problem("too_many_problems", [], f"{count} problems; at most {MOST_PROBLEMS} are listed")]
+            [_problem("too_many_problems", [], f"{count} problems; at most {MAX_PROBLEMS} are listed")]
         )
     problems = []
     for one in error.errors(include_url=False, include_context=False, include_input=False):

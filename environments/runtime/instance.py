@@ -27,7 +27,7 @@ from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import CallOutcome, failed, faulted, refused
 from environments.runtime.tool_turns import Gate
-from environments.runtime.usercode import MOST_PROBLEMS, UserCode, fault_of, text_of
+from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
 
 class Instance:
@@ -274,7 +274,7 @@ class Instance:
 def _problems(error: ValidationError) -> str:
     """Python's repr of pydantic's list, as clients know it; not of a list so long that it would hold up the server."""
     count = error.error_count()
-    return str(error.errors()) if count <= MOST_PROBLEMS else f"[{count} problems]"
+    return str(error.errors()) if count <= MAX_PROBLEMS else f"[{count} problems]"
 
 
 def _score(answer: Any) -> wire.GroupScore:

@@ -18,7 +18,7 @@ from typing import Any
 
 START_THREADS = 16
 """Started on demand at once; beyond them the pool grows only when work has waited for two looks."""
-MOST_THREADS = 2048
+MAX_THREADS = 2048
 LOOK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
 
@@ -151,11 +151,11 @@ class ThreadPool:
 
     def _look(self) -> None:
         """Grow by a quarter when work still waits at the second look; growing at once makes a storm after a stall."""
-        if self._busy <= self._threads or self._threads >= MOST_THREADS:
+        if self._busy <= self._threads or self._threads >= MAX_THREADS:
             self._looks = 0
             return
         if self._looks > 1:
-            for _ in range(min(max(1, self._threads // 4), self._busy - self._threads, MOST_THREADS - self._threads)):
+            for _ in range(min(max(1, self._threads // 4), self._busy - self._threads, MAX_THREADS - self._threads)):
                 self._start_thread()
         self._looks += 1
         self._loop.call_later(LOOK_SECONDS, self._look)

@@ -20,9 +20,9 @@ from environments.errors import EnvironmentFault, SessionDeleted
 from environments.runtime.threads import Lease, ThreadJob, ThreadPool
 
 Passing = tuple[type[Exception], ...]
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 """Of what does not validate; a longer list would hold up the server."""
-MOST_TOLD = 3
+MAX_TOLD = 3
 NOTICE_SECONDS = 0.1
 """So long may async code in a thread of its own take to end after it was cancelled."""
 
@@ -171,11 +171,11 @@ def text_of(error: BaseException) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     count = error.error_count()
-    if count > MOST_PROBLEMS:
+    if count > MAX_PROBLEMS:
         return f"{count} problems"
     problems = error.errors(include_url=False, include_input=False)
-    told = [f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MOST_TOLD]]
-    return "; ".join([*told, *([f"{count - MOST_TOLD} more"] if count > MOST_TOLD else [])])
+    told = [f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MAX_TOLD]]
+    return "; ".join([*told, *([f"{count - MAX_TOLD} more"] if count > MAX_TOLD else [])])
 
 
 def _last_lines(error: BaseException) -> str:

@@ -38,7 +38,7 @@ _NOBODY = 65534
 _LOOK_SECONDS = 0.05
 """Between two looks at the clock and at the memory of all processes."""
 _SUSPENDED = "it suspended the process that runs it"
-_MOST_SUSPENDED = 20
+_MAX_SUSPENDED = 20
 """Looks, a second or more. A program that watches over others, as `builtin/code_runner.py`, then watches no more, and
 its turn would be held for as long as a whole run may take."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -158,7 +158,7 @@ class Sandbox:
             elif now > next_look:
                 inside, next_look = _with_descendants(process.pid), now + _LOOK_SECONDS
                 suspended = suspended + 1 if _is_suspended(inside) else 0
-                stopped = _SUSPENDED if suspended > _MOST_SUSPENDED else _excess(limits, inside)
+                stopped = _SUSPENDED if suspended > _MAX_SUSPENDED else _excess(limits, inside)
         if stopped:
             process.kill()
         stdout, stderr = pipes.close()

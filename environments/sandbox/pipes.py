@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import IO
 
 _CHUNK_BYTES = 65536
-MOST_DROPPED_BYTES = 16 * 1024 * 1024
+MAX_DROPPED_BYTES = 16 * 1024 * 1024
 """Of stderr beyond what is kept, until the writer counts as endless."""
 
 
@@ -43,7 +43,7 @@ class Pipes:
     def has_too_much(self) -> bool:
         """Whether stdout has more than is kept, or stderr has no end in sight."""
         is_full = len(self._read[self._stdout]) > self._kept[self._stdout]
-        return is_full or self._dropped_bytes > MOST_DROPPED_BYTES
+        return is_full or self._dropped_bytes > MAX_DROPPED_BYTES
 
     def close(self) -> tuple[bytes, bytes]:
         """What was kept of stdout and of stderr; one byte more than allowed where there was more."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from environments.models import Task, TaskStatistics
 from environments.scoring.buckets import Bucket, Interval, Thresholds, bucket_of, interval
 
-MOST_KEYS = 100
+MAX_KEYS = 100
 """Runs or models of a task that are read, those with most attempts first."""
 
 
@@ -39,7 +39,7 @@ class Figures:
 class Statistics:
     overall: Figures
     runs: tuple[Figures, ...]
-    """Most attempts first, then by name; MOST_KEYS at most. So are `models`."""
+    """Most attempts first, then by name; MAX_KEYS at most. So are `models`."""
     models: tuple[Figures, ...]
 
 
@@ -74,4 +74,4 @@ def figures_of(row: TaskStatistics | None, thresholds: Thresholds) -> Figures:
 
 def _read(task: Task, by: str, thresholds: Thresholds) -> tuple[Figures, ...]:
     rows = TaskStatistics.objects.filter(task=task, by=by).order_by("-attempts", "key")
-    return tuple(figures_of(row, thresholds) for row in rows[:MOST_KEYS])
+    return tuple(figures_of(row, thresholds) for row in rows[:MAX_KEYS])

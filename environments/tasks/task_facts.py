@@ -17,7 +17,7 @@ from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStati
 from environments.scoring.task_statistics import Figures, Statistics, figures_of, statistics_of
 from environments.tasks.split_positions import last_served, served_indexes
 
-MOST_PLACES = 20
+MAX_PLACES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PlaceOfTask:
 @dataclass(frozen=True, slots=True)
 class Dossier:
     places: list[PlaceOfTask]
-    """Where it stands now; MOST_PLACES at most."""
+    """Where it stands now; MAX_PLACES at most."""
     tags: list[str]
     statistics: Statistics
 
@@ -64,7 +64,7 @@ def figures_by_task(tasks: Iterable[int]) -> dict[int, Figures]:
 
 def _places(task: Task) -> list[PlaceOfTask]:
     entries = SplitEntry.objects.filter(seen_at(F("split__version")), task=task).select_related("split__environment")
-    found = entries.annotate(last=last_served()).order_by("split__position", "split__name", "position")[:MOST_PLACES]
+    found = entries.annotate(last=last_served()).order_by("split__position", "split__name", "position")[:MAX_PLACES]
     places = []
     for split, group in groupby(found, key=lambda entry: entry.split):
         standing = list(group)
@@ -73,7 +73,7 @@ def _places(task: Task) -> list[PlaceOfTask]:
     return places
 
 
-MOST_SHOWN = 50
+MAX_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class TaskChange:
 @dataclass(frozen=True, slots=True)
 class History:
     changes: list[TaskChange]
-    """Newest first, MOST_SHOWN at most."""
+    """Newest first, MAX_SHOWN at most."""
     older: int | None
     """Changes before this revision are not among them; None: there are no others."""
 
@@ -117,11 +117,11 @@ def history_of(task: Task, before: int | None = None) -> History:
     revisions = TaskRevision.objects.select_related("task", "successor").order_by("-id")
     if before is not None:
         revisions = revisions.filter(pk__lt=before)
-    own = list(revisions.filter(task=task)[: MOST_SHOWN + 1])
-    made = list(revisions.filter(successor=task)[: MOST_SHOWN + 1])
+    own = list(revisions.filter(task=task)[: MAX_SHOWN + 1])
+    made = list(revisions.filter(successor=task)[: MAX_SHOWN + 1])
     found = sorted({one.pk: one for one in [*own, *made]}.values(), key=lambda one: -one.pk)
-    shown = found[:MOST_SHOWN]
-    return History([_change(one, task) for one in shown], shown[-1].pk if len(found) > MOST_SHOWN else None)
+    shown = found[:MAX_SHOWN]
+    return History([_change(one, task) for one in shown], shown[-1].pk if len(found) > MAX_SHOWN else None)
 
 
 def _change(revision: TaskRevision, task: Task) -> TaskChange:

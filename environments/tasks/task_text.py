@@ -9,9 +9,9 @@ from typing import Any
 
 from environments.wire import check_depth, object_json
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """A spec is held in memory and written in one transaction."""
-TOO_LONG = f"is longer than {MOST_BYTES // 1024**2} MiB, the most that a task may take"
+TOO_LONG = f"is longer than {MAX_BYTES // 1024**2} MiB, the most that a task may take"
 
 
 class Unfit(ValueError):
@@ -27,7 +27,7 @@ def spec_text(spec: dict[str, Any]) -> str:
         raise Unfit(_advice(str(error))) from error
     except (TypeError, RecursionError) as error:
         raise Unfit(f"has no JSON form: {error}") from error
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_BYTES:
         raise Unfit(TOO_LONG)
     return text
 

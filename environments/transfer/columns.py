@@ -28,7 +28,7 @@ from environments.transfer.rows import BadRow, TransferError
 
 COLUMNS = ("_hash", "_split", "_tags", "_state", "_reason")
 STATES = ("active", "quarantined")
-MOST_TAG_CHARACTERS = 60
+MAX_TAG_CHARACTERS = 60
 _ESCAPED = re.compile("__+(hash|split|tags|state|reason)")
 _HASH = re.compile("[0-9a-f]{64}")
 _SHOWN = 60
@@ -111,8 +111,8 @@ def _tags(given: Any) -> tuple[str, ...] | None:
         raise BadRow(f"_tags is {_shown(given)}; use a list of texts")
     tags = sorted({word.strip() for word in words} - {""})
     for tag in tags:
-        if len(tag) > MOST_TAG_CHARACTERS or "," in tag or not tag.isprintable():
-            limit = f"{MOST_TAG_CHARACTERS} characters at most, without commas and control characters"
+        if len(tag) > MAX_TAG_CHARACTERS or "," in tag or not tag.isprintable():
+            limit = f"{MAX_TAG_CHARACTERS} characters at most, without commas and control characters"
             raise BadRow(f"_tags has {_shown(tag)}; a tag has {limit}")
     return tuple(tags)
 
@@ -130,7 +130,7 @@ def _shown(value: Any) -> str:
     return shorten(json.dumps(value), _SHOWN)
 
 
-MOST_COLUMNS = 2000
+MAX_COLUMNS = 2000
 _BIGGEST = 2**63
 
 
@@ -143,8 +143,8 @@ class Survey:
         for row in rows:
             for key, value in row.items():
                 kinds.setdefault(key, set()).add(_kind(value))
-            if len(kinds) > MOST_COLUMNS:
-                raise TransferError(f"The tasks have over {MOST_COLUMNS} different keys; export them as jsonl or json.")
+            if len(kinds) > MAX_COLUMNS:
+                raise TransferError(f"The tasks have over {MAX_COLUMNS} different keys; export them as jsonl or json.")
         bad = next((key for key in kinds if not key or not is_storable(key)), None)
         if bad is not None:
             raise TransferError(f"A key {shorten(ascii(bad), 60)} can name no column; export as jsonl or json.")

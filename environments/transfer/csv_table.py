@@ -12,11 +12,11 @@ from environments.transfer import cells
 from environments.transfer.cells import Kind
 from environments.transfer.columns import COLUMNS, declared, stray
 from environments.transfer.json_lines import Lines
-from environments.transfer.rows import MOST_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
+from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
 
 _UNDECODED = re.compile("[\udc80-\udcff]")
 """What `surrogateescape` makes of bytes that are not UTF-8."""
-_MOST_COLUMNS = 2000
+_MAX_COLUMNS = 2000
 
 
 class CsvTable:
@@ -89,7 +89,7 @@ class CsvTable:
                 yield number, row
 
     def _reader(self) -> Any:
-        csv.field_size_limit(MOST_ROW_BYTES)  # the module's own is 128 KB, for all of the process
+        csv.field_size_limit(MAX_ROW_BYTES)  # the module's own is 128 KB, for all of the process
         self._file.seek(0)
         self._lines = Lines(self._file)
         return csv.reader(self._decoded(), strict=True)
@@ -116,8 +116,8 @@ class CsvTable:
     def _check_names(self, columns: list[str]) -> None:
         if len(columns) == 1 and (mark := next((mark for mark in ";\t|" if mark in columns[0]), None)):
             raise Unreadable(f"{self._name} separates its columns with {mark!r}; save it with commas.")
-        if not columns or len(columns) > _MOST_COLUMNS:
-            raise Unreadable(f"{self._name} has {len(columns)} columns; 1 to {_MOST_COLUMNS} are possible.")
+        if not columns or len(columns) > _MAX_COLUMNS:
+            raise Unreadable(f"{self._name} has {len(columns)} columns; 1 to {_MAX_COLUMNS} are possible.")
         for place, column in enumerate(columns, 1):
             if not column:
                 raise Unreadable(f"{self._name}: column {place} has no name; name or remove it.")

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from environments.tasks.task_text import TOO_LONG
 from environments.transfer.cells import as_object, decoded_at
 from environments.transfer.json_lines import BOM
-from environments.transfer.rows import MOST_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
+from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
@@ -61,7 +61,7 @@ class JsonArray:
                 raise self._broken(f"is not JSON: {error}") from error
             if end == len(self._buffer) and self._read():  # a number may go on
                 continue
-            if end - self._at > MOST_ROW_BYTES:
+            if end - self._at > MAX_ROW_BYTES:
                 self._at = end
                 raise BadRow(TOO_LONG)
             self._at = end
@@ -72,7 +72,7 @@ class JsonArray:
     def _more_or_raise(self, error: json.JSONDecodeError) -> None:
         """Read on, if the element may be incomplete. Raises: Unreadable; where it ends nobody could tell."""
         is_cut = error.msg.startswith("Unterminated string") or error.pos > len(self._buffer) - _LOOKAHEAD
-        if is_cut and len(self._buffer) - self._at > MOST_ROW_BYTES + PIECE_BYTES:
+        if is_cut and len(self._buffer) - self._at > MAX_ROW_BYTES + PIECE_BYTES:
             raise self._broken(TOO_LONG) from error
         if not is_cut or not self._read():
             where = (

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from environments.tasks.task_text import TOO_LONG
 from environments.transfer.cells import as_object, parsed
-from environments.transfer.rows import MOST_ROW_BYTES, BadRow, FileRow, Refusal, Unit
+from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit
 
 BOM = b"\xef\xbb\xbf"
 _PIECE_BYTES = 1024 * 1024
@@ -19,7 +19,7 @@ _PIECE_BYTES = 1024 * 1024
 class Lines:
     """Each line with its end, None for one that is longer than a row may be; without the byte order mark."""
 
-    def __init__(self, file: BinaryIO, most_bytes: int = MOST_ROW_BYTES) -> None:
+    def __init__(self, file: BinaryIO, most_bytes: int = MAX_ROW_BYTES) -> None:
         self._file, self._most_bytes = file, most_bytes
         self.number = 0
         """Of the line that was given last, from 1."""

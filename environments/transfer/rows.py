@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from environments.errors import OrsError
-from environments.tasks.task_text import MOST_BYTES
+from environments.tasks.task_text import MAX_BYTES
 
-MOST_ROW_BYTES = MOST_BYTES
+MAX_ROW_BYTES = MAX_BYTES
 """More is refused, of a spec or of the labels beside it."""
 
 Unit = Literal["line", "row"]

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from environments.scoring.definition import Definition
 from episodes.analytics.error_bounds import sentence_of, slack_of
 from episodes.analytics.figures import EndingsTally, Figures, Row, figures_of, tally_of, together
-from episodes.analytics.scopes import MOST_ENDINGS, Scope
+from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.endings import NO_ATTEMPTS
 
-MOST_POINTS = 500
-MOST_SCOPES = 40
+MAX_POINTS = 500
+MAX_SCOPES = 40
 """Drawn together."""
 EPISODES_A_POINT = 8
 """Where there are enough of them for FEW_POINTS, so that a point's band and rate say something."""
@@ -69,7 +69,7 @@ def curve(
     definition: Definition,
     axis: Axis = "episode",
     *,
-    points: int = MOST_POINTS,
+    points: int = MAX_POINTS,
     shown: Range | None = None,
 ) -> Curve:
     """`shown`: of the axis, so that a zoom is as fine as can be; by time in seconds since the epoch."""
@@ -84,18 +84,18 @@ def curves(
     definition: Definition,
     axis: Axis = "episode",
     *,
-    points: int = MOST_POINTS,
+    points: int = MAX_POINTS,
     least_blocks: int | None = None,
 ) -> list[Curve]:
-    """Of MOST_SCOPES at most, to be drawn over each other; about as many queries as for one.
+    """Of MAX_SCOPES at most, to be drawn over each other; about as many queries as for one.
 
     `least_blocks`: of each long one; None: as many as make a fine curve (`cover.py`).
     """
-    found = cover(scopes[:MOST_SCOPES], definition, axis, least_blocks=least_blocks)
+    found = cover(scopes[:MAX_SCOPES], definition, axis, least_blocks=least_blocks)
     return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 
-def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis, *, points: int = MOST_POINTS) -> Curve:
+def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis, *, points: int = MAX_POINTS) -> Curve:
     """The curve of what `cover` read for this scope, axis and return; only the threshold may have changed since."""
     return _curve(scope, definition, axis, _Asked(points, Range()), found)
 
@@ -224,7 +224,7 @@ def _note(scope: Scope, found: SummaryCover, axis: Axis, slack: str) -> str:
     if found.is_bounded and scope.has_blocks:
         notes.append("Older episodes are still being counted; the curve will be whole in a moment.")
     elif found.is_bounded:
-        notes.append(f"Only the newest {MOST_ENDINGS:,} episodes were looked at.")
+        notes.append(f"Only the newest {MAX_ENDINGS:,} episodes were looked at.")
     if axis == "step" and any(span.low != span.high for span in found.blocks):
         notes.append("Of so many episodes neighbouring training steps may share a point.")
     return " ".join([*notes, slack] if slack else notes)

@@ -11,7 +11,7 @@ from environments.models import Environment
 from episodes.analytics.activity import ActivityPoint, activity, together
 from episodes.models import ToolUse
 
-MOST_TOOLS = 200
+MAX_TOOLS = 200
 """Those with most calls."""
 
 
@@ -55,7 +55,7 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
     for tool, *counts, durations in days.values_list(*columns):
         found[tool].append((*counts, json.loads(durations)))
     figures = [_figures(tool, rows) for tool, rows in found.items()]
-    return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MOST_TOOLS]
+    return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MAX_TOOLS]
 
 
 def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, list[int]]]) -> ToolFigures:

@@ -16,7 +16,7 @@ from episodes.attempts.sketches import count_of
 
 LARGEST_GROUP = 1 / 14
 """Share of a sketch: what holds more is one value that many share."""
-LEAST_TOLD = 0.0005
+MIN_TOLD = 0.0005
 
 
 def slack_of(found: SummaryCover, definition: Definition) -> float:
@@ -32,7 +32,7 @@ def slack_of(found: SummaryCover, definition: Definition) -> float:
         above += sum(_mixed(count, most) for _, count in sketch[place : place + 1])
     attempts = sum(block.tally.attempts for block in found.blocks) + len(found.rows)
     share = max(below, above) / max(1, attempts)
-    return share if share >= LEAST_TOLD else 0.0
+    return share if share >= MIN_TOLD else 0.0
 
 
 def sentence_of(slack: float, definition: Definition) -> str:

@@ -36,7 +36,7 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     return mean * scale, math.sqrt(squares / len(shares)) * scale
 
 
-MOST_K = 1024
+MAX_K = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     """For k = 1, 2, 4, … as far as any task has so many attempts. `tasks`: attempts, successes and how many such."""
     found: list[PassRate] = []
     most, k = max((attempts for attempts, _, _ in tasks), default=0), 1
-    while k <= min(most, MOST_K):
+    while k <= min(most, MAX_K):
         able = [(pass_at(k, attempts, successes), many) for attempts, successes, many in tasks if attempts >= k]
         count = sum(many for _, many in able)
         found.append(PassRate(k, sum(rate * many for rate, many in able) / count, count))

@@ -22,9 +22,9 @@ from episodes.models import Episode, Run
 from episodes.recording.task_statistics import FAILURES
 
 EPSILON = 1e-4
-MOST_ATTEMPTS = 500
+MAX_ATTEMPTS = 500
 """Shown of one group, the newest."""
-MOST_READ = 50_000
+MAX_READ = 50_000
 """Of the episodes of a training step, the newest."""
 
 
@@ -97,19 +97,19 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
     """The attempts at `task` in training step `step` of `run`. One query, along the task's index."""
     rows = Episode.objects.filter(Exact(Unindexed(F("run_id")), run.pk), task=task, run_step=step)
     rows = rows.select_related("environment", "split", "run").order_by("-pk")
-    found = list(rows[: MOST_ATTEMPTS + 1])
-    shown = found[:MOST_ATTEMPTS]
+    found = list(rows[: MAX_ATTEMPTS + 1])
+    shown = found[:MAX_ATTEMPTS]
     values = [episode.returns[definition.return_] for episode in shown if _is_counted(episode)]
     spread = spread_of(value for value in values if value is not None)
     attempts = [_attempt(episode, definition, spread) for episode in shown]
-    return Group(sorted(attempts, key=_rank), spread, len(found) > MOST_ATTEMPTS)
+    return Group(sorted(attempts, key=_rank), spread, len(found) > MAX_ATTEMPTS)
 
 
 def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
-    """Every group of one training step, by task. Two queries, over the newest MOST_READ of its episodes."""
+    """Every group of one training step, by task. Two queries, over the newest MAX_READ of its episodes."""
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
-    oldest = next(iter(ids[MOST_READ : MOST_READ + 1]), 0)
+    oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
     rows = of_step.filter(pk__gt=oldest).order_by("pk")
     values: dict[int, list[float]] = defaultdict(list)
     episodes: dict[int, int] = defaultdict(int)

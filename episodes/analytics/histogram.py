@@ -16,7 +16,7 @@ from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import LARGEST_RETURN
 from episodes.attempts.sketches import Sketch, quantile
 
-MOST_BINS = 40
+MAX_BINS = 40
 OUTLIERS = 0.005
 """Share of all at each end that does not stretch the bins: the outermost ones hold it."""
 FEW_BLOCKS = 8
@@ -68,7 +68,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     found = cover([scope], definition, least_blocks=FEW_BLOCKS)[0]
     tally = tally_of_all(found)
     sketch: Sketch = [] if tally is None else tally.returns if measure == "return" else tally.lengths
-    is_exact = len(sketch) <= MOST_BINS
+    is_exact = len(sketch) <= MAX_BINS
     bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
     return Histogram(
         scope=scope,
@@ -94,13 +94,13 @@ def tally_of_all(found: SummaryCover) -> EndingsTally | None:
 
 
 def _bins(sketch: Sketch) -> list[Bin]:
-    """Of more than MOST_BINS values."""
+    """Of more than MAX_BINS values."""
     low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
     if low == high:  # all but outliers are one value
         low, high = sketch[0][0], sketch[-1][0]
-    width = (high - low) / MOST_BINS
-    inner = [low + width * place for place in range(1, MOST_BINS)]
-    counts = [0] * MOST_BINS
+    width = (high - low) / MAX_BINS
+    inner = [low + width * place for place in range(1, MAX_BINS)]
+    counts = [0] * MAX_BINS
     for value, count in sketch:  # by the very edges that a list is asked for, not by a division that rounds otherwise
         counts[bisect_right(inner, value)] += count
     edges = [sketch[0][0], *inner, sketch[-1][0]]

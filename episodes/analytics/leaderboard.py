@@ -22,7 +22,7 @@ from environments.scoring.definition import Definition, definition_of
 from environments.tasks.split_positions import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
-from episodes.analytics.scopes import MOST_ENDINGS, filtered, floor_of
+from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
 from episodes.models import Episode
 
@@ -135,9 +135,9 @@ def _told(tasks: Mapping[tuple[str, int], list[float | None]], threshold: float)
     return found
 
 
-MOST_ROWS = 200
+MAX_ROWS = 200
 """Best first."""
-MOST_TASKS = 100_000
+MAX_TASKS = 100_000
 """Beyond it the tasks of an environment are not counted."""
 
 
@@ -175,7 +175,7 @@ class Leaderboard:
     by: By
     definition: Definition
     rows: Sequence[LeaderboardRow]
-    """Best mean first, MOST_ROWS at most and the humans, who have a row of their own, whatever the others are by."""
+    """Best mean first, MAX_ROWS at most and the humans, who have a row of their own, whatever the others are by."""
     tasks: int | None
     """There are; None: not listed, or too many to count."""
     is_bounded: bool
@@ -213,9 +213,9 @@ def leaderboard(
 
 
 def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """MOST_ROWS by their means, and the humans even when so many are better."""
+    """MAX_ROWS by their means, and the humans even when so many are better."""
     ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
-    return [row for place, row in enumerate(ranked) if place < MOST_ROWS or row.is_human]
+    return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
 
 
 def _row(key: str, result: LeaderboardResult, tasks: int | None, *, is_human: bool) -> LeaderboardRow:
@@ -241,14 +241,14 @@ def _tasks(environment: Environment, split: Split | None) -> int | None:
     """One query."""
     if split is not None:
         return served(split).values("task").distinct().count() or None
-    ids = Task.objects.filter(environment=environment).order_by("pk").values("pk")[: MOST_TASKS + 1]
+    ids = Task.objects.filter(environment=environment).order_by("pk").values("pk")[: MAX_TASKS + 1]
     count = ids.count()
-    return count if count <= MOST_TASKS and not environment.is_procedural else None
+    return count if count <= MAX_TASKS and not environment.is_procedural else None
 
 
 def _note(environment: Environment, *, is_bounded: bool) -> str:
     if is_bounded:
-        return f"Only the newest {MOST_ENDINGS:,} episodes of {environment.name} were looked at."
+        return f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} were looked at."
     if environment.counted != environment.definition:
         return "The definition of return and success has changed; results are being counted anew."
     return ""

@@ -21,7 +21,7 @@ from episodes.analytics.activity import ActivityPoint, activity
 from episodes.analytics.curve import Part, parts_of
 from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
 from episodes.analytics.scopes import Scope, scope_of
-from episodes.analytics.summary_cover import LEAST_RAW, SummaryCover, cover
+from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.endings import NO_ATTEMPTS
 from episodes.models import Episode
 
@@ -43,7 +43,7 @@ class ScopeOutline:
 
 def covers_of(scopes: Sequence[Scope], definition: Definition, least_blocks: int) -> list[SummaryCover]:
     """What outlines are made of, of the definition's return. Five queries at most, whatever the number of scopes."""
-    return cover(scopes, definition, least_blocks=least_blocks, most_rows=LEAST_RAW)
+    return cover(scopes, definition, least_blocks=least_blocks, most_rows=MIN_RAW)
 
 
 def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:

@@ -15,7 +15,7 @@ from django.db import connection
 
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
-from episodes.analytics.scopes import MOST_ENDINGS
+from episodes.analytics.scopes import MAX_ENDINGS
 from episodes.attempts.endings import LARGEST_RETURN, last_end
 from episodes.models import Progress, Run
 from episodes.recording.task_statistics import FAILURES
@@ -23,7 +23,7 @@ from episodes.rollups.run_tasks import RunTasksPart
 
 Z = 1.96
 """Of a 95 % interval."""
-MOST_TASKS = 20_000
+MAX_TASKS = 20_000
 """Of each run, those that were made first: to read so many takes some 40 ms."""
 
 _BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
@@ -88,7 +88,7 @@ class Pairing:
     attempted: Sequence[int]
     """Tasks of each run."""
     is_bounded: bool
-    """Whether a run has more than MOST_TASKS tasks, of which the others were left out."""
+    """Whether a run has more than MAX_TASKS tasks, of which the others were left out."""
     is_behind: bool
     """Whether older endings are missing, for they have not been counted yet."""
 
@@ -99,7 +99,7 @@ Totals = dict[int, tuple[int, float]]
 
 def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
     """Of attempts that have a return, by the definition; `most` tasks. A query for each run, and three more."""
-    floor = max(0, last_end() - MOST_ENDINGS)
+    floor = max(0, last_end() - MAX_ENDINGS)
     found = [_totals(run, definition, floor) for run in runs]
     shared = sorted(set(found[0]).intersection(*found[1:])) if found else []
     # by run, then by task: a run may have thousands
@@ -119,7 +119,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
         ],
         shared=len(shared),
         attempted=[len(totals) for totals in found],
-        is_bounded=any(len(totals) >= MOST_TASKS for totals in found),
+        is_bounded=any(len(totals) >= MAX_TASKS for totals in found),
         is_behind=_followed_to() < floor,
     )
 
@@ -132,7 +132,7 @@ def _totals(run: Run, definition: Definition, floor: int) -> Totals:
     part = RunTasksPart.name
     with connection.cursor() as cursor:
         sql = _SIDES.format(name=name, bounded=bounded, failures=failures)
-        cursor.execute(sql, [run.pk, part, MOST_TASKS, run.pk, floor, part])
+        cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
         rows = cursor.fetchall()
     found: Totals = {task: (n, total) for task, n, total in rows if n}
     return found if len(found) == len(rows) else _added(rows)

@@ -1,4 +1,4 @@
-"""People: who played what, for how long, and with which returns. Of the newest MOST_LOOKED_AT episodes of people."""
+"""People: who played what, for how long, and with which returns. Of the newest MAX_LOOKED_AT episodes of people."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
-from episodes.filtering.people import MOST_LOOKED_AT, people
+from episodes.filtering.people import MAX_LOOKED_AT, people
 
-MOST_PEOPLE = 500
+MAX_PEOPLE = 500
 """Whoever played last comes first."""
 _COLUMNS: tuple[Any, ...] = (
     *("key_label", "environment_id", "status", KIND, "duration_seconds", Epoch("created")),
@@ -63,7 +63,7 @@ class People:
 
 def people_of() -> People:
     """Two queries."""
-    rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MOST_LOOKED_AT])
+    rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MAX_LOOKED_AT])
     environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for name, environment, *row in rows:
@@ -72,7 +72,7 @@ def people_of() -> People:
     now = time.time()
     persons = [_person(name, own, now) for name, own in found.items()]
     persons.sort(key=lambda one: one.last, reverse=True)
-    return People(persons[:MOST_PEOPLE], len(rows) == MOST_LOOKED_AT or len(persons) > MOST_PEOPLE)
+    return People(persons[:MAX_PEOPLE], len(rows) == MAX_LOOKED_AT or len(persons) > MAX_PEOPLE)
 
 
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:

@@ -1,7 +1,7 @@
 """Players: what people reached beside agents and scripted players, at a task and in an environment. For their pages.
 
 People are few: they are found along the index of the players that are no agents, all of them. Of everybody else at a
-task the newest MOST_NEWEST episodes are read; in an environment they are what is left of all without the people.
+task the newest MAX_NEWEST episodes are read; in an environment they are what is left of all without the people.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from episodes.filtering.conditions import Unindexed
 from episodes.filtering.people import people
 from episodes.models import Episode
 
-MOST_NEWEST = 10_000
+MAX_NEWEST = 10_000
 Player = Literal["human", "agent", "script", "others"]
 
 
@@ -55,12 +55,12 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     """People first, then whoever else attempted it. Two queries."""
     human = people().filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
-    rows = rows_of(newest[:MOST_NEWEST])
+    rows = rows_of(newest[:MAX_NEWEST])
     returns: dict[Player, list[float | None]] = defaultdict(list)
     for player, status, kind, value in rows:
         if status == "ended" and kind not in NO_ATTEMPTS and player != "human":
             returns[player].append(value)
-    is_bounded = len(rows) == MOST_NEWEST
+    is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
     others = [_figures(kind, returns[kind], definition, is_bounded=is_bounded) for kind in kinds if returns[kind]]
     return [_human(human, definition), *others]

@@ -23,7 +23,7 @@ from episodes.analytics.outlines import ScopeOutline, covers_of, outline_of
 from episodes.analytics.scopes import filtered, floor_of, scope_of
 from episodes.models import Episode, Run
 
-LEAST_BLOCKS = 10
+MIN_BLOCKS = 10
 """Of each of many runs, so that some forty are read at most: twenty runs then cost what two curves do."""
 
 
@@ -51,7 +51,7 @@ def lines_of(runs: Sequence[Run], return_: Return | None = None, threshold: floa
     lines = dict[int, RunLine]()
     for definition, members in groups.items():
         for run, one in zip(
-            members, covers_of([scope_of(run) for run in members], definition, LEAST_BLOCKS), strict=True
+            members, covers_of([scope_of(run) for run in members], definition, MIN_BLOCKS), strict=True
         ):
             last = newest[run.pk].created if run.pk in newest else None
             lines[run.pk] = RunLine(run, found.get(run.pk), last, definition, outline_of(one, definition))
@@ -77,7 +77,7 @@ def _environments(episodes: Iterable[Episode]) -> dict[int, Environment]:
     return Environment.objects.defer("card", "task_schema").in_bulk(ids)
 
 
-MOST_COUNTED = 5_000
+MAX_COUNTED = 5_000
 """Episodes; to look at so many takes some 5 ms."""
 
 # the subquery goes along the index of training steps, and only as far as it has to
@@ -110,15 +110,15 @@ class RunPlaces:
     environments: Sequence[InEnvironment]
     """Most episodes first."""
     is_bounded: bool
-    """Whether environments are those of the newest MOST_COUNTED episodes."""
+    """Whether environments are those of the newest MAX_COUNTED episodes."""
     steps: Sequence[InStep]
     """Latest first."""
 
 
 def whereabouts_of(run: Run, most_steps: int) -> RunPlaces:
-    """Of the latest training steps `most_steps`, or as many as have MOST_COUNTED episodes together. Four queries."""
+    """Of the latest training steps `most_steps`, or as many as have MAX_COUNTED episodes together. Four queries."""
     episodes = Episode.objects.filter(run=run)
-    floor = floor_of(filtered(episodes, "", episodes), MOST_COUNTED)
+    floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
     grouped = episodes.filter(pk__gt=floor).order_by().values_list("environment")
     counts = list(grouped.annotate(count=Count("pk"), last=Max("created")).order_by("-count"))
     names = dict(Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name"))
@@ -128,7 +128,7 @@ def whereabouts_of(run: Run, most_steps: int) -> RunPlaces:
 
 def _steps(run: Run, most: int) -> list[InStep]:
     with connection.cursor() as cursor:
-        cursor.execute(_STEPS, [run.pk, MOST_COUNTED, most])
+        cursor.execute(_STEPS, [run.pk, MAX_COUNTED, most])
         steps = [InStep._make(row) for row in cursor.fetchall()]
-    is_cut = sum(step.episodes for step in steps) >= MOST_COUNTED and len(steps) > 1
+    is_cut = sum(step.episodes for step in steps) >= MAX_COUNTED and len(steps) > 1
     return steps[:-1] if is_cut else steps  # the last one's episodes are not all among them

@@ -3,7 +3,7 @@
 Scope: whose endings are asked for: those of an environment, a split, a task, a run, or of any filter.
 
 Of environments, runs and splits that a class declares blocks exist, so all of their endings count. Of the others the
-newest MOST_ENDINGS episodes are looked at.
+newest MAX_ENDINGS episodes are looked at.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from episodes.filtering.names import NamedRows
 from episodes.filtering.people import people
 from episodes.models import Episode, Run
 
-MOST_ENDINGS = 50_000
+MAX_ENDINGS = 50_000
 """That are read one by one."""
 
 
@@ -34,7 +34,7 @@ class Scope:
     """For legends and titles."""
     episodes: QuerySet[Episode] = field(compare=False, repr=False)
     within: QuerySet[Episode] | None = field(default=None, compare=False, repr=False)
-    """Without blocks: its newest MOST_ENDINGS are looked at; None: of all episodes."""
+    """Without blocks: its newest MAX_ENDINGS are looked at; None: of all episodes."""
     note: str = ""
     """What a page says of how this scope is read."""
 
@@ -58,13 +58,13 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
 
 
 def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
-    """Of any condition, among the newest MOST_ENDINGS of `within` (None: of all), which an index gives by id."""
+    """Of any condition, among the newest MAX_ENDINGS of `within` (None: of all), which an index gives by id."""
     return Scope("filter", 0, label, episodes, within)
 
 
 def floor_of(scope: Scope, most: int | None = None) -> int:
-    """The id beyond which `most` episodes (None: MOST_ENDINGS) of a scope without blocks are; 0: all. One query."""
-    most = MOST_ENDINGS if most is None else most
+    """The id beyond which `most` episodes (None: MAX_ENDINGS) of a scope without blocks are; 0: all. One query."""
+    most = MAX_ENDINGS if most is None else most
     if scope.within is None:
         newest: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         return max(0, newest - most)
@@ -81,7 +81,7 @@ def _curated(split: Split) -> Scope:
 
 Overlay = Literal["run", "model"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "model")
-MOST_SERIES = 8
+MAX_SERIES = 8
 """Drawn over each other; with more of them nobody tells one from another."""
 
 
@@ -106,7 +106,7 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     column = "run__name" if by == "run" else "model"
     last = recent.order_by().values_list(column).annotate(last=Max("pk")).order_by("-last")
-    names = [cast(str, name) for name, _ in last[: MOST_SERIES + 1] if name][:MOST_SERIES]
+    names = [cast(str, name) for name, _ in last[: MAX_SERIES + 1] if name][:MAX_SERIES]
     return [(replace(asked, run=name) if by == "run" else replace(asked, model=name), name) for name in reversed(names)]
 
 

@@ -55,7 +55,7 @@ def read_rows(
     return found
 
 
-LEAST_BLOCKS = 80
+MIN_BLOCKS = 80
 TALLY = ("first_end", "last_end", "episodes", "attempts", "causes")
 """Columns of a Summed row for `tally_read`, which the return's and `length` follow."""
 _ENDS: dict[str, tuple[Any, Any]] = {
@@ -113,7 +113,7 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     return found
 
 
-def stretches(first: int, beyond: int, least_blocks: int = LEAST_BLOCKS) -> list[BlockRange]:
+def stretches(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
     """The blocks of level 0 from `first` on, in order, as blocks as large as can be.
 
     Not larger than so that `least_blocks` of them would hold all.

@@ -13,9 +13,9 @@ from django.db.models import QuerySet
 
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import Row
-from episodes.analytics.scopes import MOST_ENDINGS, Scope, floor_of
+from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.analytics.stored import (
-    LEAST_BLOCKS,
+    MIN_BLOCKS,
     Axis,
     ScopeHead,
     StoredBlock,
@@ -32,7 +32,7 @@ from episodes.rollups.spans import SpansPart
 
 RAW_ENDINGS = 10_000
 """Of one scope, up to which its episodes are read one by one."""
-LEAST_RAW = 1280
+MIN_RAW = 1280
 """As few of each of many scopes: ten blocks."""
 FEWEST_BLOCKS = 16
 """Of each of very many scopes."""
@@ -71,11 +71,11 @@ def cover(
     """Of each scope, all of it.
 
     A scope with more than `most_rows` endings (None: RAW_ENDINGS, fewer of many scopes) comes in blocks, of the highest
-    level that has `least_blocks` of them (None: LEAST_BLOCKS, fewer of many scopes).
+    level that has `least_blocks` of them (None: MIN_BLOCKS, fewer of many scopes).
     """
-    least = max(FEWEST_BLOCKS, min(LEAST_BLOCKS, 2 * LEAST_BLOCKS // max(1, len(scopes))))
+    least = max(FEWEST_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // max(1, len(scopes))))
     least = least if least_blocks is None else least_blocks
-    most = max(LEAST_RAW, RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
+    most = max(MIN_RAW, RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
     followed = followed_to(axis)
     heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
     heads = [head if head.endings > most else ScopeHead() for head in heads]
@@ -84,7 +84,7 @@ def cover(
         blocks = [told.get(scope, []) for scope in scopes]
     else:
         blocks = read_blocks(scopes, [stretches(0, head.blocks, least) for head in heads], definition, axis)
-    bound = max(followed, last_end() - MOST_ENDINGS)
+    bound = max(followed, last_end() - MAX_ENDINGS)
     ends = [min(head.last_end, followed) for head in heads]
     rests = [_rest(scope, end, followed, bound) for scope, end in zip(scopes, ends, strict=True)]
     rows = iter(read_rows([part for rest in rests for part in rest.episodes], definition, axis))

@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from environments.models import Task
 from environments.scoring.buckets import Thresholds, bucket_of, interval
 from environments.scoring.definition import Definition
-from environments.scoring.task_statistics import MOST_KEYS, Figures, Statistics
+from environments.scoring.task_statistics import MAX_KEYS, Figures, Statistics
 from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
 from episodes.models import Episode
 
-MOST_NEWEST = 10_000
+MAX_NEWEST = 10_000
 
 
 def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) -> tuple[Statistics, int | None]:
     """With how many episodes were read, where there may be older ones; None: all of them. One query."""
     newest = Episode.objects.filter(task=task).order_by("-pk")
     columns = ("status", KIND, "run__name", "model", definition.column)
-    rows = rows_of(newest.values_list(*columns)[:MOST_NEWEST])
+    rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])
     attempts = [row[2:] for row in rows if row[0] == "ended" and row[1] not in NO_ATTEMPTS]
     runs: dict[str, list[float | None]] = defaultdict(list)
     models: dict[str, list[float | None]] = defaultdict(list)
@@ -35,7 +35,7 @@ def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) ->
         runs=_named(runs, definition, thresholds),
         models=_named(models, definition, thresholds),
     )
-    return counted, MOST_NEWEST if len(rows) == MOST_NEWEST else None
+    return counted, MAX_NEWEST if len(rows) == MAX_NEWEST else None
 
 
 def _named(
@@ -43,7 +43,7 @@ def _named(
 ) -> tuple[Figures, ...]:
     """Without those that have no name; in the order of those that are kept."""
     names = sorted((name for name in returns if name), key=lambda name: (-len(returns[name]), name))
-    return tuple(_figures(name, returns[name], definition, thresholds) for name in names[:MOST_KEYS])
+    return tuple(_figures(name, returns[name], definition, thresholds) for name in names[:MAX_KEYS])
 
 
 def _figures(key: str, returns: Sequence[float | None], definition: Definition, thresholds: Thresholds) -> Figures:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from environments.scoring.definition import Definition
-from episodes.analytics.scopes import MOST_ENDINGS, Scope
+from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.stored import Axis, ScopeHead, StoredBlock, heads_of, read_blocks, read_rows, stretches
 from episodes.analytics.summary_cover import RAW_ENDINGS, SummaryCover, cover, followed_to
 from episodes.attempts.endings import Epoch
@@ -38,12 +38,12 @@ def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> Su
     first, beyond = _of_places(head, shown) if axis == "episode" else _of_times(scope, head, shown)
     if (beyond - first) * BLOCK_ENDINGS <= RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
-        rows = read_rows([episodes], definition, axis, MOST_ENDINGS)[0]
-        return SummaryCover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MOST_ENDINGS)
+        rows = read_rows([episodes], definition, axis, MAX_ENDINGS)[0]
+        return SummaryCover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MAX_ENDINGS)
     blocks = read_blocks([scope], [stretches(first, beyond)], definition, axis)[0]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
-    rows = read_rows([tail], definition, axis, MOST_ENDINGS)[0]
-    return SummaryCover(blocks, rows, head.endings, is_bounded=len(rows) == MOST_ENDINGS)
+    rows = read_rows([tail], definition, axis, MAX_ENDINGS)[0]
+    return SummaryCover(blocks, rows, head.endings, is_bounded=len(rows) == MAX_ENDINGS)
 
 
 def _of_places(head: ScopeHead, shown: Range) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None
     if not spans:
         return Episode.objects.none()
     first, last = min(one.tally.first_end for one in spans), max(one.tally.last_end for one in spans)
-    if sum(one.tally.episodes for one in spans) > RAW_ENDINGS or last - first >= MOST_ENDINGS:
+    if sum(one.tally.episodes for one in spans) > RAW_ENDINGS or last - first >= MAX_ENDINGS:
         return None
     return scope.episodes.filter(end_number__range=(first, last))
 

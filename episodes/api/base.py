@@ -134,12 +134,12 @@ def real(request: Request, name: str) -> float | None:
 
 
 PAGE = 50
-MOST = 500
+MAX_PAGE = 500
 
 
 def limit_of(request: Request) -> int:
     """Raises: BadFilter."""
-    return whole(request, "limit", PAGE, least=1, most=MOST) or PAGE
+    return whole(request, "limit", PAGE, least=1, most=MAX_PAGE) or PAGE
 
 
 def link(request: Request, after: object) -> str | None:

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.scoring.definition import Definition, definition_of
-from episodes.analytics.curve import MOST_POINTS, Curve, curve
+from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.scopes import asked_scope
 from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
@@ -36,14 +36,14 @@ class CurvesView(ApiView):
         parameter("x", "What the curve is over; `episode` when left out", enum=AXES),
         parameter("from", "Least x that is shown; by time in seconds since the epoch", kind=float),
         parameter("to", "Highest x that is shown", kind=float),
-        parameter("points", f"Most points, up to {MOST_POINTS}", kind=int),
+        parameter("points", f"Most points, up to {MAX_POINTS}", kind=int),
         parameter("threshold", "A return above it is a success; left out: the environment's, else 0.9", kind=float),
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
         asked = asked_of(request, self.reader, *OWN)
         axis = cast(Axis, one_of(request, "x", AXES, "episode"))
-        points = whole(request, "points", MOST_POINTS, least=1, most=MOST_POINTS) or MOST_POINTS
+        points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
         shown = Range(real(request, "from"), real(request, "to"))
         named = NamedRows.of(asked)
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))

@@ -20,7 +20,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from environments.scoring.returns import RETURNS
-from episodes.api.base import MOST, PAGE, ApiView, one_of
+from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
 from episodes.api.openapi_page import reference_of
 from episodes.api.serializers import ErrorSerializer
 from episodes.filtering.filters import ENDINGS, PARAMETERS, PLAYERS
@@ -94,7 +94,7 @@ _TEXTS = {
     "ends_from": "Least `end_number`",
     "ends_to": "Highest `end_number`",
     "after": "Cursor of a page; take it from `next` or `previous`",
-    "limit": f"Most results, up to {MOST}; {PAGE} when left out",
+    "limit": f"Most results, up to {MAX_PAGE}; {PAGE} when left out",
     "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; left out: `-time`",
 }
 _ENUMS: dict[str, Collection[str]] = {

@@ -15,7 +15,7 @@ from episodes.api.openapi import documented, parameter
 from episodes.api.serializers import StepSerializer, page_serializer
 from episodes.models import Blob, Step
 
-MOST_BLOB_BYTES = 16 * 1024 * 1024
+MAX_BLOB_BYTES = 16 * 1024 * 1024
 """Large inputs and outputs of a page together; a page that would have more ends before, though not before one step."""
 
 
@@ -67,7 +67,7 @@ def _bearable(steps: Sequence[Step]) -> int:
     total = 0
     for place, step in enumerate(steps):
         total += sum(blob.size_bytes for blob in (step.input_blob, step.output_blob) if blob)
-        if total > MOST_BLOB_BYTES:
+        if total > MAX_BLOB_BYTES:
             return max(1, place)
     return len(steps)
 

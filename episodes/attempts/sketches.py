@@ -1,6 +1,6 @@
 """Sketches: distributions as few ascending pairs of value and count, exact while the values are few. Pure.
 
-Beyond MOST_VALUES neighbours are put together under their mean, so the mean of all stays exact. A value that many share
+Beyond MAX_VALUES neighbours are put together under their mean, so the mean of all stays exact. A value that many share
 keeps its own pair, and no group reaches across one of the `edges` (thresholds of success), so the share above it stays
 exact too. A quantile is off by less than the 1/16 of all that one group may hold at most, and mostly by half of a 32nd.
 """
@@ -16,7 +16,7 @@ from itertools import accumulate
 Sketch = Sequence[tuple[float, int]]
 """Ascending by value, each once; counts are positive."""
 
-MOST_VALUES = 32
+MAX_VALUES = 32
 
 
 def sketch_of(values: Iterable[float]) -> Sketch:
@@ -34,11 +34,11 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
 
 
 def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
-    """With MOST_VALUES pairs at most; `edges`, ascending: values up to one and values above it are not put together."""
-    if len(sketch) <= MOST_VALUES:
+    """With MAX_VALUES pairs at most; `edges`, ascending: values up to one and values above it are not put together."""
+    if len(sketch) <= MAX_VALUES:
         return sketch
-    size = count_of(sketch) / (MOST_VALUES - 1)
-    while len(groups := _grouped(sketch, size, edges)) > MOST_VALUES:
+    size = count_of(sketch) / (MAX_VALUES - 1)
+    while len(groups := _grouped(sketch, size, edges)) > MAX_VALUES:
         size *= 1.2
     return groups
 

@@ -24,7 +24,7 @@ from episodes.filtering.parameters import BadFilter, chosen
 from episodes.models import Run
 
 SHOWN_TASKS = 50
-LEAST_BLOCKS = 40
+MIN_BLOCKS = 40
 """Of the curve of each run: it is one of three things on the page, and the page of curves draws a finer one."""
 
 
@@ -41,7 +41,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
     pairing = paired(runs, definition, SHOWN_TASKS)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
-    context = panel_of(request, drawn(asked, LEAST_BLOCKS)) | {
+    context = panel_of(request, drawn(asked, MIN_BLOCKS)) | {
         "runs": runs,
         "environment": environment,
         "own_definition": environment.default_return if environment else "",

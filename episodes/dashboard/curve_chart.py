@@ -19,7 +19,7 @@ from episodes.transfer.csv_lines import csv_line
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Degrees, of the series in order: far apart from one to the next."""
-MOST_BANDS = 3
+MAX_BANDS = 3
 UNITS = {"return": "return", "success": "success rate", "length": "steps of an episode"}
 _FIELDS = {
     "return": ("mean", "p10", "p90"),
@@ -71,7 +71,7 @@ class Drawn:
 
     @property
     def has_bands(self) -> bool:
-        return len(self.series) <= MOST_BANDS if self.asked.has_band is None else self.asked.has_band
+        return len(self.series) <= MAX_BANDS if self.asked.has_band is None else self.asked.has_band
 
 
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from environments.models import Environment
-from episodes.analytics.scopes import MOST_SERIES, OVERLAYS, Overlay
+from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
 from episodes.filtering.filters import EpisodeFilter
@@ -86,10 +86,8 @@ class CurveAsked:
 
 def _ids(name: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() and len(part) < 19 for part in parts) or len(parts) > MOST_SERIES:
-        raise BadFilter(
-            name, text, f"it has to be up to {MOST_SERIES} numbers of runs with commas between, such as 3,4"
-        )
+    if not all(part.isdecimal() and len(part) < 19 for part in parts) or len(parts) > MAX_SERIES:
+        raise BadFilter(name, text, f"it has to be up to {MAX_SERIES} numbers of runs with commas between, such as 3,4")
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 

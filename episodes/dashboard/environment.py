@@ -84,7 +84,7 @@ NAMED = 5
 """Environments that are named to who asks for one that is not there."""
 TASKS_SHOWN = 12
 HEIGHT, WIDTH = 100, 400
-LEAST_HEIGHT = 1.5
+MIN_HEIGHT = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
     threshold = returns.definition.threshold
     made = []
     for place, one in enumerate(returns.bins):
-        height = max(one.n * HEIGHT / returns.most, LEAST_HEIGHT) if one.n else 0.0
+        height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
         span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
         asked = {"environment": found.name, "ending": "attempt", "return": returns.definition.return_}
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)

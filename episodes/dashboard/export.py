@@ -35,7 +35,7 @@ from episodes.visibility import blind_to
 
 ALSO = ("format", "ids", "min_return", "success", "margin")
 """Parameters beside the filter."""
-MOST_IDS = 1000
+MAX_IDS = 1000
 _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 
 
@@ -73,8 +73,8 @@ def _ids(query: Mapping[str, str]) -> list[int]:
     if given and not _IDS.fullmatch(given):
         raise BadFilter("ids", given, "give numbers of episodes with commas between, such as ids=1,2,3")
     ids = [int(number) for number in given.split(",") if number]
-    if len(ids) > MOST_IDS:
-        raise BadFilter("ids", f"{len(ids)} numbers", f"{MOST_IDS} are possible; a filter has no such limit")
+    if len(ids) > MAX_IDS:
+        raise BadFilter("ids", f"{len(ids)} numbers", f"{MAX_IDS} are possible; a filter has no such limit")
     return ids
 
 

@@ -33,11 +33,11 @@ SHOWN_CHARACTERS = 4_000
 WHOLE_CHARACTERS = 400_000
 WHOLE_BYTES = 64 * 1024 * 1024
 BIGGEST_ID = 2**63 - 1
-MOST_STEPS = 10**9
+MAX_STEPS = 10**9
 """No episode has more."""
 
 _SHOWN = ("split", "task", "run", "play")
-MOST_CONTINUATIONS = 20
+MAX_CONTINUATIONS = 20
 
 
 @require_safe
@@ -169,7 +169,7 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
 def number(request: HttpRequest, name: str) -> int:
     """A parameter that counts steps; 0: not given. One that is beyond all steps stays so. Raises: BadRequest."""
     try:
-        return min(count_in(name, request.GET.get(name, "").strip() or "0"), MOST_STEPS)
+        return min(count_in(name, request.GET.get(name, "").strip() or "0"), MAX_STEPS)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
 
@@ -225,7 +225,7 @@ def _ways(episode: Episode) -> dict[str, bool]:
 
 def _continuations(episode: Episode) -> QuerySet[Play]:
     """Plays that go on from one of its steps, newest first."""
-    return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MOST_CONTINUATIONS]
+    return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MAX_CONTINUATIONS]
 
 
 def _prompt(episode: Episode) -> dict[str, Any]:

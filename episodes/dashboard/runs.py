@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from episodes.analytics.runs import MOST_COUNTED, RunPlaces, lines_of, whereabouts_of
+from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, whereabouts_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
@@ -82,7 +82,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),
-        "counted": MOST_COUNTED if whereabouts.is_bounded else None,
+        "counted": MAX_COUNTED if whereabouts.is_bounded else None,
         "steps": whereabouts.steps,
         "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }

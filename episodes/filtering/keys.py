@@ -23,7 +23,7 @@ from episodes.filtering.plan import LOOKED_AT_FOR_PAGE, SORTED, QueryPlan, plan_
 from episodes.models import Episode
 
 FEW_HEAPED = 1_000
-MOST_HEAPED = 12_000
+MAX_HEAPED = 12_000
 """Ids that are read to be sorted: few at once, more when the newest episodes hold too few of them."""
 
 
@@ -92,7 +92,7 @@ def _from_heap(
     if len(ids := list(heap[: FEW_HEAPED + 1])) <= FEW_HEAPED:
         return EpisodesFound(list(_sorted(ids, order, cursor, size)))
     found = _by_time(without_heap(conditions), order, cursor, size)
-    if found.edge is None or len(ids := list(heap[: MOST_HEAPED + 1])) > MOST_HEAPED:
+    if found.edge is None or len(ids := list(heap[: MAX_HEAPED + 1])) > MAX_HEAPED:
         return found
     return EpisodesFound(list(_sorted(ids, order, cursor, size)))
 

@@ -17,7 +17,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.people import names, people
 from episodes.models import Episode, Run
 
-MOST = 500
+MAX_NAMES = 500
 
 # each name by one look into the index, for a million episodes have a dozen of them
 _MODELS = """
@@ -33,15 +33,15 @@ _MODELS = """
 
 
 def models() -> list[str]:
-    """Every model that an episode was played by, in alphabetical order, up to MOST."""
+    """Every model that an episode was played by, in alphabetical order, up to MAX_NAMES."""
     with connection.cursor() as cursor:
-        cursor.execute(_MODELS, [MOST])
+        cursor.execute(_MODELS, [MAX_NAMES])
         return [name for (name,) in cursor.fetchall()]
 
 
 def runs() -> list[str]:
-    """The latest runs, up to MOST, newest first."""
-    return list(Run.objects.order_by("-pk").values_list("name", flat=True)[:MOST])
+    """The latest runs, up to MAX_NAMES, newest first."""
+    return list(Run.objects.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
 
 
 NEAREST = 5

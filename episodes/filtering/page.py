@@ -140,7 +140,7 @@ def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
     return found
 
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Along an index."""
 LOOKED_AT_FOR_COUNT = 10_000
 """Episodes, where each has to be looked at: the page has looked at more, and is not to take twice as long."""
@@ -167,7 +167,7 @@ def match_count_of(asked: EpisodeFilter, seen: int = 0) -> MatchCount:
     plan = plan_of(conditions_of(asked, named), EpisodeOrder("id"))
     count, is_least = 0, False
     for rows, is_all in within(plan, LOOKED_AT_FOR_COUNT):
-        count, is_least = count + rows[: MOST_COUNTED + 1 - count].count(), is_least or not is_all
-        if count > MOST_COUNTED:
-            return MatchCount(MOST_COUNTED, is_more=True)
+        count, is_least = count + rows[: MAX_COUNTED + 1 - count].count(), is_least or not is_all
+        if count > MAX_COUNTED:
+            return MatchCount(MAX_COUNTED, is_more=True)
     return MatchCount(max(count, seen), is_least=is_least)

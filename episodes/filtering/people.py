@@ -9,7 +9,7 @@ from django.db.models import Q, QuerySet
 
 from episodes.models import Episode, Guest
 
-MOST_LOOKED_AT = 50_000
+MAX_LOOKED_AT = 50_000
 """Newest episodes of people among which names are looked for."""
 
 
@@ -30,5 +30,5 @@ def label_of(guest: Guest) -> str:
 
 def names() -> list[str]:
     """Whoever played lately, in alphabetical order."""
-    newest = people().order_by("-pk").values_list("key_label", flat=True)[:MOST_LOOKED_AT]
+    newest = people().order_by("-pk").values_list("key_label", flat=True)[:MAX_LOOKED_AT]
     return sorted(set(newest) - {""})

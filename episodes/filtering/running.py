@@ -10,10 +10,10 @@ from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
 from environments.database.storable import finite
 from episodes.models import Episode, Step
 
-MOST_ADDED = 2_000
+MAX_ADDED = 2_000
 """Steps of one running episode whose rewards a page adds up."""
 _SHARES = 2048.0
-"""More than MOST_ADDED, and a power of two: shares of rewards are not rounded, and add up to no more than the largest
+"""More than MAX_ADDED, and a power of two: shares of rewards are not rounded, and add up to no more than the largest
 number, beyond which PostgreSQL refuses to add."""
 
 Returns = Mapping[str, float | None]
@@ -56,7 +56,7 @@ def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFa
     """Of each of these running episodes; `hidden`: those whose return is not told. Two queries."""
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
-    few = [pk for pk, index in last.items() if index < MOST_ADDED and pk not in hidden]
+    few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in hidden]
     rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by("-index")
     rows = (
         steps.filter(episode__in=few)

@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 STRANGER, OVERFLOW = 4404, 4408
 """Codes with which a socket is closed."""
-MOST_UNSENT = 1000
+MAX_UNSENT = 1000
 """Messages that wait for one tab; one that takes none is dropped, and comes back if it lives."""
 LONGEST_TASK_ID = 100
 KINDS = ("call", "form", "alive", "here", "leave")
@@ -75,7 +75,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         await self.accept()
         if can_be_shut_out(self.scope):
             self.asking = asyncio.get_running_loop().create_task(self._ask_again())
-        self.unsent: asyncio.Queue[Message] = asyncio.Queue(MOST_UNSENT)
+        self.unsent: asyncio.Queue[Message] = asyncio.Queue(MAX_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
         service = current_service() or await open_service()
         await self._sit_down(service, self.facts, _after(self.scope))

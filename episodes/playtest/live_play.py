@@ -25,12 +25,12 @@ from environments.runtime.service import SessionService
 from episodes.playtest.continuing.rerun import Rerunning
 from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.reader_threads import readers
-from episodes.playtest.told_steps import MOST_STEPS, ToldStep, ToldSteps, ending_of, steps_html
+from episodes.playtest.told_steps import MAX_STEPS, ToldStep, ToldSteps, ending_of, steps_html
 from episodes.playtest.tools import offered
 
 log = structlog.get_logger(__name__)
 
-MOST_RUNNING = 16
+MAX_RUNNING = 16
 """Calls of one session at the same time."""
 QUICK_SECONDS = 0.1
 """What takes no longer is told as a step alone, not as running before."""
@@ -222,7 +222,7 @@ class LivePlay:
             return
         if self.rerunning is not None and not self.rerunning.is_done:
             raise StillRerunning
-        if len(self._running) >= MOST_RUNNING:
+        if len(self._running) >= MAX_RUNNING:
             raise TooManyCalls
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
@@ -278,7 +278,7 @@ class LivePlay:
             told |= {step.task_id for step in steps}
             for step in steps:
                 self._tell_step(step, others)
-            if len(steps) < MOST_STEPS:
+            if len(steps) < MAX_STEPS:
                 return told
 
     def _tell_step(self, step: ToldStep, audience: set[Audience]) -> None:
@@ -289,7 +289,7 @@ class LivePlay:
 
 class TooManyCalls(OrsError):
     def __init__(self) -> None:
-        super().__init__(f"{MOST_RUNNING} calls are running, the most that one player may have; wait for one to end.")
+        super().__init__(f"{MAX_RUNNING} calls are running, the most that one player may have; wait for one to end.")
 
 
 class StillRerunning(OrsError):

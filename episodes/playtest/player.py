@@ -16,7 +16,7 @@ from episodes.playtest.notes_and_flags import shown_flags
 from episodes.playtest.play_facts import PlayFacts, content_of, outcome_of
 from episodes.playtest.player_parts import held
 from episodes.playtest.seat import OVER, PlayerSeat, seated
-from episodes.playtest.told_steps import MOST_STEPS, cards, step_context, view_of
+from episodes.playtest.told_steps import MAX_STEPS, cards, step_context, view_of
 from episodes.playtest.tools import forms_of, offered
 from episodes.transcript.cards import said
 from episodes.transcript.notes import notes_of
@@ -60,7 +60,7 @@ def _transcript(facts: PlayFacts) -> dict[str, Any]:
     """The newest steps."""
     last = facts.episode.steps.order_by("-index").values_list("index", flat=True).first()
     stop = 0 if last is None else last + 1
-    first = max(0, stop - MOST_STEPS)
+    first = max(0, stop - MAX_STEPS)
     lines = lines_at(facts.episode, first, stop, view_of(facts)) if stop else []
     return {"cards": cards(facts, lines), "earlier": first, "last": stop - 1}
 

@@ -23,7 +23,7 @@ from episodes.transcript.cards import Card, cards_of
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import StepLine, TranscriptView, line_after, lines_after, lines_at
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """The newest, on a page."""
 SHOWN_CHARACTERS = 4_000
 """Of one text; all of it is one click away."""
@@ -84,12 +84,12 @@ class ToldSteps:
 
 
 def view_of(facts: PlayFacts) -> TranscriptView:
-    return TranscriptView(MOST_STEPS, facts.definition, SHOWN_CHARACTERS)
+    return TranscriptView(MAX_STEPS, facts.definition, SHOWN_CHARACTERS)
 
 
 def steps_html(facts: PlayFacts, after: int, last: int) -> str:
     """Steps after index `after` up to `last`; of many the newest."""
-    first = max(after + 1, last + 1 - MOST_STEPS)
+    first = max(after + 1, last + 1 - MAX_STEPS)
     if first > last:
         return ""
     return "".join(

@@ -10,10 +10,10 @@ from typing import Any
 from environments.display.parts import read_json
 from episodes.playtest.forms.answer import answer_form
 
-MOST_FORMS = 12
-MOST_CHARACTERS = 200_000
+MAX_FORMS = 12
+MAX_CHARACTERS = 200_000
 """Of their forms together."""
-MOST_LISTINGS = 32
+MAX_LISTINGS = 32
 """Of which the forms are kept: tasks of one environment mostly offer the same tools."""
 
 
@@ -42,7 +42,7 @@ def offered(tools_json: str) -> list[Offered]:
     return [*found, _final(final)] if isinstance(final, dict) else found
 
 
-@lru_cache(MOST_LISTINGS)
+@lru_cache(MAX_LISTINGS)
 def forms_of(tools_json: str) -> list[str]:
     """`first_forms` of a listing. Not to be changed."""
     return first_forms(offered(tools_json))
@@ -54,10 +54,10 @@ def first_forms(tools: Sequence[Offered]) -> list[str]:
     The page asks for the others, and for one that is empty here, when its tool is chosen.
     """
     found: list[str] = []
-    for tool in tools[:MOST_FORMS]:
+    for tool in tools[:MAX_FORMS]:
         answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name})
         html = str(answer.get("html", ""))
-        if sum(map(len, found)) + len(html) > MOST_CHARACTERS:
+        if sum(map(len, found)) + len(html) > MAX_CHARACTERS:
             break
         found.append(html)
     return found

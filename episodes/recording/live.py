@@ -28,7 +28,7 @@ from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStar
 EPISODES = "episodes"
 PAUSE_SECONDS = 0.75
 """Between two announcements, each of three events at most on a channel."""
-MOST_IDS = 50
+MAX_IDS = 50
 Kind = Literal["started", "noted", "steps", "ended"]
 _CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
 _KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
@@ -88,7 +88,7 @@ class News:
         counts = {"started": len(started), "steps": self._steps, "ended": len(ended)}
         for kind, ids in self._ids.items():
             if ids and kind != "noted":
-                yield EPISODES, kind, {"ids": list(islice(reversed(ids), MOST_IDS))[::-1], "counts": counts}
+                yield EPISODES, kind, {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts}
 
     def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         for kind, ids in self._ids.items():

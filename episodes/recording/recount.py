@@ -39,9 +39,9 @@ from episodes.models import Episode
 from episodes.recording.task_statistics import COLUMNS, recorded_sql
 
 CHUNK_TASKS = 200
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Written in one transaction, unless a single task has more: some 30 ms."""
-MOST_RUNNING = 5000
+MAX_RUNNING = 5000
 """Running episodes that a boundary names."""
 
 _LISTS = {
@@ -153,8 +153,8 @@ def _boundary() -> _Boundary:
     """The last id is read first: what begins after that is beyond it."""
     last: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
     ids = Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True)
-    running = list(ids[: MOST_RUNNING + 1])
-    if len(running) > MOST_RUNNING:
+    running = list(ids[: MAX_RUNNING + 1])
+    if len(running) > MAX_RUNNING:
         last = min(last, running.pop() - 1)
     return _Boundary(last, json.dumps(running))
 
@@ -175,7 +175,7 @@ def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
     part, rows = list[int](), 0
     for task in tasks:
         rows += len(tallies[task])
-        if part and rows > MOST_ROWS:
+        if part and rows > MAX_ROWS:
             yield part
             part, rows = [], len(tallies[task])
         part.append(task)

@@ -24,7 +24,7 @@ from environments.tasks.sync import content_hash
 from episodes.attempts.endings import last_end
 from episodes.models import Run
 
-MOST_REMEMBERED = 50_000
+MAX_REMEMBERED = 50_000
 """Of each kind; beyond it the kind is forgotten."""
 LOOKUP_SIZE = 500
 
@@ -83,7 +83,7 @@ class KnownRows:
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
         """Ids for each episode; what is missing is made, but a split that is missing stays None."""
         for kind in (self.blobs, self._splits, self._tasks, self._runs):
-            if len(kind) > MOST_REMEMBERED:
+            if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._notice_changed_splits()
         keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]

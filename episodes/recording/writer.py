@@ -32,9 +32,9 @@ from episodes.recording.row_ids import KnownRows
 Call = tuple[Sequence[Row], Callable[[], None] | None]
 """The rows of one `record` call, which stay together, and what to tell once they are durable."""
 
-MOST_CALLS = 2000
+MAX_CALLS = 2000
 """In one transaction: about 100 ms of SQLite's write lock."""
-MOST_CHARACTERS = 32 * 1024 * 1024
+MAX_CHARACTERS = 32 * 1024 * 1024
 """Of inputs and outputs in one transaction, and one call more: PostgreSQL takes no parameter over 1 GB."""
 FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 1.0
@@ -87,9 +87,9 @@ class RecordWriter(threading.Thread):
     def _gather(self) -> list[Call | None]:
         """All waiting calls, at least one, within the limits of a transaction."""
         calls, size = [self._queue.get()], 0
-        for _ in range(min(self._queue.qsize(), MOST_CALLS)):
+        for _ in range(min(self._queue.qsize(), MAX_CALLS)):
             size += _characters(calls[-1])
-            if size > MOST_CHARACTERS:
+            if size > MAX_CHARACTERS:
                 break
             calls.append(self._queue.get_nowait())
         return calls

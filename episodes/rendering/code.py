@@ -21,7 +21,7 @@ LANGUAGES = ("bash", "c", "css", "diff", "html", "java", "javascript", "json", "
 _ALIASES = {"sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash", "py": "python", "python3": "python"}
 _ALIASES |= {"js": "javascript", "ts": "javascript", "typescript": "javascript", "xml": "html", "yml": "yaml"}
 _ALIASES |= {"patch": "diff", "cpp": "c", "c++": "c", "traceback": "pytb"}
-MOST_MARKED = 20_000
+MAX_MARKED = 20_000
 """Characters; a longer text is shown without marks."""
 LONGEST_LINE = 4_000
 
@@ -39,7 +39,7 @@ def code(text: str, language: str = "") -> SafeString:
     """`text` with marks where `language` (a name as in a Markdown fence) is known; escaped in any case."""
     shown, name = visible(text), language.lower()
     name = _ALIASES.get(name, name)
-    if name not in LANGUAGES or len(shown) > MOST_MARKED or max(map(len, shown.split("\n"))) > LONGEST_LINE:
+    if name not in LANGUAGES or len(shown) > MAX_MARKED or max(map(len, shown.split("\n"))) > LONGEST_LINE:
         return escape(shown)
     # pygments escapes every token, and writes nothing but spans with classes
     marked: str = highlight(shown, _lexer(name), _formatter()).rstrip("\n")
@@ -57,7 +57,7 @@ def language_of(text: str) -> str:
 def is_json(text: str) -> bool:
     """Whether it is a JSON object or list, whole."""
     start = text.lstrip()[:1]
-    if start not in ("{", "[") or len(text) > MOST_MARKED:
+    if start not in ("{", "[") or len(text) > MAX_MARKED:
         return False
     try:
         json.loads(text)

@@ -18,7 +18,7 @@ from episodes.rendering.visible import visible
 
 LONGEST = 1_000
 """Characters of one formula; a longer one is shown as it was written."""
-MOST = 60
+MAX_FORMULAS = 60
 """Formulas of one text that are drawn."""
 _FORMULA = re.compile(
     r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
@@ -49,7 +49,7 @@ def latex(text: str) -> SafeString:
     pieces = list(_pieces(text))
     if len(pieces) == 1 and _COMMAND.search(text):
         return formula(text.strip(), is_display=True)
-    return format_html_join("", "{}", ((_drawn(*piece, n // 2 < MOST),) for n, piece in enumerate(pieces)))
+    return format_html_join("", "{}", ((_drawn(*piece, n // 2 < MAX_FORMULAS),) for n, piece in enumerate(pieces)))
 
 
 def formula(source: str, *, is_display: bool) -> SafeString:

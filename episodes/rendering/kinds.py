@@ -31,11 +31,11 @@ _MARKDOWN_SIGNS = (
 _LATEX = re.compile(
     r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\$\$.{1,500}?\$\$|\$[^$\n]{0,200}\\[a-z]+[^$\n]{0,200}\$", re.DOTALL
 )
-MOST_PARSED = 20_000
+MAX_PARSED = 20_000
 """Characters of Markdown or formulas."""
 _LOOKED_AT = 8_000
 """Characters at the beginning that decide."""
-LEAST_WIDTH, LEAST_HEIGHT = 3, 3
+MIN_WIDTH, MIN_HEIGHT = 3, 3
 """Of what is drawn with characters; it needs letters of one width."""
 
 
@@ -58,10 +58,10 @@ def _is_drawn(text: str) -> bool:
     """Whether lines of it stand below each other as those of a maze or a board do."""
     height = length = 0
     for line in text.splitlines():
-        is_row = len(line) >= LEAST_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
+        is_row = len(line) >= MIN_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
         height = (height + 1 if len(line) == length else 1) if is_row else 0
         length = len(line)
-        if height >= LEAST_HEIGHT:
+        if height >= MIN_HEIGHT:
             return True
     return False
 
@@ -71,7 +71,7 @@ def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
 
     Longer Markdown and formulas are shown as the text they are: hostile ones take the square of their length to parse.
     """
-    if kind in ("markdown", "latex") and len(text) > MOST_PARSED:
+    if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))
     if kind == "markdown":
         return markdown(text)

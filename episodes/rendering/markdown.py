@@ -20,7 +20,7 @@ from episodes.rendering.code import code
 from episodes.rendering.formulas import formula, formula_at, source_of
 from episodes.rendering.visible import visible
 
-MOST_NESTED = 20
+MAX_NESTED = 20
 
 
 def markdown(text: str) -> SafeString:
@@ -31,7 +31,7 @@ def markdown(text: str) -> SafeString:
 
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": MOST_NESTED})
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": MAX_NESTED})
     parser.enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "formula", _read_formula)
     for name, rule in (

@@ -21,7 +21,7 @@ KEPT_SECONDS = {60: 3 * 86400, 3600: 90 * 86400}
 """By period; days are kept for good."""
 PERIODS = (60, 3600, 86400)
 PRUNE_SECONDS = 600.0
-MOST_PRUNED = 500
+MAX_PRUNED = 500
 """Rows in one transaction."""
 
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
@@ -75,9 +75,9 @@ class ActivityPart:
             return
         for period, seconds in KEPT_SECONDS.items():
             old = Activity.objects.filter(period=period, start__lt=now - seconds).order_by("start")
-            ids = list(old.values_list("pk", flat=True)[:MOST_PRUNED])
+            ids = list(old.values_list("pk", flat=True)[:MAX_PRUNED])
             Activity.objects.filter(pk__in=ids).delete()
-            if len(ids) == MOST_PRUNED:
+            if len(ids) == MAX_PRUNED:
                 return
         self._pruned = now
 

@@ -31,7 +31,7 @@ from episodes.rollups.scopes import (
 BLOCK_ENDINGS = 128
 BLOCKS_ABOVE = 4
 """Blocks of a level that one of the next holds."""
-MOST_SCOPES = 1000
+MAX_SCOPES = 1000
 """Whose endings are remembered; beyond it those that were quiet for longest are forgotten."""
 _COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
 
@@ -68,7 +68,7 @@ class BlocksPart:
             filling = self._of(scope, before=endings[0].number)
             filling.endings += part
             blocks += _filled(scope, filling, edges)
-        while len(self._open) > MOST_SCOPES:
+        while len(self._open) > MAX_SCOPES:
             self._open.popitem(last=False)
         return blocks
 

@@ -14,7 +14,7 @@ from django.db import models
 
 from episodes.attempts.endings import Ending
 
-MOST_DELETED = 200
+MAX_DELETED = 200
 """Rows in one transaction."""
 
 
@@ -44,6 +44,6 @@ NO_LIMIT = 2**62
 
 def delete_some(model: type[models.Model]) -> bool:
     """Whether there may be more rows."""
-    ids = list(model._default_manager.order_by("pk").values_list("pk", flat=True)[:MOST_DELETED])
+    ids = list(model._default_manager.order_by("pk").values_list("pk", flat=True)[:MAX_DELETED])
     model._default_manager.filter(pk__in=ids).delete()
-    return len(ids) == MOST_DELETED
+    return len(ids) == MAX_DELETED

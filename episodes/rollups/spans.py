@@ -1,7 +1,7 @@
 """SpansPart: StepSpan rows of environments, splits and runs, by which curves over training steps are drawn.
 
 Runs that train side by side end in any order, so a span takes what belongs to its steps whenever that ends. When a
-scope has more than MOST_SPANS, neighbours become one. Endings that say no step are in none, and cost nothing here.
+scope has more than MAX_SPANS, neighbours become one. Endings that say no step are in none, and cost nothing here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from episodes.rollups.scopes import (
     values_of,
 )
 
-MOST_SPANS = 256
+MAX_SPANS = 256
 """Of a scope."""
 WIDER = 2
 """Spans that become one."""
-MOST_SCOPES = 1000
+MAX_SCOPES = 1000
 """Whose layouts are remembered; beyond it those that were quiet for longest are forgotten."""
 _ASKED_AT_ONCE = 100
 """Stretches of the index: databases bear no condition of any length."""
@@ -51,7 +51,7 @@ class _Layout:
 
     def make_room(self, endings: Iterable[Ending]) -> None:
         self.numbers |= {one.run_step // self.width for one in endings if one.run_step is not None}
-        while len(self.numbers) > MOST_SPANS:
+        while len(self.numbers) > MAX_SPANS:
             self.width, self.numbers = self.width * WIDER, {number // WIDER for number in self.numbers}
 
 
@@ -101,7 +101,7 @@ class SpansPart:
             for number, each in told.items():
                 low, high, summary = _together(each, thresholds)
                 change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
-        while len(self._layouts) > MOST_SCOPES:
+        while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
         return change
 

@@ -1,6 +1,6 @@
 """Documents: what of an episode's transcript can be searched, as words. Read by `search.py`.
 
-The prompt, then of each step the tool's name, the input, the output's texts and the error, up to MOST_CHARACTERS;
+The prompt, then of each step the tool's name, the input, the output's texts and the error, up to MAX_CHARACTERS;
 images are left out. What was masked in the record is masked here too.
 """
 
@@ -16,9 +16,9 @@ from environments.display.parts import read_json
 from episodes.models import Blob, Episode, Step
 from episodes.search.words import words_of
 
-MOST_CHARACTERS = 256 * 1024
+MAX_CHARACTERS = 256 * 1024
 """Of one document, before it is cut into words."""
-MOST_BLOB_BYTES = 4 * 1024 * 1024
+MAX_BLOB_BYTES = 4 * 1024 * 1024
 """Of one prompt, input or output; a larger one is left out, for it would have to be read whole."""
 SMALL_BLOB_BYTES = 16 * 1024
 """Blobs up to this are read many at a time."""
@@ -34,7 +34,7 @@ class SearchDocument:
 
     episode: int
     words: list[str] = field(default_factory=list)
-    room: int = MOST_CHARACTERS
+    room: int = MAX_CHARACTERS
     """Characters that may still be added."""
 
     def add(self, text: str) -> None:
@@ -153,5 +153,5 @@ class _Blobs:
         """Empty: it is too large, or gone."""
         if digest in self._texts:
             return self._texts[digest]
-        blob = Blob.objects.filter(digest=digest, size_bytes__lte=MOST_BLOB_BYTES).first()
+        blob = Blob.objects.filter(digest=digest, size_bytes__lte=MAX_BLOB_BYTES).first()
         return blob.text if blob else ""

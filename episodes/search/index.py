@@ -19,22 +19,22 @@ from episodes.models import TranscriptText
 from episodes.search.documents import SearchDocument, documents_of
 from episodes.search.words import Term, terms_of
 
-MOST_MATCHES = 50_000
+MAX_MATCHES = 50_000
 """Of one search, the newest; words that stand in nearly every transcript are no filter."""
-MOST_LOOKED_AT = 20_000
+MAX_LOOKED_AT = 20_000
 """Documents that PostgreSQL reads to see whether the words of a phrase follow each other, the newest that have them
 all. Its index does not know, and to read so many takes 0.2 to 0.7 s, by their length."""
 BLOCK_EPISODES = 16_384
 """See the function that migration 0003 makes for PostgreSQL."""
 
-_MOST_POSITIONS = 255
+_MAX_POSITIONS = 255
 """Of one word in one tsvector; PostgreSQL leaves out the others and takes those beyond 16,383 for that."""
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
-def matching(text: str, most: int | None = MOST_MATCHES) -> QuerySet[TranscriptText, int]:
+def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptText, int]:
     """Ids of the episodes whose transcripts have all terms of `text`, the newest first, `most` of them.
 
     Terms are words, "words in a row" and begin*. Any text may be asked for: one without a letter or digit matches none.
@@ -59,7 +59,7 @@ def _in_sqlite(terms: Sequence[Term], most: int | None) -> RawSQL:
 def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
     wanted = " & ".join(lexeme for term in terms for lexeme in _lexemes(term))
     phrases = " & ".join(f"({' <-> '.join(_lexemes(term))})" for term in terms if len(term.words) > 1)
-    looked_at = None if most is None else MOST_LOOKED_AT
+    looked_at = None if most is None else MAX_LOOKED_AT
     sql = (
         "SELECT episodes_transcripts_with("
         "CAST(%s AS tsquery), CAST(%s AS tsquery), CAST(%s AS integer), CAST(%s AS integer),"
@@ -119,5 +119,5 @@ def _tsvector(document: SearchDocument) -> str:
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(document.words, 1):
         places[word].append(place)
-    lexemes = [f"'{word}':{','.join(map(str, found[:_MOST_POSITIONS]))}" for word, found in places.items()]
+    lexemes = [f"'{word}':{','.join(map(str, found[:_MAX_POSITIONS]))}" for word, found in places.items()]
     return " ".join([f"'B{document.episode // BLOCK_EPISODES}'", *lexemes])

@@ -13,11 +13,11 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MOST_CHARACTERS = 64
+MAX_CHARACTERS = 64
 """Of a word; what is longer is known by its beginning."""
 SHORTEST_PREFIX = 3
 """Characters; what begins with fewer is too much to be read (one letter among 1,000,000 documents: 7 s)."""
-MOST_TERMS = 32
+MAX_TERMS = 32
 """Of one search; what follows is left out."""
 
 _ALONE = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -44,7 +44,7 @@ def words_of(text: str) -> list[str]:
     else:
         plain = _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold())
         found = _WORD.findall(unicodedata.normalize("NFC", plain))
-    return [word[:MOST_CHARACTERS] for word in found]
+    return [word[:MAX_CHARACTERS] for word in found]
 
 
 def terms_of(text: str) -> list[Term]:
@@ -57,4 +57,4 @@ def terms_of(text: str) -> list[Term]:
         if words := words_of(quoted or bare):
             has_star = bool(star) or (quoted or bare).endswith("*")
             terms.append(Term(tuple(words), is_prefix=has_star and len(words[-1]) >= SHORTEST_PREFIX))
-    return list(dict.fromkeys(terms))[:MOST_TERMS]
+    return list(dict.fromkeys(terms))[:MAX_TERMS]

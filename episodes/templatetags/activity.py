@@ -15,10 +15,10 @@ register = template.Library()
 
 BAR_WIDTH = 10
 HEIGHT = 100
-LEAST_HEIGHT = 3
+MIN_HEIGHT = 3
 """So that one episode among thousands is still seen."""
 SHARES_WIDTH = 1000
-LEAST_SHARE = 8
+MIN_SHARE = 8
 
 
 class Bar(NamedTuple):
@@ -56,7 +56,7 @@ def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dic
 def _bars(points: Sequence[ActivityPoint], values: Sequence[int], figure: str) -> Iterator[Bar]:
     most = max(values) or 1
     for number, (point, value) in enumerate(zip(points, values, strict=True)):
-        height = max(value * HEIGHT / most, LEAST_HEIGHT) if value else 0.0
+        height = max(value * HEIGHT / most, MIN_HEIGHT) if value else 0.0
         since, until = (datetime.fromtimestamp(at, UTC) for at in (point.start, point.start + point.seconds))
         query = urlencode({"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"})
         title = f"{value:,} {figure}, {since:%b %d %H:%M} to {until:%H:%M} UTC"
@@ -67,7 +67,7 @@ def _bars(points: Sequence[ActivityPoint], values: Sequence[int], figure: str) -
 def shares(causes: Mapping[str, int]) -> list[Share]:
     """Of each ending along a line of SHARES_WIDTH; small ones are widened until they can be seen."""
     total = sum(causes.values())
-    wide = [max(count / total * SHARES_WIDTH, LEAST_SHARE) for count in causes.values()]
+    wide = [max(count / total * SHARES_WIDTH, MIN_SHARE) for count in causes.values()]
     scale = SHARES_WIDTH / (sum(wide) or 1)
     found, x = [], 0.0
     for (cause, count), width in zip(causes.items(), wide, strict=True):

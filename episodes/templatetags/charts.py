@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 register = template.Library()
 
-MOST_POINTS = 200
+MAX_POINTS = 200
 """More than a sparkline has pixels for; beyond it, neighbours are averaged."""
 _EDGE = 1.5
 """Room for half the line's width, and for the dot at the end."""
@@ -59,9 +59,9 @@ def _finite(value: float) -> float | None:
 
 
 def _thinned(points: list[float | None]) -> list[float | None]:
-    if len(points) <= MOST_POINTS:
+    if len(points) <= MAX_POINTS:
         return points
-    edges = [len(points) * n // MOST_POINTS for n in range(MOST_POINTS + 1)]
+    edges = [len(points) * n // MAX_POINTS for n in range(MAX_POINTS + 1)]
     return [_mean(points[start:stop]) for start, stop in pairwise(edges)]
 
 

@@ -25,7 +25,7 @@ from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
 from episodes.rendering.visible import visible
 from episodes.transcript.steps import StepLine
 
-MOST_TOOL = 200
+MAX_TOOL = 200
 """Characters of a tool's name."""
 LONG_LINES = 16
 LONG_CHARACTERS = 1_600
@@ -108,7 +108,7 @@ def cards_of(lines: Iterable[StepLine]) -> list[Card]:
 def card_of(line: StepLine) -> Card:
     return Card(
         step=line.step,
-        tool=shorten(visible(line.step.tool), MOST_TOOL),
+        tool=shorten(visible(line.step.tool), MAX_TOOL),
         error=visible(line.step.error),
         running=line.running,
         input=said(line.input, "input"),

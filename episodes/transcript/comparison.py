@@ -77,7 +77,7 @@ def _row(left: Sequence[Trace], right: Sequence[Trace], n: int | None, m: int | 
     return ComparisonRow(n, m, "same" if left[n].answer == right[m].answer else "answer")
 
 
-MOST_COMPARED = 1_000
+MAX_COMPARED = 1_000
 """Steps of each episode, from the beginning: finding what belongs together takes the square of their number."""
 ROWS = 40
 
@@ -126,7 +126,7 @@ def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: in
     beside = [_beside(first + n, row, lefts, rights, divergence) for n, row in enumerate(shown)]
     counts = Counter[str](row.verdict for row in rows)
     return EpisodeComparison(
-        beside, first, len(rows), divergence, counts, len(rows) < MOST_COMPARED or _is_all(left, right)
+        beside, first, len(rows), divergence, counts, len(rows) < MAX_COMPARED or _is_all(left, right)
     )
 
 
@@ -139,13 +139,13 @@ def _beside(
 
 
 def _is_all(*episodes: Episode) -> bool:
-    return not any(episode.steps.filter(index__gte=MOST_COMPARED).exists() for episode in episodes)
+    return not any(episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in episodes)
 
 
 def _traces(episode: Episode) -> list[Trace]:
     """One query."""
     columns = ("tool", "input", "input_blob", "output", "output_blob", "status", "error")
-    rows = episode.steps.filter(index__lt=MOST_COMPARED).order_by("index").values_list(*columns)
+    rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
     return [
         Trace(call=(tool, given or _canonical(text)), answer=(status, error, answer or output))
         for tool, text, given, output, answer, status, error in rows

@@ -10,8 +10,8 @@ from django.db.models import Q
 
 from episodes.models import Blob, Episode
 
-MOST_FOUND = 2_000
-MOST_BLOB_BYTES = 64 * 1024 * 1024
+MAX_FOUND = 2_000
+MAX_BLOB_BYTES = 64 * 1024 * 1024
 """Of large inputs and outputs that are read; those beyond are not searched."""
 _AT_ONCE = 200
 
@@ -19,7 +19,7 @@ _AT_ONCE = 200
 @dataclass(frozen=True, slots=True)
 class StepsFound:
     steps: list[int]
-    """Indexes, ascending; MOST_FOUND at most."""
+    """Indexes, ascending; MAX_FOUND at most."""
     is_all: bool
     """False when there are more, or some of the text was too large to be searched."""
 
@@ -31,10 +31,10 @@ def steps_with(episode: Episode, text: str) -> StepsFound:
     holds = Q(tool__icontains=text) | Q(error__icontains=text)
     for form in {written, readable}:
         holds |= Q(input__icontains=form) | Q(output__icontains=form)
-    found = set(episode.steps.filter(holds).order_by("index").values_list("index", flat=True)[: MOST_FOUND + 1])
+    found = set(episode.steps.filter(holds).order_by("index").values_list("index", flat=True)[: MAX_FOUND + 1])
     large, is_all = _in_blobs(episode, {written.lower(), readable.lower()})
     steps = sorted(found | large)
-    return StepsFound(steps[:MOST_FOUND], is_all and len(steps) <= MOST_FOUND)
+    return StepsFound(steps[:MAX_FOUND], is_all and len(steps) <= MAX_FOUND)
 
 
 def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
@@ -45,7 +45,7 @@ def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
             used.setdefault(digest, []).append(index)
     digests, read, found = list(used), 0, set[int]()
     for start in range(0, len(digests), _AT_ONCE):
-        chosen = _sized(digests[start : start + _AT_ONCE], MOST_BLOB_BYTES - read)
+        chosen = _sized(digests[start : start + _AT_ONCE], MAX_BLOB_BYTES - read)
         for blob in Blob.objects.filter(digest__in=chosen).iterator(chunk_size=20):
             read += blob.size_bytes
             text = blob.text.lower()

@@ -7,9 +7,9 @@ from django.db.models import F, QuerySet
 from environments.errors import OrsError, shorten
 from episodes.models import Episode, Note
 
-MOST_CHARACTERS = 4_000
+MAX_CHARACTERS = 4_000
 """Of one note."""
-MOST_NOTES = 300
+MAX_NOTES = 300
 """Of one episode: a page shows them all."""
 
 
@@ -29,11 +29,11 @@ def add_note(episode: Episode, author: str, text: str, step: str = "") -> Note:
     said = text.replace("\0", "").replace("\r\n", "\n").strip()
     if not said:
         raise BadNote("A note needs some words.")
-    if len(said) > MOST_CHARACTERS:
-        raise BadNote(f"This note has {len(said):,} characters; at most {MOST_CHARACTERS:,} fit. Shorten it.")
+    if len(said) > MAX_CHARACTERS:
+        raise BadNote(f"This note has {len(said):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
     index = _index(episode, step.strip())
-    if Note.objects.filter(episode=episode).count() >= MOST_NOTES:
-        raise BadNote(f"Episode {episode.pk} has {MOST_NOTES} notes, the most that fit. Delete one of yours first.")
+    if Note.objects.filter(episode=episode).count() >= MAX_NOTES:
+        raise BadNote(f"Episode {episode.pk} has {MAX_NOTES} notes, the most that fit. Delete one of yours first.")
     return Note.objects.create(episode=episode, step=index, author=author, text=said)
 
 

@@ -10,14 +10,14 @@ from episodes.attempts.rule import IS_CONTINUATION
 from episodes.models import Episode
 from episodes.recording.task_statistics import FAILURES
 
-MOST_PEERS = 2_000
+MAX_PEERS = 2_000
 """The newest attempts, which are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
     attempts: int
-    """Those with a return too; MOST_PEERS at most."""
+    """Those with a return too; MAX_PEERS at most."""
     is_all: bool
     mean: float | None
     """Of their returns; None without any."""
@@ -34,12 +34,12 @@ def attempts(task: int) -> QuerySet[Episode]:
 def peers_of(episode: Episode, definition: str) -> Peers:
     """One query."""
     newest = attempts(episode.task_id).order_by("-pk").values_list("pk", f"return_{definition}")
-    rows = list(newest[: MOST_PEERS + 1])
-    returns = [value for _, value in rows[:MOST_PEERS] if value is not None]
+    rows = list(newest[: MAX_PEERS + 1])
+    returns = [value for _, value in rows[:MAX_PEERS] if value is not None]
     own = dict(rows).get(episode.pk)
     return Peers(
-        attempts=min(len(rows), MOST_PEERS),
-        is_all=len(rows) <= MOST_PEERS,
+        attempts=min(len(rows), MAX_PEERS),
+        is_all=len(rows) <= MAX_PEERS,
         mean=sum(value / len(returns) for value in returns) if returns else None,
         rank=None if own is None else 1 + sum(value > own for value in returns),
     )
@@ -59,7 +59,7 @@ class PeerStanding:
 
 def standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
     """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
-    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MOST_PEERS]
+    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MAX_PEERS]
     returns: dict[str, list[float | None]] = {}
     for player, value in rows:
         returns.setdefault(player, []).append(value)

@@ -36,7 +36,7 @@ from episodes.rendering.visible import visible
 from episodes.templatetags.record import clock, milliseconds
 from episodes.transcript.cards import Card, MessageCard
 
-MOST_SHAPES = 1024
+MAX_SHAPES = 1024
 """Of one kind of thing, whose frames are kept."""
 _MARK = secrets.token_hex(16)
 """In each place; nobody can have said it."""
@@ -103,7 +103,7 @@ def block_html(
     return filled(_block_frame(shape), {"html": one.html, "source": source, "whole": whole})
 
 
-@lru_cache(maxsize=MOST_SHAPES)
+@lru_cache(maxsize=MAX_SHAPES)
 def _block_frame(shape: _BlockShape) -> Frame:
     one = MessageCard(
         place=shape.place,
@@ -121,7 +121,7 @@ def _block_frame(shape: _BlockShape) -> Frame:
     return framed("episodes/said.html", {"one": one, "source": source, "whole": whole, **ways})
 
 
-MOST_ERROR = 8_000
+MAX_ERROR = 8_000
 """Characters."""
 _NONE = SafeString('<p class="none">none</p>')
 
@@ -187,7 +187,7 @@ def _texts(card: Card, ways: Ways) -> Texts:
         "reason": step.reason,
         "duration": milliseconds(step.duration_ms),
         "wait": milliseconds(step.waited_ms),
-        "error": truncatechars(card.error, MOST_ERROR),
+        "error": truncatechars(card.error, MAX_ERROR),
         "input": _blocks(card.input, "input", at, ways) or (_NONE if card.is_whole else ""),
         "output": _blocks(card.output, "output", at, ways),
         "own": f"{at}/",
@@ -235,6 +235,6 @@ def _block(one: MessageCard, side: str, at: str, ways: Ways) -> SafeString:
     return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
 
 
-@lru_cache(MOST_SHAPES)
+@lru_cache(MAX_SHAPES)
 def _card_frame(shape: _CardShape) -> Frame:
     return framed("episodes/step_card.html", {**asdict(shape), **{name: place(name) for name in shape.there}})

@@ -80,7 +80,7 @@ class Additions:
 
 
 SMALL_BYTES = 64 * 1024
-MOST_KEPT_BYTES = 8 * 1024 * 1024
+MAX_KEPT_BYTES = 8 * 1024 * 1024
 LOOKUP_SIZE = 500
 
 
@@ -105,10 +105,10 @@ class Blobs:
         sizes = Blob.objects.filter(pk__in=digests, size_bytes__lte=SMALL_BYTES).values_list("pk", "size_bytes")
         fitting, size_bytes = list[str](), 0
         for digest, size in sizes:
-            if size_bytes + size <= MOST_KEPT_BYTES:
+            if size_bytes + size <= MAX_KEPT_BYTES:
                 fitting.append(digest)
                 size_bytes += size
-        if self._kept_bytes + size_bytes > MOST_KEPT_BYTES:
+        if self._kept_bytes + size_bytes > MAX_KEPT_BYTES:
             self._kept.clear()
             self._kept_bytes = 0
         self._kept_bytes += size_bytes

@@ -100,7 +100,7 @@ def _find(key: Key) -> int | None:
     return Episode.objects.filter(session_id=session, created=created).values_list("pk", flat=True).first()
 
 
-MOST_REMEMBERED = 50_000
+MAX_REMEMBERED = 50_000
 
 
 class Places:
@@ -143,7 +143,7 @@ class Places:
 
     def tasks(self, episodes: Sequence[EpisodeLine], writer: BulkWriter) -> list[int]:
         """Id of each episode's task. One that is there already keeps its own text of the spec."""
-        if len(self._tasks) > MOST_REMEMBERED:
+        if len(self._tasks) > MAX_REMEMBERED:
             self._tasks.clear()
         keys = [(self.environment(one.environment), one.task.hash or "") for one in episodes]
         missing = {key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks}

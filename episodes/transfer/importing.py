@@ -29,12 +29,12 @@ from episodes.transfer.import_batch import ImportBatch, NewEpisode, Parents, Pla
 Progress = Callable[[int, int], None]
 """Hears bytes done, and of how many."""
 
-MOST_LINE_BYTES = 512 * 1024 * 1024
+MAX_LINE_BYTES = 512 * 1024 * 1024
 """A line is an episode and is held in memory."""
 BATCH_EPISODES = 200
 BATCH_STEPS = 2000
 BATCH_BYTES = 8 * 1024 * 1024
-MOST_TOLD = 1000
+MAX_TOLD = 1000
 """Told one by one; the rest is counted."""
 _ID = re.compile(rb'"id":\s*(\d{1,19})\b')
 _START_BYTES = 200
@@ -52,12 +52,12 @@ class EpisodeImportReport:
     renumbered: int = 0
     """Of those imported, whose id another episode had."""
     new_ids: dict[int, int] = field(default_factory=dict)
-    """Of these, id in the file -> id here; the first MOST_TOLD."""
+    """Of these, id in the file -> id here; the first MAX_TOLD."""
     new_ends: int = 0
     """Of those imported, whose ending has another number here than in the file."""
     refused: int = 0
     refusals: list[tuple[str, Refusal]] = field(default_factory=list)
-    """File and line, the first MOST_TOLD."""
+    """File and line, the first MAX_TOLD."""
 
     @property
     def sentence(self) -> str:
@@ -77,12 +77,12 @@ class EpisodeImportReport:
         self.new_ends += sum(one.line.end_number not in (None, one.end_number) for one in episodes)
         moved = {one.line.id: one.id for one in episodes if one.id != one.line.id}
         self.renumbered += len(moved)
-        if len(self.new_ids) < MOST_TOLD:
+        if len(self.new_ids) < MAX_TOLD:
             self.new_ids.update(moved)
 
     def refuse(self, file: str, number: int, reason: str) -> None:
         self.refused += 1
-        if self.refused <= MOST_TOLD:
+        if self.refused <= MAX_TOLD:
             self.refusals.append((file, Refusal(number, reason)))
 
 
@@ -137,7 +137,7 @@ class Import:
         before = 0
         for path in self._paths:
             with path.open("rb") as file:
-                lines = Lines(file, MOST_LINE_BYTES)
+                lines = Lines(file, MAX_LINE_BYTES)
                 for line in lines:
                     self._progress(before + lines.done, self._total)
                     if line is None or line.strip():
@@ -148,7 +148,7 @@ class Import:
         """None if the line is refused."""
         try:
             if line is None:
-                raise BadRow(f"is longer than {MOST_LINE_BYTES // 2**20} MB")
+                raise BadRow(f"is longer than {MAX_LINE_BYTES // 2**20} MB")
             yield _Numbered(file, number, episode_of(_decoded(line)), len(line))
         except BadRow as error:
             self.report.refuse(file, number, str(error))
@@ -214,7 +214,7 @@ def _highest_id(path: Path) -> int:
                 wanted = "export_episodes --format jsonl writes what can be imported"
                 raise Unreadable(f"{path.name} does not begin with a line of JSON; {wanted}.")
             file.seek(0)
-            for line in Lines(file, MOST_LINE_BYTES):
+            for line in Lines(file, MAX_LINE_BYTES):
                 if line and (found := _ID.search(line, 0, _START_BYTES)):
                     highest = max(highest, int(found[1]))
     except OSError as error:

@@ -3,15 +3,15 @@
 import { isTyping } from "../orsweb/frame.js";
 
 const form = document.querySelector("[data-runs]");
-const MOST_SERIES = 8;
+const MAX_SERIES = 8;
 
 function shown() {
   const chosen = [...form.querySelectorAll("[data-pick]:checked")].map((box) => box.value);
   const bar = form.querySelector("[data-selection]");
   bar.hidden = chosen.length === 0;
   bar.querySelector("[data-count]").textContent = `${chosen.length} run${chosen.length === 1 ? "" : "s"}`;
-  link(bar.querySelector("[data-compare]"), `${form.action}?runs=${chosen}`, chosen.length >= 2 && chosen.length <= MOST_SERIES);
-  link(bar.querySelector("[data-overlay]"), `${form.dataset.curves}?runs=${chosen}`, chosen.length <= MOST_SERIES);
+  link(bar.querySelector("[data-compare]"), `${form.action}?runs=${chosen}`, chosen.length >= 2 && chosen.length <= MAX_SERIES);
+  link(bar.querySelector("[data-overlay]"), `${form.dataset.curves}?runs=${chosen}`, chosen.length <= MAX_SERIES);
 }
 
 function link(element, address, isAble) {

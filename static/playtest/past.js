@@ -1,7 +1,7 @@
 // What was called before, by tool: the newest last, for the arrow keys. Kept for the time that the tab is open.
 import { parseExact } from "./exact.js";
 
-const MOST = 50;
+const MAX_KEPT = 50;
 
 export class Past {
   #key;
@@ -20,7 +20,7 @@ export class Past {
 
   add(value) {
     const text = JSON.stringify(value);
-    this.#known = [...this.#known.filter((one) => JSON.stringify(one) !== text), value].slice(-MOST);
+    this.#known = [...this.#known.filter((one) => JSON.stringify(one) !== text), value].slice(-MAX_KEPT);
     this.#at = this.#draft = null;
     try {
       sessionStorage.setItem(this.#key, JSON.stringify(this.#known));

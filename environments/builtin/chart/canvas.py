@@ -20,7 +20,7 @@ from environments.wire import ImageBlock
 WIDTH, HEIGHT = 900, 560
 FINE = 2
 """Shapes are drawn this many times larger and then reduced, for smooth edges."""
-MOST_MAGNIFICATION = 8.0
+MAX_MAGNIFICATION = 8.0
 
 Colour = tuple[int, int, int]
 Point = tuple[float, float]
@@ -31,7 +31,7 @@ class Canvas:
     """A window of the picture: its left and top edge, its width and height, in pixels of the whole picture."""
 
     def __init__(self, left: float = 0, top: float = 0, width: float = WIDTH, height: float = HEIGHT) -> None:
-        self.magnification = min(WIDTH / width, HEIGHT / height, MOST_MAGNIFICATION)
+        self.magnification = min(WIDTH / width, HEIGHT / height, MAX_MAGNIFICATION)
         self.left, self.top, self.bottom = left, top, top + height
         self._scale = self.magnification * FINE
         size = tuple(round(side * self.magnification) * FINE for side in (width, height))

@@ -24,7 +24,7 @@ from environments.builtin.chart.canvas import HEIGHT, WIDTH, Canvas
 from environments.builtin.chart.picture import Data, draw
 
 STEEPNESS = 4
-LEAST_WINDOW = 40
+MIN_WINDOW = 40
 """Pixels that a window is wide and high at least."""
 
 
@@ -41,8 +41,8 @@ class ChartTask(Data):
 class Window(BaseModel):
     x: int = Field(ge=0, lt=WIDTH, description="Left edge, in pixels of the whole picture.")
     y: int = Field(ge=0, lt=HEIGHT, description="Top edge, in pixels of the whole picture.")
-    width: int = Field(ge=LEAST_WINDOW, le=WIDTH)
-    height: int = Field(ge=LEAST_WINDOW, le=HEIGHT)
+    width: int = Field(ge=MIN_WINDOW, le=WIDTH)
+    height: int = Field(ge=MIN_WINDOW, le=HEIGHT)
 
 
 class Reading(BaseModel):

@@ -25,7 +25,7 @@ COLOURS: list[Colour] = [(43, 108, 176), (224, 133, 36), (26, 140, 120), (176, 5
 """Of series and slices; told apart by the colour-blind too."""
 PIE_MIDDLE: Point = (310, 318)
 PIE_RADIUS = 176.0
-MOST_TICKS = 7
+MAX_TICKS = 7
 
 
 class Series(BaseModel):
@@ -74,14 +74,14 @@ class Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], *, from_zero: bool) -> Axis:
-        """The axis with at most MOST_TICKS ticks that holds all values."""
+        """The axis with at most MAX_TICKS ticks that holds all values."""
         low, high = min(values), max(values)
         low = min(0.0, low) if from_zero or low < 0 or low < 0.4 * high else low
         if low == high:
             low, high = sorted((0.0, high or 1.0))
-        power = 10.0 ** math.floor(math.log10((high - low) / MOST_TICKS))
+        power = 10.0 ** math.floor(math.log10((high - low) / MAX_TICKS))
         steps = (power * factor for factor in (1, 2, 5, 10, 20))
-        step = next(one for one in steps if math.ceil(high / one) - math.floor(low / one) < MOST_TICKS)
+        step = next(one for one in steps if math.ceil(high / one) - math.floor(low / one) < MAX_TICKS)
         top = math.ceil(high / step) * step
         return cls(math.floor(low / step) * step, top if top > low else low + step, step)
 

@@ -12,7 +12,7 @@ from environments.builtin.chart.picture import Data, Series, x_axis, y_axis
 COUNTS = {"train": 300, "validation": 50, "test": 100}
 KINDS = ["bars", "lines", "pie", "scatter", "stacked"]
 ZOOMS = 6
-LEAST_PRECISIONS = 4
+MIN_PRECISIONS = 4
 """How many times its reading precision an answer is at least."""
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -103,7 +103,7 @@ def task(split: str, index: int) -> dict[str, Any]:
     kind = KINDS[index % len(KINDS)]
     make = {"pie": _pie, "scatter": _scatter}.get(kind, _categorical)
     data, question = make(random, kind)
-    while abs(question.answer) < LEAST_PRECISIONS * _precision(data, question):
+    while abs(question.answer) < MIN_PRECISIONS * _precision(data, question):
         data, question = make(random, kind)
     exact = round(question.answer, 2)
     return {

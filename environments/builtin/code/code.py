@@ -27,8 +27,8 @@ from environments import Blocks, Environment, JSONObject, JSONValue, Split, Text
 from environments.builtin.code.puzzles import bank
 from environments.sandbox.bubblewrap import Ran, Sandbox, SandboxLimits, unavailable
 
-MOST_RESULT_BYTES = 32 * 1024
-MOST_SHOWN = 6000
+MAX_RESULT_BYTES = 32 * 1024
+MAX_SHOWN = 6000
 """Characters of a program's output that the agent sees."""
 _RUNNER = Path(__file__).with_name("runner.py").read_text(encoding="utf-8")
 
@@ -165,7 +165,7 @@ class Code(Environment):
             "function": self.task.function,
             "inputs": [case.args for case in cases],
             "seconds": self.task.time_limit,
-            "most_bytes": MOST_RESULT_BYTES,
+            "most_bytes": MAX_RESULT_BYTES,
             "has_free_run": has_free_run,
         }
         body, nonce = json.dumps(request).encode(), random_secrets.token_hex(16).encode()
@@ -222,8 +222,8 @@ def _shown_call(function: str, case: Case) -> str:
 
 def _shown_output(ran: Ran) -> str:
     text = ran.stderr.decode(errors="replace")
-    if len(text) > MOST_SHOWN or ran.is_cut:
-        text = f"{text[:MOST_SHOWN]}\n… (cut after {min(MOST_SHOWN, len(text))} characters)"
+    if len(text) > MAX_SHOWN or ran.is_cut:
+        text = f"{text[:MAX_SHOWN]}\n… (cut after {min(MAX_SHOWN, len(text))} characters)"
     return text.rstrip("\n") or "(The program printed nothing.)"
 
 

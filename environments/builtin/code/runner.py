@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 _PR_SET_DUMPABLE = 4
-MOST_TIMEOUTS = 3
+MAX_TIMEOUTS = 3
 """So many calls may run out of time; the rest are not tried."""
 
 
@@ -40,7 +40,7 @@ def main() -> None:
     if request["has_free_run"]:
         answers.append(_apart(request, None, answers_fd))
     for args in request["inputs"]:
-        is_over = sum(answer["how"] == "timeout" for answer in answers) >= MOST_TIMEOUTS
+        is_over = sum(answer["how"] == "timeout" for answer in answers) >= MAX_TIMEOUTS
         answers.append({"how": "untried", "text": ""} if is_over else _apart(request, args, answers_fd))
     _write(answers_fd, _read(32) + json.dumps(answers).encode())
 

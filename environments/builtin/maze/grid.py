@@ -14,8 +14,8 @@ Cell = tuple[int, int]
 DIRECTIONS: dict[str, Cell] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 WALL, FLOOR, START, EXIT, UNSEEN, PLAYER = "#", ".", "S", "E", "?", "@"
 KEYS, DOORS = "abc", "ABC"
-MOST_CELLS = 41 * 41
-MOST_LOCKS = 5
+MAX_CELLS = 41 * 41
+MAX_LOCKS = 5
 """Keys and doors together: each doubles the situations to be measured."""
 
 
@@ -39,8 +39,8 @@ class Grid:
         self.start, self.exit = (self._only(mark, open_cells) for mark in (START, EXIT))
         self.keys = {cell: mark for cell, mark in open_cells.items() if mark in KEYS}
         self.doors = {cell: mark for cell, mark in open_cells.items() if mark in DOORS}
-        if len(self.keys) + len(self.doors) > MOST_LOCKS:
-            raise ValueError(f"{len(self.keys) + len(self.doors)} keys and doors; at most {MOST_LOCKS} are possible.")
+        if len(self.keys) + len(self.doors) > MAX_LOCKS:
+            raise ValueError(f"{len(self.keys) + len(self.doors)} keys and doors; at most {MAX_LOCKS} are possible.")
         self._free = {
             (y, x): [near for near in ((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)) if near in open_cells]
             for y, x in open_cells
@@ -52,8 +52,8 @@ class Grid:
                 raise ValueError(f"row {number} has {len(row)} cells and row 1 has {self.width}; make them equal.")
             if strange := sorted(set(row) - set(WALL + FLOOR + START + EXIT + KEYS + DOORS)):
                 raise ValueError(f"row {number} contains {strange[0]!r}; use only # . S E, keys a b c, doors A B C.")
-        if self.width * self.height > MOST_CELLS:
-            raise ValueError(f"{self.width} x {self.height} cells; at most {MOST_CELLS} are possible.")
+        if self.width * self.height > MAX_CELLS:
+            raise ValueError(f"{self.width} x {self.height} cells; at most {MAX_CELLS} are possible.")
 
     def _only(self, wanted: str, cells: Mapping[Cell, str]) -> Cell:
         found = [cell for cell, mark in cells.items() if mark == wanted]

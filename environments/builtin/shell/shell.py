@@ -30,8 +30,8 @@ from environments.builtin.shell.chores import bank
 from environments.sandbox.bubblewrap import Sandbox, SandboxLimits, unavailable
 
 PROGRESS, FINISH = 0.7, 0.3
-WASTE, BLOCKED, MOST_PENALTY = 0.02, 0.05, 0.2
-MOST_SHOWN = 6000
+WASTE, BLOCKED, MAX_PENALTY = 0.02, 0.05, 0.2
+MAX_SHOWN = 6000
 """Characters of a command's output, or of a file, that the agent sees."""
 LIMITS = SandboxLimits(
     cpu_seconds=5, wall_seconds=15, processes=32, disk_bytes=8 * 1024 * 1024, stdout_bytes=2 * 1024 * 1024
@@ -100,7 +100,7 @@ class Shell(Environment):
     Task: `instruction`, `files`, `goals`, `keep`, `gone`, `max_steps`, `topic`, `difficulty` (1 to 3), `seed`.
     """
 
-    reward_range: ClassVar[tuple[float, float]] = (-MOST_PENALTY, 1.0)
+    reward_range: ClassVar[tuple[float, float]] = (-MAX_PENALTY, 1.0)
     success_threshold: ClassVar[float] = 0.75
     task_schema: ClassVar[Any] = Task
     hidden_fields: ClassVar[Sequence[str]] = ("goals", "keep", "gone")
@@ -217,7 +217,7 @@ class Shell(Environment):
     def _step(self, text: str, penalty: float = 0.0) -> ToolOutput:
         """The answer to a step that was taken, with the reward for what it changed."""
         self.steps_left -= 1
-        self.penalties = min(self.penalties + penalty, MOST_PENALTY)
+        self.penalties = min(self.penalties + penalty, MAX_PENALTY)
         self.progress = self._share_reached()
         reward = round(PROGRESS * self.progress - self.penalties - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
@@ -250,8 +250,8 @@ def _settled(text: str) -> str:
 
 
 def _cut(text: str, *, is_cut: bool = False) -> str:
-    if len(text) > MOST_SHOWN or is_cut:
-        return f"{text[:MOST_SHOWN]}\n… (cut after {min(MOST_SHOWN, len(text))} characters)"
+    if len(text) > MAX_SHOWN or is_cut:
+        return f"{text[:MAX_SHOWN]}\n… (cut after {min(MAX_SHOWN, len(text))} characters)"
     return text.rstrip("\n")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from environments.errors import ToolError, shorten
 
 LEGEND = "[n] is a link, {n} a field, <n> a button."
-MOST_TOLD = 900
+MAX_TOLD = 900
 """Characters of what a page has, in a refusal."""
 
 
@@ -101,7 +101,7 @@ class Page:
         if not among:
             return "It has no field to fill in."
         listed = [_label(one, self.controls.index(one) + 1) for one in among]
-        return shorten(f"It has: {', '.join(listed)}.", MOST_TOLD)
+        return shorten(f"It has: {', '.join(listed)}.", MAX_TOLD)
 
 
 def _label(control: Control, number: int) -> str:

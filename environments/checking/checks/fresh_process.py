@@ -24,7 +24,7 @@ from environments.runtime.usercode import UserCode
 
 SUBJECT = "tasks"
 CHECK = "same in every process"
-MOST_ASKED = 20
+MAX_ASKED = 20
 """Tasks of a split that is asked by index."""
 STARTS = 5
 """Of the time limit: a process has to import the module first."""
@@ -73,7 +73,7 @@ async def _digests(specification: str) -> dict[str, str]:
             texts = await source.listing(split.name)
         except NotImplementedError:
             count = await source.count(split.name)
-            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MOST_ASKED))]]
+            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MAX_ASKED))]]
         digests[split.name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     return digests
 

@@ -13,7 +13,7 @@ from environments.checking.bench import Bench, PlayedEpisode, PlayedMove, same
 from environments.checking.door import Broken, CallAnswer, DoorRefused, DoorSession, leave
 
 SUBJECT = "sessions"
-MOST_MOVES = 8
+MAX_MOVES = 8
 """Calls that are made of an episode when it is played again."""
 COPIES = 3
 """Sessions that play each of the two episodes, side by side."""
@@ -64,8 +64,8 @@ def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
     """Up to two episodes of different tasks whose calls were answered, shortened."""
     found: dict[str, PlayedEpisode] = {}
     for played in sorted(episodes, key=lambda one: -len(one.moves)):
-        if played.moves and all(move.answer.status != "failed" for move in played.moves[:MOST_MOVES]):
-            found.setdefault(played.sample.label, PlayedEpisode(played.sample, played.moves[:MOST_MOVES]))
+        if played.moves and all(move.answer.status != "failed" for move in played.moves[:MAX_MOVES]):
+            found.setdefault(played.sample.label, PlayedEpisode(played.sample, played.moves[:MAX_MOVES]))
     return list(found.values())[:2]
 
 

@@ -11,7 +11,7 @@ from environments.checking.door import Broken, DoorRefused, Sample
 from environments.wire import Split
 
 SUBJECT = "tasks"
-MOST_SAMPLES = 8
+MAX_SAMPLES = 8
 """Tasks that are tried in sessions, over all splits."""
 
 
@@ -197,8 +197,8 @@ def _check_schema(bench: Bench) -> None:
 async def _choose_samples(bench: Bench) -> None:
     """Of each split the first, the last and some between."""
     random = bench.random("samples")
-    each = max(2, MOST_SAMPLES // max(1, len(bench.splits)))
-    for split in bench.splits[: MOST_SAMPLES // 2]:
+    each = max(2, MAX_SAMPLES // max(1, len(bench.splits)))
+    for split in bench.splits[: MAX_SAMPLES // 2]:
         listing = bench.listings.get(split)
         try:
             count = await bench.door.count(split) if listing is None else len(listing)

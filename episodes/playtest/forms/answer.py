@@ -41,7 +41,7 @@ def problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
     return {"path": list(path), "message": message}
 
 
-MOST_KEYS = 5_000
+MAX_KEYS = 5_000
 Schemas = Mapping[str, Any]
 """Tool -> its input schema; None: it takes no input."""
 
@@ -100,7 +100,7 @@ def _operation(message: Mapping[str, Any]) -> Operation:
 
 def _state(told: Any) -> State:
     state = told if isinstance(told, dict) else {}
-    if len(state) > MOST_KEYS or not all(isinstance(text, str) for text in state.values()):
+    if len(state) > MAX_KEYS or not all(isinstance(text, str) for text in state.values()):
         raise Unworkable("The state of a form is an object of texts, at most 5,000 of them.")
     return state
 

@@ -1,6 +1,6 @@
 """A value checked against a tool's schema: each problem at the member it is about, in a sentence for whoever plays.
 
-Recursive unions can cost a power of their depth to check, and whoever plays decides on the depth: after MOST_REFERENCES
+Recursive unions can cost a power of their depth to check, and whoever plays decides on the depth: after MAX_REFERENCES
 the check is given up, and the environment's own is left to judge.
 
 Ways: what is to be told of a union that refuses a value: what the way that was meant says. `checking.py` asks.
@@ -61,9 +61,9 @@ def _none_of(path: Path, refused: dict[Any, Error]) -> FormProblem:
     return FormProblem(path, f"{shown(cast(Any, errors[0].instance))} is none of {known}.")
 
 
-MOST_PROBLEMS = 20
-MOST_REFERENCES = 2_000
-MOST_QUICK = 2_000
+MAX_PROBLEMS = 20
+MAX_REFERENCES = 2_000
+MAX_QUICK = 2_000
 """Characters."""
 _SLOW = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"pattern"', '"patternProperties"', '"uniqueItems"')
 _left: ContextVar[int] = ContextVar("references that a check may still follow")
@@ -100,14 +100,14 @@ _UNFIT = (
 
 def check(schema: Any, value: Any) -> list[FormProblem]:
     """What the schema refuses of `value`, in the order of the schema; empty: nothing, or it cannot be told."""
-    token = _left.set(MOST_REFERENCES)
+    token = _left.set(MAX_REFERENCES)
     found: dict[tuple[Path, str], FormProblem] = {}
     try:
         for error in _validator(json.dumps(schema)).iter_errors(value):
             for one in meant(error):
                 for problem in [one] if isinstance(one, FormProblem) else _told(one, schema):
                     found.setdefault((problem.path, problem.message), problem)
-            if len(found) >= MOST_PROBLEMS:
+            if len(found) >= MAX_PROBLEMS:
                 break
     except _UNFIT:
         return []  # nothing that could be checked against, as its author learns from the environment itself
@@ -120,7 +120,7 @@ def is_quick(schema: Any, value: Any) -> bool:
     """Whether a check ends before a thread for it would have begun, whatever the value: both are short, and no keyword
     takes longer than it is long."""
     texts = json.dumps(schema), json.dumps(value)
-    return max(map(len, texts)) <= MOST_QUICK and not any(word in texts[0] for word in _SLOW)
+    return max(map(len, texts)) <= MAX_QUICK and not any(word in texts[0] for word in _SLOW)
 
 
 @lru_cache(maxsize=64)

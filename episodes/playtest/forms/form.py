@@ -16,7 +16,7 @@ from episodes.playtest.forms.control import FormPlace, FormProblem, State
 from episodes.playtest.forms.schema import SchemaDocument
 from episodes.playtest.forms.slot import Slot
 
-MOST_SLOTS = 600
+MAX_SLOTS = 600
 """Of one form. What has more is JSON as a whole."""
 
 
@@ -44,7 +44,7 @@ class Form:
 
     def number(self) -> int:
         """Raises: TooLarge."""
-        if len(self.slots) >= MOST_SLOTS:
+        if len(self.slots) >= MAX_SLOTS:
             raise TooLarge
         return len(self.slots)
 

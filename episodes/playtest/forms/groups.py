@@ -14,8 +14,8 @@ from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormPr
 from episodes.playtest.forms.schema import Meaning
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
-MOST_ITEMS = 200
-MOST_AT_FIRST = 20
+MAX_ITEMS = 200
+MAX_AT_FIRST = 20
 
 
 class Array(Control):
@@ -26,14 +26,14 @@ class Array(Control):
         super().__init__(place, meaning)
         items = self.schema.get("items", True)
         prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list: draft 7 and before
-        self.prefix: list[Any] = prefix[:MOST_ITEMS] if isinstance(prefix, list) else []
+        self.prefix: list[Any] = prefix[:MAX_ITEMS] if isinstance(prefix, list) else []
         self.rest: Any = self.schema.get("additionalItems", True) if isinstance(items, list) else items
         self.slots: list[FormPart] = []
 
     @property
     def can_add(self) -> bool:
         most = whole_number(self.schema, "maxItems")
-        allowed = MOST_ITEMS if most is None else min(most, MOST_ITEMS)
+        allowed = MAX_ITEMS if most is None else min(most, MAX_ITEMS)
         return len(self.slots) < (allowed if self.rest is not False else min(allowed, len(self.prefix)))
 
     @property
@@ -48,12 +48,12 @@ class Array(Control):
     def fresh(self) -> None:
         count = whole_number(self.schema, "minItems")
         count = len(self.prefix) if count is None else count
-        self.slots = [self._slot(index) for index in range(min(count, MOST_AT_FIRST))]
+        self.slots = [self._slot(index) for index in range(min(count, MAX_AT_FIRST))]
         for slot in self.slots:
             slot.fresh()
 
     def fill(self, value: Any) -> bool:
-        if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        if not isinstance(value, list) or len(value) > MAX_ITEMS:
             return False
         self.slots = [self._slot(index) for index in range(len(value))]
         for slot, item in zip(self.slots, value, strict=True):
@@ -63,7 +63,7 @@ class Array(Control):
     def load(self, state: State) -> None:
         count = state.get(f"n{self.name}", "0")
         count = count if count.isdecimal() and len(count) < 5 else "0"
-        self.slots = [self._slot(index) for index in range(min(int(count), MOST_ITEMS))]
+        self.slots = [self._slot(index) for index in range(min(int(count), MAX_ITEMS))]
         for slot in self.slots:
             slot.load(state)
 
@@ -90,7 +90,7 @@ class Array(Control):
         return self.place.maker.slot(self.place.item(index), schema)
 
 
-MOST_ENTRIES = 100
+MAX_ENTRIES = 100
 _FREE = ("patternProperties", "if", "dependentSchemas", "propertyNames", "minProperties")
 """Keywords that speak of members which `properties` need not name."""
 
@@ -123,7 +123,7 @@ class Members(Control):
         """Whether members may be added that the schema does not name: where it says so, or names none."""
         others = self.schema.get("additionalProperties")
         is_free = bool(self.schema.keys() & set(_FREE)) or not self.named
-        return (others not in (None, False) or is_free) and len(self.entries) < MOST_ENTRIES and not self._is_closed
+        return (others not in (None, False) or is_free) and len(self.entries) < MAX_ENTRIES and not self._is_closed
 
     @property
     def _is_closed(self) -> bool:
@@ -136,7 +136,7 @@ class Members(Control):
 
     def fill(self, value: Any) -> bool:
         others = [name for name in value if name not in self.named] if isinstance(value, dict) else []
-        if not isinstance(value, dict) or len(others) > MOST_ENTRIES or not all(map(is_plain, others)):
+        if not isinstance(value, dict) or len(others) > MAX_ENTRIES or not all(map(is_plain, others)):
             return False
         self.slots = [self._slot(name) for name in self.named]
         for slot, name in zip(self.slots, self.named, strict=True):
@@ -150,7 +150,7 @@ class Members(Control):
         self.slots = [self._slot(name) for name in self.named]
         count = state.get(f"n{self.name}", "0")
         count = count if count.isdecimal() and len(count) < 5 else "0"
-        names = [state.get(f"k{self.name}/e{index}", "") for index in range(min(int(count), MOST_ENTRIES))]
+        names = [state.get(f"k{self.name}/e{index}", "") for index in range(min(int(count), MAX_ENTRIES))]
         self.entries = [self._entry(index, name) for index, name in enumerate(names)]
         for slot in self.parts():
             slot.load(state)

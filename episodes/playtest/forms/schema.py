@@ -16,11 +16,11 @@ Kind = Literal[
     "text", "number", "boolean", "options", "constant", "scalar", "array", "object", "choice", "nothing", "raw"
 ]
 
-MOST_READ = 2_000
+MAX_READ = 2_000
 """Schemas that one part of a form may be made of, references and branches counted each time."""
-MOST_OPTIONS = 500
-MOST_BRANCHES = 40
-MOST_MEMBERS = 200
+MAX_OPTIONS = 500
+MAX_BRANCHES = 40
+MAX_MEMBERS = 200
 """Of an object, those that are required counted twice."""
 _ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 _UNIONS = ("oneOf", "anyOf")
@@ -89,7 +89,7 @@ class _Reading:
             return Meaning(_kind(one), one, is_nullable, refs=refs | others[0].refs)
         if _is_scalar([way.schema for way in others]):
             return Meaning("scalar", {**_scalar([way.schema for way in others]), **_annotations(own)}, is_nullable)
-        if len(others) > MOST_BRANCHES:
+        if len(others) > MAX_BRANCHES:
             return Meaning("raw", own)
         return Meaning("choice", own, is_nullable, others, refs)
 
@@ -169,7 +169,7 @@ class _Reading:
 
     def _count(self) -> None:
         self.read += 1
-        if self.read > MOST_READ:
+        if self.read > MAX_READ:
             raise Contradiction
 
 
@@ -177,7 +177,7 @@ def _kind(schema: Schema) -> Kind:
     if "const" in schema:
         return "constant"
     if "enum" in schema:
-        return "options" if 0 < len(_list(schema["enum"])) <= MOST_OPTIONS else "raw"
+        return "options" if 0 < len(_list(schema["enum"])) <= MAX_OPTIONS else "raw"
     kind = schema.get("type") or _guessed(schema)
     if isinstance(kind, list):
         kind = kind[0] if len(kind) == 1 else None
@@ -193,7 +193,7 @@ def _guessed(schema: Schema) -> str | None:
 
 def _is_plain_object(schema: Schema) -> bool:
     members, required = schema.get("properties", {}), _list(schema.get("required"))
-    if not isinstance(members, dict) or len(members) + len(required) > MOST_MEMBERS:
+    if not isinstance(members, dict) or len(members) + len(required) > MAX_MEMBERS:
         return False
     return all(isinstance(name, str) and is_plain(name) for name in (*members, *required))
 

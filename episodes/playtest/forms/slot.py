@@ -17,7 +17,7 @@ from episodes.playtest.forms.schema import Kind, Meaning
 from episodes.playtest.forms.values import NOTHING
 
 Presence = Literal["given", "null", "absent", "folded"]
-MOST_DEPTH = 16
+MAX_DEPTH = 16
 """Levels of a form; what is deeper is JSON."""
 _CLASSES: dict[Kind, type[Control]] = {
     **{"text": TextControl, "number": NumberControl, "scalar": Scalar, "boolean": Boolean, "options": OptionsControl},
@@ -33,7 +33,7 @@ class Slot:
         self.place = place
         self.is_optional = is_optional
         meaning = maker.document.meaning(schema)
-        self.meaning = Meaning("raw", meaning.schema) if place.depth > MOST_DEPTH else meaning
+        self.meaning = Meaning("raw", meaning.schema) if place.depth > MAX_DEPTH else meaning
         self.presence: Presence = "given"
         self.control: Control | None = None
         self.id = f"{maker.number()}"

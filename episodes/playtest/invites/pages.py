@@ -91,7 +91,7 @@ def _chooser(found: Invite) -> str:
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
 LONGEST_DAYS = 365
 PERMISSION = "episodes.add_invite"
-MOST_SHOWN = 200
+MAX_SHOWN = 200
 """Invites, the newest."""
 
 
@@ -212,6 +212,6 @@ def _lines() -> Iterator[InviteLine]:
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
     rows = Invite.objects.select_related("environment", "split").prefetch_related(Prefetch("guests", queryset=guests))
-    for invite in rows[:MOST_SHOWN]:
+    for invite in rows[:MAX_SHOWN]:
         found = [Visitor(guest.name, label_of(guest), guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from environments.authoring.task_schema import MOST_PROBLEMS, check, declared
+from environments.authoring.task_schema import MAX_PROBLEMS, check, declared
 from environments.errors import Unhostable
 from tests.environments.listings import listing
 
@@ -80,7 +80,7 @@ def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, tol
 
 
 def test_it_tells_so_many_problems_at_most() -> None:
-    assert len(check(NUMBERS, {"n": ["x"] * 1000})) == MOST_PROBLEMS
+    assert len(check(NUMBERS, {"n": ["x"] * 1000})) == MAX_PROBLEMS
 
 
 def test_a_schema_elsewhere_is_never_fetched() -> None:

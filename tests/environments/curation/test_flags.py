@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.curation.action import ActionRefused
-from environments.curation.flags import MOST_CHARACTERS, MOST_TOGETHER, flag, flagged, flags_of, settle
+from environments.curation.flags import MAX_CHARACTERS, MAX_TOGETHER, flag, flagged, flags_of, settle
 from environments.models import TaskFlag
 from tests.stored import make_task
 
@@ -60,7 +60,7 @@ def test_nobody_settles_one_twice_or_that_of_another_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "told"), [(" \n", "Say what is wrong"), ("x" * (MOST_CHARACTERS + 1), "2,001 characters; at most 2,000")]
+    ("note", "told"), [(" \n", "Say what is wrong"), ("x" * (MAX_CHARACTERS + 1), "2,001 characters; at most 2,000")]
 )
 def test_a_note_is_needed_and_bounded(note: str, told: str) -> None:
     with pytest.raises(ActionRefused, match=told):
@@ -69,10 +69,10 @@ def test_a_note_is_needed_and_bounded(note: str, told: str) -> None:
 
 def test_what_one_person_says_is_bounded_together() -> None:
     task = make_task()
-    for number in range(MOST_TOGETHER // MOST_CHARACTERS - 1):
-        flag(task, "ada", f"{number}" + "x" * (MOST_CHARACTERS - 2))
+    for number in range(MAX_TOGETHER // MAX_CHARACTERS - 1):
+        flag(task, "ada", f"{number}" + "x" * (MAX_CHARACTERS - 2))
     with pytest.raises(ActionRefused, match="A curator will settle it"):
-        flag(task, "ada", "a" + "x" * (MOST_CHARACTERS - 1) + "", 3) and flag(task, "ada", "b" * MOST_CHARACTERS)
+        flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(task, "ada", "b" * MAX_CHARACTERS)
 
 
 def test_the_queue_holds_each_task_once() -> None:

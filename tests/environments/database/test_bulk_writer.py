@@ -41,7 +41,7 @@ if connection.vendor == "postgresql":  # SQLite has no pipeline
                 seen.append(self.connection.pgconn.pipeline_status != PipelineStatus.OFF)
             return execute(self, sql, *args, **options)
 
-        monkeypatch.setattr("environments.database.bulk_writer.MOST_PIPELINED_CHARACTERS", limit)
+        monkeypatch.setattr("environments.database.bulk_writer.MAX_PIPELINED_CHARACTERS", limit)
         monkeypatch.setattr(psycopg.Cursor, "execute", watch)
         steps = [step_taken(index=n, output_json=f'"{"x" * 8000}"') for n in range(5)]
         assert record((episode_started(), *steps)) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from environments.display.json_diff import MOST_COMPARED, MOST_LINES, diff
+from environments.display.json_diff import MAX_COMPARED, MAX_LINES, diff
 
 
 def shown(before: str, after: str) -> list[str]:
@@ -40,6 +40,6 @@ def test_text_that_is_no_json_is_compared_as_it_is() -> None:
 
 
 def test_a_huge_change_is_cut() -> None:
-    before, after = (json.dumps([start + n for n in range(3 * MOST_COMPARED)]) for start in (0, 10**6))
+    before, after = (json.dumps([start + n for n in range(3 * MAX_COMPARED)]) for start in (0, 10**6))
     lines = diff(before, after)
-    assert len(lines) == MOST_LINES + 1 and lines[-1].text.endswith("more lines")
+    assert len(lines) == MAX_LINES + 1 and lines[-1].text.endswith("more lines")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from environments.display.schema_fields import MOST_FIELDS, fields_of
+from environments.display.schema_fields import MAX_FIELDS, fields_of
 
 
 class Case(BaseModel):
@@ -77,4 +77,4 @@ def test_a_circle_of_references_ends() -> None:
 
 
 def test_it_lists_so_many_at_most() -> None:
-    assert len(fields_of({"properties": {str(n): {} for n in range(1000)}})) == MOST_FIELDS
+    assert len(fields_of({"properties": {str(n): {} for n in range(1000)}})) == MAX_FIELDS

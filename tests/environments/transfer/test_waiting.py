@@ -23,7 +23,7 @@ from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MOST_SECONDS = 0.25
+MAX_SECONDS = 0.25
 TRIES = 3
 FILLING = "How many apples are left when some have been eaten?"
 
@@ -63,7 +63,7 @@ if connection.vendor == "sqlite":
                     shelf.apply(file)
             tries.append(holds)
         assert len(tries[0]) > 50
-        assert longest(tries) < MOST_SECONDS
+        assert longest(tries) < MAX_SECONDS
 
 
 def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
@@ -78,5 +78,5 @@ def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
             assert agent.call("echo", {"text": "hi"}).text == "hi"
             steps.append(time.monotonic() - start)
         assert process.returncode == 0
-        assert quantiles(steps, n=20)[-1] < MOST_SECONDS
+        assert quantiles(steps, n=20)[-1] < MAX_SECONDS
         assert agent.post("/echo/num_tasks", {"split": "more"}).json() == {"num_tasks": 20_000}

@@ -47,7 +47,7 @@ def blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scope with a full block is drawn from blocks."""
     monkeypatch.setattr("episodes.analytics.zoom.RAW_ENDINGS", 0)
     monkeypatch.setattr(covers, "RAW_ENDINGS", 0)
-    monkeypatch.setattr(covers, "LEAST_RAW", 0)
+    monkeypatch.setattr(covers, "MIN_RAW", 0)
 
 
 def from_blocks(scope: Scope, definition: Definition, axis: Axis = "episode") -> Curve:
@@ -97,7 +97,7 @@ def test_runs_side_by_side_share_the_points_of_their_steps(
     scope = side_by_side()
     catch_up()
     expected = curve(scope, SUM, "step", shown=shown)
-    for module, name in ((covers, "RAW_ENDINGS"), (covers, "LEAST_RAW"), (zooms, "RAW_ENDINGS")):
+    for module, name in ((covers, "RAW_ENDINGS"), (covers, "MIN_RAW"), (zooms, "RAW_ENDINGS")):
         monkeypatch.setattr(module, name, 0)
     found = curve(scope, SUM, "step", shown=shown)
     assert told(found) == told(expected)
@@ -262,7 +262,7 @@ def test_what_blocks_do_not_know_yet_is_read_from_episodes(blocks_alone: None) -
 
 
 def test_a_follower_far_behind_makes_a_curve_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(covers, "MOST_ENDINGS", 50)
+    monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
     play(300)
     catch_up()
     play(100, first=301)
@@ -281,7 +281,7 @@ def test_what_has_not_been_looked_at_says_no_step_by_no_means(
     play(380, first=21)
     monkeypatch.setattr("episodes.rollups.follower.make_parts", lambda: [BlocksPart()])
     catch_up()
-    monkeypatch.setattr(covers, "MOST_ENDINGS", 50)
+    monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
     found = curve(OF["environment"](), SUM, "step")
     assert found.is_bounded
     assert found.stepless == 0
@@ -291,7 +291,7 @@ def test_of_the_newest_episodes_of_a_filter_it_says_which_say_no_step(monkeypatc
     run = make_run("some")
     for step in [*range(10)] * 3 + [None] * 20:
         end_episode(run=run, run_step=step, model="some")
-    monkeypatch.setattr("episodes.analytics.scopes.MOST_ENDINGS", 25)
+    monkeypatch.setattr("episodes.analytics.scopes.MAX_ENDINGS", 25)
     found = curve(filtered(Episode.objects.filter(model="some"), ""), SUM, "step")
     assert found.is_bounded
     assert found.stepless == 20
@@ -327,7 +327,7 @@ def test_a_curated_split_follows_its_present_tasks() -> None:
 
 
 def test_of_a_filter_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scopes, "MOST_ENDINGS", 50)
+    monkeypatch.setattr(scopes, "MAX_ENDINGS", 50)
     play(200)
     for within in (None, Episode.objects.filter(environment__name="echo")):
         found = curve(filtered(Episode.objects.filter(environment__name="echo", model="m1"), "m1", within), SUM)

@@ -6,7 +6,7 @@ import pytest
 
 from environments.models import Environment
 from environments.scoring.definition import Definition
-from episodes.analytics.histogram import MOST_BINS, Bin, Histogram, histogram
+from episodes.analytics.histogram import MAX_BINS, Bin, Histogram, histogram
 from episodes.analytics.scopes import scope_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import attempts, play, played
@@ -37,7 +37,7 @@ def test_many_fall_into_bins_of_one_width() -> None:
     values = [one.return_max or 0.0 for one in attempts(played(environment__name="echo"))]
     found = of_echo(Definition("max"))
     assert not found.is_exact
-    assert (len(found.bins), sum(one.n for one in found.bins)) == (MOST_BINS, len(values))
+    assert (len(found.bins), sum(one.n for one in found.bins)) == (MAX_BINS, len(values))
     assert (found.bins[0].low, found.bins[-1].high) == (min(values), max(values))
     assert all(one.high == other.low for one, other in zip(found.bins, found.bins[1:], strict=False))
 
@@ -47,7 +47,7 @@ def test_from_blocks_it_holds_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = of_echo(Definition("max"))
     catch_up()
     monkeypatch.setattr("episodes.analytics.summary_cover.RAW_ENDINGS", 0)
-    monkeypatch.setattr("episodes.analytics.summary_cover.LEAST_RAW", 0)
+    monkeypatch.setattr("episodes.analytics.summary_cover.MIN_RAW", 0)
     found = of_echo(Definition("max"))
     assert (sum(one.n for one in found.bins), found.causes) == (sum(one.n for one in expected.bins), expected.causes)
     assert (expected.is_grouped, found.is_grouped) == (False, True)

@@ -118,7 +118,7 @@ def test_of_a_procedural_environment_nobody_knows_the_coverage() -> None:
 
 
 def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.analytics.scopes.MOST_ENDINGS", 20)
+    monkeypatch.setattr("episodes.analytics.scopes.MAX_ENDINGS", 20)
     play(100)
     found = leaderboard(echo(), by="player")
     assert found.is_bounded and "newest" in found.note

@@ -111,7 +111,7 @@ def test_one_step_is_told() -> None:
 
 
 def test_a_page_of_steps_ends_before_it_grows_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "MOST_BLOB_BYTES", 25)
+    monkeypatch.setattr(steps, "MAX_BLOB_BYTES", 25)
     episode = make_episode()
     for number in range(4):
         make_step(episode, input="", input_blob=make_blob(f'{{"text": "{number:010}"}}'))  # 22 bytes

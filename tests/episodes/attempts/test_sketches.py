@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from episodes.attempts.sketches import (
-    MOST_VALUES,
+    MAX_VALUES,
     above,
     compressed,
     count_of,
@@ -37,7 +37,7 @@ def test_few_values_stay_as_they_are() -> None:
 @pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
 def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
     small = compressed(sketch_of(values), [0.5])
-    assert len(small) <= MOST_VALUES
+    assert len(small) <= MAX_VALUES
     assert count_of(small) == len(values)
     assert mean_of(small) == pytest.approx(sum(values) / len(values))
     assert list(small) == sorted(small)

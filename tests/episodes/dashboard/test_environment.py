@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.display.parts import ToolPart
 from environments.models import Split
-from episodes.analytics.histogram import MOST_BINS
+from episodes.analytics.histogram import MAX_BINS
 from episodes.dashboard.environment import method_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
@@ -69,7 +69,7 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
     listed = [EpisodeFilter.parse(dict(parse_qsl(one.query))).episodes().count() for one in found["columns"]]
-    assert (len(counts), sum(counts)) == (MOST_BINS, 300)
+    assert (len(counts), sum(counts)) == (MAX_BINS, 300)
     assert listed == counts
 
 

@@ -93,7 +93,7 @@ def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) ->
 def test_of_a_long_run_the_newest_episodes_and_latest_whole_steps_are_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whereabouts, "MOST_COUNTED", 3)
+    monkeypatch.setattr(whereabouts, "MAX_COUNTED", 3)
     for step in (1, 1, 2, 2):
         end_episode(run=make_run("grpo-3"), run_step=step)
     found = client.get(f"/runs/{make_run('grpo-3').pk}/").context

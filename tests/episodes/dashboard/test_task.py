@@ -127,7 +127,7 @@ def test_a_task_says_by_which_definition_it_is_counted(client: Client) -> None:
 
 
 def test_of_very_many_attempts_it_says_how_many_are_counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.analytics.task.MOST_NEWEST", 2)
+    monkeypatch.setattr("episodes.analytics.task.MAX_NEWEST", 2)
     page = client.get(f"/tasks/{switched().pk}/?return=max").content.decode()
     assert "of its newest 2 episodes" in page
 

@@ -141,7 +141,7 @@ def short_sight(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "LOOKED_AT_FOR_PAGE", 5)
     monkeypatch.setattr(keys, "SORTED", 5)
     monkeypatch.setattr(keys, "FEW_HEAPED", 2)
-    monkeypatch.setattr(keys, "MOST_HEAPED", 4)
+    monkeypatch.setattr(keys, "MAX_HEAPED", 4)
 
 
 def test_a_page_that_did_not_look_at_everything_says_so_and_goes_on(short_sight: None) -> None:

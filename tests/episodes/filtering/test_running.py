@@ -7,7 +7,7 @@ import sys
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.filtering.running import MOST_ADDED, SoFar, ended, running, so_far
+from episodes.filtering.running import MAX_ADDED, SoFar, ended, running, so_far
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -22,9 +22,9 @@ def test_a_running_episodes_figures_come_from_its_steps() -> None:
 
 
 def test_the_rewards_of_a_very_long_one_are_not_added_up() -> None:
-    make_step(make_episode(status="running", cause="", ended=None), index=MOST_ADDED, reward=1.0)
+    make_step(make_episode(status="running", cause="", ended=None), index=MAX_ADDED, reward=1.0)
     (line,) = running(5)
-    assert (line.steps, line.return_so_far) == (MOST_ADDED + 1, None)
+    assert (line.steps, line.return_so_far) == (MAX_ADDED + 1, None)
 
 
 def test_one_without_a_step_has_nothing_so_far() -> None:

@@ -14,7 +14,7 @@ from django_eventstream.views import Listener, get_listener_manager
 
 from environments.runtime.records import Row
 from episodes.models import Step
-from episodes.recording.live import MOST_IDS, Channels, News, is_channel
+from episodes.recording.live import MAX_IDS, Channels, News, is_channel
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
@@ -76,7 +76,7 @@ def test_everybody_is_told_ids_and_counts() -> None:
 
 def test_the_newest_ids_are_named_and_all_are_counted() -> None:
     ((_, _, data),) = told(*(episode_started(number) for number in range(1, 121)))
-    assert data["ids"] == list(range(121 - MOST_IDS, 121)) and data["counts"]["started"] == 120
+    assert data["ids"] == list(range(121 - MAX_IDS, 121)) and data["counts"]["started"] == 120
 
 
 def test_the_followers_of_one_episode_are_told_of_its_last_step() -> None:

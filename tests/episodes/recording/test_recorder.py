@@ -256,7 +256,7 @@ def test_it_makes_again_what_was_deleted_meanwhile() -> None:
 
 
 def test_it_records_more_than_one_transaction_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.writer.MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("episodes.recording.writer.MAX_CHARACTERS", 1000)
     outputs = [f'"{index}{"x" * 700}"' for index in range(20)]
     calls = [(step_taken(index=n, output_json=text),) for n, text in enumerate(outputs)]
     sizes = transactions(monkeypatch, (episode_started(),), *calls)

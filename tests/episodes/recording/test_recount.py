@@ -99,7 +99,7 @@ def test_what_no_episode_says_is_unseen_again(played: random.Random) -> None:
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (200, 1000, 0)])
 def test_it_counts_in_parts(played: random.Random, monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]) -> None:
-    for name, size in zip(("CHUNK_TASKS", "MOST_ROWS", "MOST_RUNNING"), sizes, strict=True):
+    for name, size in zip(("CHUNK_TASKS", "MAX_ROWS", "MAX_RUNNING"), sizes, strict=True):
         monkeypatch.setattr(recount, name, size)
     TaskStatistics.objects.update(attempts=F("attempts") + 7)
     rebuild_all()
@@ -118,7 +118,7 @@ def test_it_counts_what_ends_meanwhile_once(
             end_some(played, next(numbers))
         return step(*args)
 
-    monkeypatch.setattr(recount, "MOST_RUNNING", most_running)
+    monkeypatch.setattr(recount, "MAX_RUNNING", most_running)
     monkeypatch.setattr(recount, moment, meanwhile)
     override(default_return="max")
     rebuild_all()

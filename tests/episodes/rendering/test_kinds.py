@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from episodes.rendering.kinds import KINDS, MOST_PARSED, Kind, kind_of, rendered
+from episodes.rendering.kinds import KINDS, MAX_PARSED, Kind, kind_of, rendered
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -91,5 +91,5 @@ def test_a_huge_line_is_shown(text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["markdown", "latex"])
 def test_what_would_take_too_long_to_parse_is_shown_as_it_is(kind: Kind) -> None:
-    text = "[" * (MOST_PARSED + 1)
+    text = "[" * (MAX_PARSED + 1)
     assert rendered(text, kind) == text

@@ -183,7 +183,7 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     catch_up()
     plenty = rows()
     start_over()
-    monkeypatch.setattr(blocks, "MOST_SCOPES", 1)
+    monkeypatch.setattr(blocks, "MAX_SCOPES", 1)
     monkeypatch.setattr(BlocksPart, "most_endings", 3)
     catch_up()
     assert rows() == plenty
@@ -208,7 +208,7 @@ def test_the_command_makes_everything_anew() -> None:
 
 
 def test_a_start_over_deletes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.part.MOST_DELETED", 2)
+    monkeypatch.setattr("episodes.rollups.part.MAX_DELETED", 2)
     play(20)
     catch_up()
     start_over()

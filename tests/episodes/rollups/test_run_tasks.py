@@ -80,7 +80,7 @@ def test_rows_that_are_made_anew_do_not_count_meanwhile() -> None:
 
 def test_older_endings_that_were_not_followed_are_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = two_runs()
-    monkeypatch.setattr(module, "MOST_ENDINGS", 1)
+    monkeypatch.setattr(module, "MAX_ENDINGS", 1)
     behind = paired(runs, Definition(), 9)
     catch_up()
     assert (behind.is_behind, paired(runs, Definition(), 9).is_behind) == (True, False)

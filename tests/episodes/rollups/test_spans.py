@@ -28,7 +28,7 @@ SCOPES = ("environment", "split", "run")
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four spans of a scope; small batches; tests follow by themselves."""
     monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
-    monkeypatch.setattr(spans, "MOST_SPANS", 4)
+    monkeypatch.setattr(spans, "MAX_SPANS", 4)
     monkeypatch.setattr(SpansPart, "most_endings", 37)
 
 
@@ -123,7 +123,7 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     catch_up()
     plenty = counted()
     start_over()
-    monkeypatch.setattr(spans, "MOST_SCOPES", 1)
+    monkeypatch.setattr(spans, "MAX_SCOPES", 1)
     catch_up()
     assert counted() == plenty
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.search.words import MOST_CHARACTERS, MOST_TERMS, Term, terms_of, words_of
+from episodes.search.words import MAX_CHARACTERS, MAX_TERMS, Term, terms_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_a_text_is_cut_where_letters_and_digits_end(text: str, words: list[str])
 
 
 def test_a_long_word_is_known_by_its_beginning() -> None:
-    assert words_of("x" * 1000) == ["x" * MOST_CHARACTERS]
+    assert words_of("x" * 1000) == ["x" * MAX_CHARACTERS]
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_a_search_is_words_phrases_and_beginnings(text: str, terms: list[Term]) 
 
 
 def test_a_search_has_so_many_terms_at_most() -> None:
-    assert len(terms_of(" ".join(f"word{n}" for n in range(1000)))) == MOST_TERMS
+    assert len(terms_of(" ".join(f"word{n}" for n in range(1000)))) == MAX_TERMS

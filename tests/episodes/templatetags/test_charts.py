@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from episodes.templatetags.charts import MOST_POINTS, sparkline
+from episodes.templatetags.charts import MAX_POINTS, sparkline
 
 
 def lines(svg: str) -> list[list[tuple[float, float]]]:
@@ -27,7 +27,7 @@ def test_a_fixed_scale_keeps_a_flat_line_where_it_belongs() -> None:
 
 
 def test_it_averages_what_has_no_pixel_of_its_own() -> None:
-    assert len(lines(sparkline([float(n % 7) for n in range(10_000)]))[0]) == MOST_POINTS
+    assert len(lines(sparkline([float(n % 7) for n in range(10_000)]))[0]) == MAX_POINTS
 
 
 @pytest.mark.parametrize("points", [[], [None], [float("nan")]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import Note
-from episodes.transcript.notes import MOST_CHARACTERS, MOST_NOTES, BadNote, add_note, notes_of, remove_note
+from episodes.transcript.notes import MAX_CHARACTERS, MAX_NOTES, BadNote, add_note, notes_of, remove_note
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def test_one_persons_can_be_read_alone() -> None:
     ("text", "step", "told"),
     [
         (" \n\t", "", "needs some words"),
-        ("x" * (MOST_CHARACTERS + 1), "", "4,001 characters; at most 4,000 fit"),
+        ("x" * (MAX_CHARACTERS + 1), "", "4,001 characters; at most 4,000 fit"),
         ("x", "1", "has no step '1'"),
         ("x", "-1", "has no step '-1'"),
         ("x", "٣٣", "has no step"),
@@ -54,7 +54,7 @@ def test_what_cannot_be_kept_is_refused(text: str, step: str, told: str) -> None
 
 def test_there_is_an_end_to_the_notes_on_an_episode() -> None:
     episode = make_episode()
-    Note.objects.bulk_create(Note(episode=episode, author="ada", text="x") for _ in range(MOST_NOTES))
+    Note.objects.bulk_create(Note(episode=episode, author="ada", text="x") for _ in range(MAX_NOTES))
     with pytest.raises(BadNote, match="the most that fit"):
         add_note(episode, "bob", "one more")
 

@@ -18,7 +18,7 @@ from tests.episodes.transfer.record import HOSTILE, lines_of
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 from tests.stored import make_blob, make_episode, make_step
 
-MOST_BYTES = 24 * 1024 * 1024
+MAX_BYTES = 24 * 1024 * 1024
 LONG = 50_000
 
 
@@ -48,7 +48,7 @@ def test_memory_does_not_grow_with_the_steps() -> None:
         add_steps(make_episode(steps_count=1000), 1000)
     peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
     assert total > 20 * 1024 * 1024
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
 
 
 @pytest.mark.django_db
@@ -60,7 +60,7 @@ def test_a_large_episode_is_held_a_step_at_a_time() -> None:
         )
     peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
     assert total > 38 * 1024 * 1024
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
 
 
 @pytest.mark.django_db

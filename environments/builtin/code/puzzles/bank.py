@@ -19,7 +19,7 @@ PUBLIC, HIDDEN = 3, 10
 """Test cases of a task: those shown as examples, and those that decide the reward."""
 TIME_LIMIT_SECONDS = 2
 KINDS = [*on_numbers.KINDS, *on_texts.KINDS, *on_lists.KINDS, *on_structures.KINDS]
-_MOST_DRAWS = 400
+_MAX_DRAWS = 400
 
 
 def tasks(split: str) -> list[dict[str, Any]]:
@@ -54,7 +54,7 @@ def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
 def _cases(puzzle: Puzzle, random: Random) -> Sequence[dict[str, Any]] | None:
     """Calls that all differ; None for a dull puzzle, in which one answer would do for half of the hidden ones."""
     found: dict[str, dict[str, Any]] = {}
-    for _ in range(_MOST_DRAWS):
+    for _ in range(_MAX_DRAWS):
         args = list(puzzle.draw(random))
         case = {"args": args, "expected": puzzle.solve(*args)}
         found.setdefault(json.dumps(args), case)
