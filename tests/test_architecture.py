@@ -1,68 +1,91 @@
-"""The layers of docs/architecture.md hold: imports go down, faces stay apart, there is no cycle, files stay small."""
+"""The rules of docs/architecture.md hold: what stands where, which room may use which, and that files stay small.
+
+A room is an entry of an application's root: a package such as `episodes.search`, or a module such as `environments.wire`.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("orsweb", "environments", "episodes")
 MAX_LINES = 400
+MIN_LINES = 60
 
-LAYERS = {
-    "orsweb.env": 0,
-    "environments.errors": 0,
-    "environments.wire": 0,
-    "environments.reserved": 0,
-    "environments.invocation": 0,
-    "environments.conversation": 1,
-    "environments.direct": 1,
-    "environments.tools": 1,
-    "environments.environment": 1,
-    "environments.declarations": 1,
-    "environments.hosting": 1,
-    "environments.registry": 1,
-    "environments.builtin": 1,
-    "environments.sandbox": 1,
-    "environments.pipes": 1,
-    "environments": 1,
-    "environments.runtime": 2,
-    "environments.protocol": 4,
-    "environments.admin": 4,
-    "environments.management": 4,
-    "environments.*": 3,
-    "episodes.dashboard": 6,
-    "episodes.playtest": 6,
-    "episodes.api": 6,
-    "episodes.admin": 6,
-    "episodes.management": 6,
-    "episodes.*": 5,
-    "orsweb": 7,
-    "orsweb.*": 7,
+DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "templatetags"}
+"""What Django looks for at an application's root."""
+
+ROOMS = {
+    "environments": [
+        {"errors", "command_line", "database", "scoring"},
+        {"wire"},
+        {"display"},
+        {"authoring"},
+        {"sandbox", "models"},
+        {"runtime", "builtin", "starter"},
+        {"conf"},
+        {"checking", "tasks"},
+        {"service", "curation"},
+        {"transfer"},
+        {"templatetags", "protocol", "admin", "management"},
+    ],
+    "episodes": [
+        {"models"},
+        {"rendering"},
+        {"attempts", "search"},
+        {"filtering"},
+        {"rollups"},
+        {"recording", "analytics"},
+        {"visibility", "transcript"},
+        {"transfer"},
+        {"templatetags"},
+        {"admin", "dashboard", "playtest", "api", "management"},
+    ],
 }
-"""Layer of a module, by its longest prefix here; `.*` stands for what is not named."""
+"""The rooms of each application by floor, lowest first. A room uses those on the floors below its own."""
 
-FACES = [
-    "environments.protocol",
-    "environments.admin",
-    "environments.management",
-    "episodes.dashboard",
-    "episodes.playtest",
-    "episodes.api",
-    "episodes.admin",
-    "episodes.management",
-]
+FACES = {"protocol", "admin", "dashboard", "playtest", "api", "management"}
+"""Where somebody enters. Faces never use each other; the admins of both applications are one face."""
+
+ROOTS = {
+    "orsweb": {"__init__", "asgi", "env", "logs", "settings", "urls", "accounts", "demo", "pages", "server"},
+    "environments": {"__init__", "apps", "migrations"},
+    "episodes": {"__init__", "apps", "migrations"},
+}
+"""What stands at a root and is no room with a floor."""
+
+FOREIGN_TO_PLAY = {
+    "django",
+    "rest_framework",
+    "django_eventstream",
+    "channels",
+    "httpx",
+    "psycopg",
+    "sqlite3",
+    "uvicorn",
+}
+"""Packages that an author's code and live play do without."""
+
+OF_ONE_SHAPE = ("environments.checking.checks.", "episodes.rollups.", "orsweb.demo.players.")
+"""Packages that are a row of modules of one shape, each of which may be as short as it is."""
+
+AUTHORS = "environments.builtin."
+"""Bundled environments: each is an author's code on its own, with names that its tools and tasks show to agents."""
+
+SHARED_NAMES = {"Command", "Environment", "Split", "Task"}
+"""Classes that may share a name: every command has to be a `Command`; a class of environments and its row, a split and a
+task on the wire and their rows, are told apart by the qualified `models.`.
+"""
 
 
 @cache
 def modules() -> dict[str, Path]:
     """Name -> file of every module, migrations aside."""
     found = {}
-    for package in PACKAGES:
+    for package in ROOTS:
         for path in (ROOT / package).rglob("*.py"):
             parts = path.relative_to(ROOT).with_suffix("").parts
             if "migrations" not in parts:
@@ -71,120 +94,175 @@ def modules() -> dict[str, Path]:
 
 
 @cache
-def imports_of(name: str, *, at_start: bool = False) -> frozenset[str]:
-    """What `name` imports: ours as modules, others by their first part. `at_start`: not within functions."""
-    tree = ast.parse(modules()[name].read_text(encoding="utf-8"))
-    return frozenset(_resolve(full) for full in _imported(tree, at_start=at_start)) - {name}
+def tree_of(name: str) -> ast.Module:
+    return ast.parse(modules()[name].read_text(encoding="utf-8"))
 
 
-def _imported(node: ast.AST, *, at_start: bool) -> Iterator[str]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import):
-            yield from (alias.name for alias in child.names)
-        elif isinstance(child, ast.ImportFrom):
-            yield from (f"{child.module}.{alias.name}" for alias in child.names)
-        elif not (at_start and isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)):
-            yield from _imported(child, at_start=at_start)
+@cache
+def imports_of(name: str) -> frozenset[str]:
+    """What `name` imports, inside functions too: our own as modules, others by their first part."""
+    return frozenset(_module_of(full) for full in _imported(tree_of(name))) - {name}
 
 
-def _resolve(full: str) -> str:
-    """The module of ours that an imported name belongs to."""
-    if full.partition(".")[0] not in PACKAGES:
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _module_of(full: str) -> str:
+    if full.partition(".")[0] not in ROOTS:
         return full.partition(".")[0]
     while full not in modules():
         full = full.rpartition(".")[0]
     return full
 
 
-def layer_of(name: str) -> int:
-    parts = name.split(".")
-    for length in range(len(parts), 0, -1):
-        prefix = ".".join(parts[:length])
-        if length == len(parts) and prefix in LAYERS:
-            return LAYERS[prefix]
-        if length < len(parts) and (prefix in FACES or prefix in ("environments.runtime", "environments.builtin")):
-            return LAYERS[prefix]
-    return LAYERS[f"{parts[0]}.*"]
+def ours(name: str) -> list[str]:
+    return [other for other in imports_of(name) if other in modules()]
 
 
-def face_of(name: str) -> str | None:
-    """Its last word: the admins of both applications are one face."""
-    found = next((face for face in FACES if name == face or name.startswith(f"{face}.")), None)
-    return found and found.rpartition(".")[2]
+def room_of(name: str) -> str:
+    return ".".join(name.split(".")[:2])
 
 
-def ours(name: str) -> Iterator[str]:
-    return (other for other in imports_of(name) if other in modules())
+def floor_of(name: str) -> int:
+    package, room = name.split(".")[:2]
+    return next(number for number, rooms in enumerate(ROOMS[package]) if room in rooms)
 
 
-NAMES = sorted(modules())
-RUNTIME = [name for name in NAMES if name.startswith("environments.runtime")]
+def has_floor(name: str) -> bool:
+    package, _, rest = name.partition(".")
+    return package in ROOMS and rest.partition(".")[0] in set[str]().union(*ROOMS[package])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_imports_go_down(name: str) -> None:
-    upward = [other for other in ours(name) if layer_of(other) > layer_of(name)]
-    assert not upward, f"{name} (layer {layer_of(name)}) imports {upward}"
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if face_of(name)])
-def test_faces_do_not_import_each_other(name: str) -> None:
-    assert not [other for other in ours(name) if face_of(other) not in (None, face_of(name))]
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("orsweb")])
-def test_nothing_imports_the_composition_root(name: str) -> None:
-    assert not [other for other in ours(name) if other.startswith("orsweb") and other != "orsweb.env"]
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("environments")])
-def test_environments_never_import_episodes(name: str) -> None:
-    assert not [other for other in ours(name) if other.startswith("episodes")]
-
-
-@pytest.mark.parametrize("name", RUNTIME)
-def test_the_runtime_knows_no_django_no_database_and_no_http(name: str) -> None:
-    foreign = {"django", "rest_framework", "django_eventstream", "channels", "httpx", "psycopg", "sqlite3", "uvicorn"}
-    assert not imports_of(name) & foreign
-
-
-@pytest.mark.parametrize("name", RUNTIME)
-def test_the_runtime_reaches_no_django_by_detours(name: str) -> None:
-    reached, todo = set[str](), [name]
-    while todo:
-        found = imports_of(todo.pop()) - reached
-        reached |= found
-        todo += [other for other in found if other in modules()]
-    assert "django" not in reached
-
-
-def test_only_conf_and_wiring_of_the_environments_layer_three_read_settings() -> None:
-    readers = {name for name in NAMES if "django.conf.settings" in set(_imported(_tree(name), at_start=False))}
-    below = {name for name in readers if name.startswith("environments") and layer_of(name) < 4}
-    assert below <= {"environments.conf", "environments.wiring"}
-
-
-def _tree(name: str) -> ast.AST:
-    return ast.parse(modules()[name].read_text(encoding="utf-8"))
-
-
-def test_there_is_no_import_cycle() -> None:
+def cycle_in(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """A cycle as its names in order, the first one again at the end; empty when there is none."""
     done, path = set[str](), list[str]()
 
-    def visit(name: str) -> None:
-        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+    def visit(name: str) -> list[str]:
+        if name in path:
+            return [*path[path.index(name) :], name]
         if name in done:
-            return
+            return []
         path.append(name)
-        for other in imports_of(name, at_start=True):
-            if other in modules():
-                visit(other)
+        found = next((cycle for other in sorted(graph.get(name, ())) if (cycle := visit(other))), [])
         done.add(path.pop())
+        return found
 
-    for name in NAMES:
-        visit(name)
+    return next((cycle for name in graph if (cycle := visit(name))), [])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_files_stay_small(name: str) -> None:
-    assert len(modules()[name].read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+def test_roots_hold_rooms_that_are_listed_and_nothing_else() -> None:
+    strange = []
+    for package, allowed in ROOTS.items():
+        rooms = set[str]().union(*ROOMS.get(package, []))
+        entries = {
+            path.stem for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        }
+        strange += [f"{package}.{entry}" for entry in entries - rooms - allowed - DJANGO]
+        strange += [f"{package}.{entry} is missing" for entry in (rooms | allowed) - entries]
+    assert not strange
+
+
+def test_a_room_uses_only_the_floors_below_its_own() -> None:
+    upward = [
+        f"{name} -> {other}"
+        for name in modules()
+        if has_floor(name)
+        for other in ours(name)
+        if has_floor(other) and name.split(".")[0] == other.split(".")[0] and room_of(name) != room_of(other)
+        if floor_of(other) >= floor_of(name)
+    ]
+    assert not upward
+
+
+def test_applications_use_each_other_one_way() -> None:
+    """`orsweb` puts the other two together, and `episodes` knows `environments`; reading variables is for all."""
+    allowed = {"orsweb": {"orsweb", "environments", "episodes"}, "episodes": {"episodes", "environments"}}
+    wrong = [
+        f"{name} -> {other}"
+        for name in modules()
+        for other in ours(name)
+        if other.partition(".")[0] not in allowed.get(name.partition(".")[0], {"environments"})
+        and other != "orsweb.env"
+    ]
+    assert not wrong
+
+
+def test_faces_do_not_use_each_other() -> None:
+    def face(name: str) -> str | None:
+        return room_of(name).rpartition(".")[2] if room_of(name).rpartition(".")[2] in FACES else None
+
+    mixed = [
+        f"{name} -> {other}"
+        for name in modules()
+        if face(name) and not name.startswith("orsweb")
+        for other in ours(name)
+        if face(other) not in (None, face(name))
+    ]
+    assert not mixed
+
+
+def test_no_module_imports_itself_by_detours() -> None:
+    assert not cycle_in({name: ours(name) for name in modules()})
+
+
+def test_no_room_uses_itself_by_detours() -> None:
+    rooms = defaultdict[str, set[str]](set)
+    for name in modules():
+        rooms[room_of(name)] |= {room_of(other) for other in ours(name)} - {room_of(name)}
+    assert not cycle_in(rooms)
+
+
+def test_play_and_authors_code_reach_no_django_and_no_http() -> None:
+    reached = {}
+    for start in [name for name in modules() if room_of(name) in ("environments.runtime", "environments.authoring")]:
+        seen, todo = set[str](), [start]
+        while todo:
+            found = imports_of(todo.pop()) - seen
+            seen |= found
+            todo += [other for other in found if other in modules()]
+        if foreign := seen & FOREIGN_TO_PLAY:
+            reached[start] = foreign
+    assert not reached
+
+
+def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
+    readers = {name for name in modules() if "django.conf.settings" in set(_imported(tree_of(name)))}
+    inner = {name for name in readers if name.startswith("environments.") and name.split(".")[1] not in FACES}
+    assert inner <= {"environments.conf", "environments.service"}
+
+
+def test_a_short_module_serves_more_than_one() -> None:
+    """A page or endpoint of a face, which only `urls` names, and what stands in a row of one shape may be short."""
+    users = defaultdict[str, set[str]](set)
+    for name in modules():
+        for other in ours(name):
+            users[other].add(name)
+    short = [
+        f"{name} ({lines} lines) belongs in {user}"
+        for name, path in modules().items()
+        if path.stem not in ("__init__", "urls") and not name.startswith(OF_ONE_SHAPE) and len(users[name]) == 1
+        if not (user := next(iter(users[name]))).endswith(".urls")
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) < MIN_LINES
+    ]
+    assert not short
+
+
+def test_class_names_stand_once() -> None:
+    names = Counter(
+        node.name
+        for name in modules()
+        if not name.startswith(AUTHORS)
+        for node in tree_of(name).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not {name for name, count in names.items() if count > 1} - SHARED_NAMES
+
+
+def test_files_stay_small() -> None:
+    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
+    assert not {name: count for name, count in lines.items() if count > MAX_LINES}
