@@ -23,9 +23,9 @@ REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1} {"a": 2}', "is not JSON: Extra data at character 10"),
     (b'{"a": "\xff"}', "is not UTF-8: byte 0xff at 8; save the file as UTF-8"),
     ("[" * 300 + "]" * 300, "is a list, not an object; a task is a JSON object"),
-    ('{"a": ' + "[" * 300 + "]" * 300 + "}", "cannot be kept: nested more than 200 deep"),
+    ('{"a": ' + "[" * 300 + "]" * 300 + "}", "cannot be stored: nested more than 200 deep"),
     ("[" * 100_000, "is nested too deeply"),
-    ('{"a": "' + "x" * (8 * 1024**2) + '"}', "is longer than 8 MiB, the most that a task may take"),
+    ('{"a": "' + "x" * (8 * 1024**2) + '"}', "is longer than 8 MiB, the limit for a task"),
     ('{"a": 1, "_tags": 7}', "_tags is 7; use a list of texts"),
     (
         '{"a": 1, "_tags": ["%s"]}' % ("x" * 61),

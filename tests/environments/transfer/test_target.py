@@ -21,7 +21,7 @@ APPLE = {"name": "apple"}
 def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     Split.objects.update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
-    with pytest.raises(FrozenSplit, match="Split 'train' of 'shop' is frozen; unfreeze it to change it"):
+    with pytest.raises(FrozenSplit, match="Split 'train' of 'shop' is frozen. Unfreeze it to change it"):
         shelf.target()
 
 
