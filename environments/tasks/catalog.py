@@ -42,7 +42,7 @@ class Catalogue:
         self._readers.close()
 
     async def check_enabled(self, environment: str) -> None:
-        """Check that agents may open sessions. Raises: Unavailable when the environment was switched off in the admin."""
+        """Check that agents may open sessions. Raises: Unavailable when someone switched the environment off."""
         is_enabled = self._listed.fresh_enabled(environment)
         if is_enabled is None:
             try:
@@ -60,7 +60,7 @@ class Catalogue:
         if procedural is None:
             return listed
         own = [split for split in hosted.splits if split.name in procedural]
-        return [*own, *(split for split in listed if split.name not in asked)]
+        return [*own, *(split for split in listed if split.name not in procedural)]
 
     async def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in a split. Raises: InvalidSplit, EnvironmentFault."""

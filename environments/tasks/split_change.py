@@ -156,7 +156,7 @@ class SplitChange:
         return removed
 
     def replace(self, old: int, new: int) -> int:
-        """Put `new` in the places of `old` and return how many there were. If `new` is already there, `old` is removed."""
+        """Put `new` in the places of `old` and return their number. If `new` is already there, `old` is removed."""
         return self.replace_all({old: new})
 
     def replace_all(self, tasks: Mapping[int, int]) -> int:
@@ -358,7 +358,7 @@ def _batches(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
-    """Yield the keys of `rows` in batches until none are left. The caller must make each batch disappear from `rows`."""
+    """Yield keys of `rows` in batches until none are left. The caller must make each batch disappear from `rows`."""
     while keys := list(rows.values_list("pk", flat=True)[:BATCH]):
         yield keys
 

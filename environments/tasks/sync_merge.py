@@ -53,7 +53,7 @@ def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
 
 
 def listed_before(split: Split) -> set[str]:
-    """Return the hashes of the tasks that the class listed in the split, including those that people edited or removed."""
+    """Return hashes of the tasks that the class listed in the split, including those that people edited or removed."""
     places = SplitEntry.objects.filter(split=split, until=None).exclude(source_hash="")
     removals = SplitRemoval.objects.filter(split=split)
     return {
@@ -93,7 +93,7 @@ def _keep_work_of_people(environment: int, merge: Merge, people: list[int], thei
 
 
 def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
-    """Return the tasks that people added, and the tasks in the class's places by the hash of the listed task. In order."""
+    """Return, in order, the tasks that people added, and those in the class's places by the hash of the listed task."""
     people: list[int] = []
     theirs: dict[str, deque[int]] = defaultdict(deque)
     entries = SplitEntry.objects.filter(split=split, until=None).order_by("position")

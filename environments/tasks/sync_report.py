@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TAKEN = (
-    "a split of this name was made in the admin, so that one is served and the class's is not; delete it in the admin and "
-    "restart, or give the class's split another name"
+    "a split of this name was made in the admin, so that one is served and the class's is not; delete it in the admin "
+    "and restart, or give the class's split another name"
 )
 
 

@@ -174,7 +174,7 @@ def test_it_refuses_a_split_whose_tasks_the_class_makes() -> None:
 
 def test_it_refuses_a_split_that_is_gone() -> None:
     make_tasks(1)
-    with pytest.raises(ActionRefused, match="no longer exists"):
+    with pytest.raises(ActionRefused, match="does not exist any more"):
         CopyToSplit(everything(), 999).plan()
 
 

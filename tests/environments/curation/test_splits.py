@@ -181,5 +181,5 @@ def test_it_refuses_a_split_that_is_gone() -> None:
     split = saved()
     DeleteSplit(split).apply(AUTHOR)
     for action in (DeleteSplit(split), FreezeSplit(split), UnfreezeSplit(split)):
-        with pytest.raises(ActionRefused, match="no longer exists"):
+        with pytest.raises(ActionRefused, match="does not exist any more"):
             action.plan()

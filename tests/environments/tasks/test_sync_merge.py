@@ -166,7 +166,9 @@ def test_it_marks_the_tasks_of_a_split_that_the_class_no_longer_declares() -> No
     change("remove", a_task(3), split="test")
     _, test = sync_splits(train=numbered(2))
     assert test == SplitSync("shop", "test", removed=2, dropped=2, is_undeclared=True)
-    assert str(test).endswith("2 removed, 2 marked as dropped; no longer served, because the class no longer declares it")
+    assert str(test).endswith(
+        "2 removed, 2 marked as dropped; no longer served, because the class no longer declares it"
+    )
     assert [is_dropped(a_task(n)) for n in range(4)] == [False, False, True, True]
 
 
