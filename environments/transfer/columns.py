@@ -64,8 +64,8 @@ def stray(names: Iterable[str], own: Collection[str]) -> str | None:
             allowed = f"{', '.join(COLUMNS)} and those that the task schema declares"
             shown, escape = shorten(ascii(name), _SHOWN_CHARACTERS), shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS)
             return (
-                f"has the column {shown}; names that start with _ may only be {allowed}. Write a task's own key of this "
-                f"name as {escape}"
+                f"has the column {shown}; names that start with _ may only be {allowed}. Write a task's own key of "
+                f"this name as {escape}"
             )
     return None
 
@@ -161,7 +161,7 @@ class Survey:
         self.kinds = {key: kinds[key] for key in sorted(kinds, key=lambda key: key in COLUMNS)}
 
     def kind(self, column: str) -> str:
-        """Return the kind of all values of a column: `text`, `integer` (64 bits), `number`, `boolean`, or else `json`."""
+        """Return the kind of a column's values: `text`, `integer` (64 bits), `number`, `boolean`, or else `json`."""
         kinds = self.kinds[column]
         return next(iter(kinds)) if len(kinds) == 1 else "json"
 

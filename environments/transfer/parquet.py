@@ -48,7 +48,7 @@ class ParquetTable:
         for field in schema:
             if not _has_json_form(field.type):
                 raise Unreadable(
-                    f"{name}: column {field.name!r} holds {field.type}, which has no JSON form; write it as text or number."
+                    f"{name}: column {field.name!r} holds {field.type}, which has no JSON form; use text or numbers."
                 )
 
     def __iter__(self) -> Iterator[FileRow | Refusal]:

@@ -73,7 +73,7 @@ class TaskImportReport:
         for split, count in sorted(self.replaced_in.items()):
             notes.append(f"New content in {split!r}: {_many(count, 'task')}.")
         for split, count in sorted(self.frozen_in.items()):
-            notes.append(f"{split!r} is frozen, so {_many(count, 'task')} there stay unchanged.")
+            notes.append(f"{split!r} is frozen; unchanged there: {_many(count, 'task')}.")
         if self.from_elsewhere:
             notes.append(f"Exported from another split, according to _split: {_many(self.from_elsewhere, self.unit)}.")
         return notes
