@@ -21,7 +21,7 @@ from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.service import hidden_fields
-from environments.tasks.task_facts import task_facts_of, figures_by_task, history_of
+from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of
 
 
 class TaskPage(ReadOnlyAdmin):

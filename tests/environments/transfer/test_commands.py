@@ -75,7 +75,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environment": "shup"}, "Unknown environment 'shup'; this database has 'shop'. Did you mean 'shop'?"),
     (
         {"split": "test"},
-        "'shop' has no split 'test', it has none; to create it, give its type: 'train', 'validation', 'test'.",
+        "'shop' has no split 'test', it has none. To create it, give its type: 'train', 'validation', 'test'.",
     ),
 ]
 

@@ -21,13 +21,13 @@ APPLE = {"name": "apple"}
 def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     Split.objects.update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
-    with pytest.raises(FrozenSplit, match="Split 'train' of 'shop' is frozen. Unfreeze it to change it"):
+    with pytest.raises(FrozenSplit, match=r"Split 'train' of 'shop' is frozen\. Unfreeze it to change it"):
         shelf.target()
 
 
 def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
-    sentence = "'shop' has no split 'trian', it has 'train'; to create it, give its type: .* Did you mean 'train'?"
+    sentence = "'shop' has no split 'trian', it has 'train'. To create it, give its type: .* Did you mean 'train'?"
     with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
         ImportTarget.of(shelf.environment, "trian")
 
