@@ -58,7 +58,7 @@ class ImportTarget:
         if type is None:
             others = list(existing_splits().filter(environment=environment).values_list("name", flat=True))
             raise TransferError(
-                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, it has {_listing(others)}. "
+                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, but {_listing(others)}. "
                 f"To create it, give its type: {_listing(TYPES)}.{nearest(name, others)}"
             )
         return cls(environment, name, None, type)

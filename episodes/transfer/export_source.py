@@ -57,7 +57,7 @@ class NoteFacts(NamedTuple):
 
 
 class Additions:
-    """Plays and notes that people added to `episodes`. Takes two queries on first use, and one per episode with notes."""
+    """The plays and notes of `episodes`. Takes two queries on first use, and one per episode with notes."""
 
     def __init__(self, episodes: Sequence[int]) -> None:
         self._episodes = episodes

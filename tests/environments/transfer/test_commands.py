@@ -54,7 +54,7 @@ def test_refused_lines_refuse_all_unless_they_are_skipped(shelf: Shelf) -> None:
 
 def test_nobody_can_be_asked_without_a_terminal(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO())
-    with pytest.raises(CommandError, match="Nobody can be asked here; add --yes to import"):
+    with pytest.raises(CommandError, match="Cannot ask without a terminal; add --yes to import"):
         import_tasks(shelf.lines(APPLE), type="train")
 
 
@@ -75,7 +75,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environment": "shup"}, "Unknown environment 'shup'; this database has 'shop'. Did you mean 'shop'?"),
     (
         {"split": "test"},
-        "'shop' has no split 'test', it has none. To create it, give its type: 'train', 'validation', 'test'.",
+        "'shop' has no split 'test', but none. To create it, give its type: 'train', 'validation', 'test'.",
     ),
 ]
 

@@ -213,7 +213,7 @@ def test_thousands_of_changes_are_made(shelf: Shelf) -> None:
 
 
 def test_refused_rows_refuse_all(shelf: Shelf) -> None:
-    with pytest.raises(RefusedRows, match=r"1 of 2 lines cannot be imported, so nothing was\. The first is line 2: is "):
+    with pytest.raises(RefusedRows, match=r"1 of 2 lines cannot be imported, so nothing was\. The first is line 2: "):
         shelf.apply(shelf.lines(APPLE, "oops"))
     assert not existing_splits().exists()
 

@@ -27,7 +27,7 @@ def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
 
 def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
-    sentence = "'shop' has no split 'trian', it has 'train'. To create it, give its type: .* Did you mean 'train'?"
+    sentence = "'shop' has no split 'trian', but 'train'. To create it, give its type: .* Did you mean 'train'?"
     with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
         ImportTarget.of(shelf.environment, "trian")
 
