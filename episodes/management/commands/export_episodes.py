@@ -21,8 +21,8 @@ from episodes.transfer.thresholds import narrowed
 
 HELP = """
 Export episodes as jsonl (everything that was recorded; import_episodes can import it), csv (a row per episode), parquet
-(a row per step), messages (conversations for fine-tuning) or pairs (best and worst attempt at each task). The server may be
-running.
+(a row per step), messages (conversations for fine-tuning) or pairs (best and worst attempt at each task). The server
+may be running.
 """
 
 
