@@ -33,9 +33,10 @@ ROOMS = {
         {"templatetags", "protocol", "admin", "management"},
     ],
     "episodes": [
+        {"attempts"},
         {"models"},
         {"rendering"},
-        {"attempts", "search"},
+        {"search"},
         {"filtering"},
         {"rollups"},
         {"recording", "analytics"},

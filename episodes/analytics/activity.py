@@ -13,8 +13,8 @@ from typing import Any, Literal
 from django.db.models import Sum
 
 from environments.models import Environment
+from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
-from episodes.recording.task_statistics import FAILURES
 
 Span = Literal["1h", "24h", "30d", "all"]
 SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}

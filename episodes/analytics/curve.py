@@ -19,7 +19,7 @@ from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.endings import NO_ATTEMPTS
+from episodes.attempts.rule import is_attempt
 
 MAX_POINTS = 500
 MAX_SCOPES = 40
@@ -125,7 +125,7 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
         axis=axis,
         points=[_point(group, definition) for group in groups],
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
+        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
         is_bounded=found.is_bounded,
         stepless=found.stepless if asked.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(slack_of(found, definition), definition)),

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from environments.scoring.buckets import interval
 from environments.scoring.definition import Definition
-from episodes.attempts.endings import NO_ATTEMPTS, bounded
+from episodes.attempts.endings import bounded
+from episodes.attempts.rule import is_attempt
 from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
 
 
@@ -93,7 +94,7 @@ class EndingsTally:
 
 def tally_of(rows: Sequence[Row]) -> EndingsTally:
     """Of one row or more."""
-    attempts = [row for row in rows if row[1] not in NO_ATTEMPTS]
+    attempts = [row for row in rows if is_attempt(row[1])]
     numbers = [row[0] for row in rows]
     return EndingsTally(
         first_end=min(numbers),

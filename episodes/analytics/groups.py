@@ -17,9 +17,9 @@ from django.db.models.lookups import Exact
 from environments.models import Task
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
+from episodes.attempts.rule import is_attempt
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode, Run
-from episodes.recording.task_statistics import FAILURES
 
 EPSILON = 1e-4
 MAX_ATTEMPTS = 500
@@ -115,7 +115,7 @@ def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupL
     episodes: dict[int, int] = defaultdict(int)
     for row in rows.values(*_READ, definition.column):
         episodes[row["task_id"]] += 1
-        is_counted = row["status"] == "ended" and not row["is_probe"] and row["cause"] not in FAILURES
+        is_counted = row["status"] == "ended" and is_attempt(row["cause"], is_probe=row["is_probe"])
         if is_counted and row[definition.column] is not None:
             values[row["task_id"]].append(row[definition.column])
     return [
@@ -134,7 +134,8 @@ _READ = ("task_id", "status", "is_probe", "cause")
 
 
 def _is_counted(episode: Episode) -> bool:
-    return episode.status == "ended" and not episode.is_probe and episode.cause not in FAILURES
+    """Whether an episode of a run is an attempt: no continuation has a run."""
+    return episode.status == "ended" and is_attempt(episode.cause, is_probe=episode.is_probe)
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:

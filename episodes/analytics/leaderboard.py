@@ -23,7 +23,8 @@ from environments.tasks.split_positions import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import KIND, is_attempt
 from episodes.models import Episode
 
 By = Literal["model", "run", "player"]
@@ -118,7 +119,7 @@ def read(
     columns = (_KEYS[by], "task", KIND, definition.column)
     tasks: dict[tuple[str, int], list[float | None]] = defaultdict(list)
     for key, task, kind, value in rows_of(chosen.filter(status="ended").order_by().values_list(*columns)):
-        if key and kind not in NO_ATTEMPTS:
+        if key and is_attempt(kind):
             tasks[key, task].append(None if value is None else bounded(value))
     return _told(tasks, definition.threshold)
 

@@ -22,7 +22,7 @@ from episodes.analytics.curve import Part, parts_of
 from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
-from episodes.attempts.endings import NO_ATTEMPTS
+from episodes.attempts.rule import is_attempt
 from episodes.models import Episode
 
 POINTS = 40
@@ -53,7 +53,7 @@ def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
     causes = Counter(total.causes if total else {})
     return ScopeOutline(
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
+        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
         means=[_mean(tallies) for tallies in points],
         is_bounded=found.is_bounded,
     )

@@ -16,9 +16,9 @@ from django.db import connection
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.scopes import MAX_ENDINGS
-from episodes.attempts.endings import LARGEST_RETURN, last_end
-from episodes.models import Progress, Run
-from episodes.recording.task_statistics import FAILURES
+from episodes.attempts.endings import LARGEST_RETURN
+from episodes.models import Episode, Run
+from episodes.rollups.progress import followed_to, last_end
 from episodes.rollups.run_tasks import RunTasksPart
 
 Z = 1.96
@@ -36,7 +36,7 @@ _SIDES = """
     ) AS t
     UNION ALL
     SELECT e.task_id, 1, {bounded} FROM episodes_episode AS e
-    WHERE e.run_id = %s AND e.status = 'ended' AND NOT e.is_probe AND e.cause NOT IN ({failures})
+    WHERE e.run_id = %s AND {is_attempt}
         AND e.return_{name} IS NOT NULL AND e.end_number > %s
         AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
 """
@@ -120,7 +120,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
         shared=len(shared),
         attempted=[len(totals) for totals in found],
         is_bounded=any(len(totals) >= MAX_TASKS for totals in found),
-        is_behind=_followed_to() < floor,
+        is_behind=followed_to(RunTasksPart.name) < floor,
     )
 
 
@@ -128,10 +128,10 @@ def _totals(run: Run, definition: Definition, floor: int) -> Totals:
     """`floor`: endings up to it count only where they have been followed. One query."""
     name = definition.return_
     bounded = _BOUNDED.format(value=f"e.return_{name}", most=LARGEST_RETURN)
-    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
+    is_attempt = Episode.objects.attempts().condition_sql("e")
     part = RunTasksPart.name
     with connection.cursor() as cursor:
-        sql = _SIDES.format(name=name, bounded=bounded, failures=failures)
+        sql = _SIDES.format(name=name, bounded=bounded, is_attempt=is_attempt)
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
         rows = cursor.fetchall()
     found: Totals = {task: (n, total) for task, n, total in rows if n}
@@ -146,10 +146,6 @@ def _added(rows: Iterable[tuple[int, int, float]]) -> Totals:
         if n:
             found[task] = before + n, returns + total
     return found
-
-
-def _followed_to() -> int:
-    return max(0, Progress.objects.filter(name=RunTasksPart.name).values_list("end_number", flat=True).first() or 0)
 
 
 def _versus(run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]) -> Versus:

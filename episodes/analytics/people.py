@@ -11,7 +11,8 @@ from typing import Any
 
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
+from episodes.attempts.endings import Epoch, bounded, rows_of
+from episodes.attempts.rule import KIND, is_attempt
 from episodes.filtering.people import MAX_LOOKED_AT, people
 
 MAX_PEOPLE = 500
@@ -78,7 +79,7 @@ def people_of() -> People:
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     returns: dict[Environment, list[float | None]] = defaultdict(list)
     for environment, status, kind, _, _, *values in rows:
-        if status == "ended" and kind not in NO_ATTEMPTS:
+        if status == "ended" and is_attempt(kind):
             by = dict(zip(RETURNS, values, strict=True))
             returns[environment].append(by[environment.default_return])
     played = [_played(environment, values) for environment, values in returns.items()]

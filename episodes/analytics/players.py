@@ -18,7 +18,8 @@ from django.db.models.lookups import Exact
 from environments.models import Environment, Task
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import Figures
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import KIND, is_attempt
 from episodes.attempts.sketches import above, error_of, mean_of, sketch_of
 from episodes.filtering.conditions import Unindexed
 from episodes.filtering.people import people
@@ -58,7 +59,7 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     rows = rows_of(newest[:MAX_NEWEST])
     returns: dict[Player, list[float | None]] = defaultdict(list)
     for player, status, kind, value in rows:
-        if status == "ended" and kind not in NO_ATTEMPTS and player != "human":
+        if status == "ended" and is_attempt(kind) and player != "human":
             returns[player].append(value)
     is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
@@ -74,7 +75,7 @@ def in_environment(environment: Environment, definition: Definition, total: Figu
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
     ended = episodes.filter(Exact(Unindexed(F("status")), "ended")).order_by().values_list(KIND, definition.column)
-    return _figures("human", [value for kind, value in rows_of(ended) if kind not in NO_ATTEMPTS], definition)
+    return _figures("human", [value for kind, value in rows_of(ended) if is_attempt(kind)], definition)
 
 
 def _figures(

@@ -19,7 +19,8 @@ from django.db.models.expressions import RawSQL
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import EndingsTally, Row
 from episodes.analytics.scopes import Scope
-from episodes.attempts.endings import KIND, Epoch, rows_of
+from episodes.attempts.endings import Epoch, rows_of
+from episodes.attempts.rule import KIND
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 

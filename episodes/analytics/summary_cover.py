@@ -25,9 +25,9 @@ from episodes.analytics.stored import (
     read_spans,
     stretches,
 )
-from episodes.attempts.endings import last_end
-from episodes.models import Episode, Progress
+from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.progress import followed_to, last_end
 from episodes.rollups.spans import SpansPart
 
 RAW_ENDINGS = 10_000
@@ -76,7 +76,7 @@ def cover(
     least = max(FEWEST_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // max(1, len(scopes))))
     least = least if least_blocks is None else least_blocks
     most = max(MIN_RAW, RAW_ENDINGS // max(1, len(scopes))) if most_rows is None else most_rows
-    followed = followed_to(axis)
+    followed = followed_by(axis)
     heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
     heads = [head if head.endings > most else ScopeHead() for head in heads]
     if axis == "step":
@@ -113,14 +113,12 @@ def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover
     return replace(read, rows=rows, stepless=max(0, stepless))
 
 
-def followed_to(axis: Axis) -> int:
+def followed_by(axis: Axis) -> int:
     """The last ending that the summaries by that axis know of; 0 when there are none, or while they are made anew.
 
     What has spans is known from blocks, so both have to be there.
     """
-    names = (BlocksPart.name, SpansPart.name) if axis == "step" else (BlocksPart.name,)
-    ends = dict(Progress.objects.filter(name__in=names).values_list("name", "end_number"))
-    return ends[names[-1]] if all(ends.get(name, 0) > 0 for name in names) else 0
+    return followed_to(BlocksPart.name, SpansPart.name) if axis == "step" else followed_to(BlocksPart.name)
 
 
 def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:

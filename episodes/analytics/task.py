@@ -13,7 +13,8 @@ from environments.models import Task
 from environments.scoring.buckets import Thresholds, bucket_of, interval
 from environments.scoring.definition import Definition
 from environments.scoring.task_statistics import MAX_KEYS, Figures, Statistics
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import KIND, is_attempt
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000
@@ -24,7 +25,7 @@ def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) ->
     newest = Episode.objects.filter(task=task).order_by("-pk")
     columns = ("status", KIND, "run__name", "model", definition.column)
     rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])
-    attempts = [row[2:] for row in rows if row[0] == "ended" and row[1] not in NO_ATTEMPTS]
+    attempts = [row[2:] for row in rows if row[0] == "ended" and is_attempt(row[1])]
     runs: dict[str, list[float | None]] = defaultdict(list)
     models: dict[str, list[float | None]] = defaultdict(list)
     for run, model, value in attempts:

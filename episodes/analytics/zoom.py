@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from environments.scoring.definition import Definition
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.stored import Axis, ScopeHead, StoredBlock, heads_of, read_blocks, read_rows, stretches
-from episodes.analytics.summary_cover import RAW_ENDINGS, SummaryCover, cover, followed_to
+from episodes.analytics.summary_cover import RAW_ENDINGS, SummaryCover, cover, followed_by
 from episodes.attempts.endings import Epoch
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
@@ -30,7 +30,7 @@ class Range(NamedTuple):
 
 def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> SummaryCover:
     """What holds `shown`, and on both sides not much more. Seven queries at most."""
-    head = heads_of([scope])[0] if followed_to(axis) else ScopeHead()
+    head = heads_of([scope])[0] if followed_by(axis) else ScopeHead()
     if head.endings <= RAW_ENDINGS:
         return cover([scope], definition, axis)[0]
     if axis == "step":

@@ -10,18 +10,13 @@ from typing import Any, NamedTuple
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Case, CharField, F, FloatField, Func, Max, Q, QuerySet, Value, When
+from django.db.models import FloatField, Func, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
-from episodes.attempts.rule import IS_CONTINUATION
-from episodes.models import Episode, Progress
-from episodes.recording.task_statistics import FAILURES
+from episodes.attempts.rule import KIND, is_attempt
 
 LARGEST_RETURN = 1e290
 """Of either sign; returns beyond count as this, so that no sum of them overflows."""
-
-NO_ATTEMPTS = frozenset({*FAILURES, "probe", "continued"})
-"""Kinds of endings that say nothing of the task."""
 
 
 class Ending(NamedTuple):
@@ -50,7 +45,7 @@ class Ending(NamedTuple):
 
     @property
     def is_attempt(self) -> bool:
-        return self.kind not in NO_ATTEMPTS
+        return is_attempt(self.kind)
 
 
 class Epoch(Func):
@@ -68,12 +63,6 @@ class Epoch(Func):
         return self.as_sql(compiler, connection, template=template)
 
 
-KIND = Case(
-    When(is_probe=True, then=Value("probe")),
-    When(IS_CONTINUATION & ~Q(cause__in=FAILURES), then=Value("continued")),
-    default=F("cause"),
-    output_field=CharField(),
-)
 _COLUMNS: tuple[Any, ...] = (
     *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
@@ -81,7 +70,7 @@ _COLUMNS: tuple[Any, ...] = (
 )
 
 
-def endings_of(episodes: QuerySet[Episode], most: int | None = None) -> list[Ending]:
+def endings_of(episodes: QuerySet[Any, Any], most: int | None = None) -> list[Ending]:
     """Of those that have ended, the first `most` in order of their endings. One query."""
     rows = episodes.filter(status="ended").order_by("end_number").values_list(*_COLUMNS)
     return [Ending._make(row) for row in rows_of(rows[:most])]
@@ -96,13 +85,6 @@ def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
         return list(cursor.fetchall())
-
-
-def last_end() -> int:
-    """The highest number that an ending has, or had when something followed it; 0 before the first. Two queries."""
-    last: int = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
-    followed: int = Progress.objects.aggregate(last=Max("end_number"))["last"] or 0
-    return max(last, followed)
 
 
 def bounded(value: float) -> float:

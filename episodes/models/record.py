@@ -17,6 +17,7 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
+from episodes.attempts.rule import AttemptQuerySet
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 """Options of such a foreign key; an index that a query needs is named in Meta."""
@@ -118,6 +119,8 @@ class Episode(models.Model):
         blank=True,
         help_text="Rises by one with every ending of this database, in the order of their commits",
     )
+
+    objects = AttemptQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-id"]

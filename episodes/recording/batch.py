@@ -13,9 +13,10 @@ from django.db import DEFAULT_DB_ALIAS
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, digest_of, finite, storable, storable_id
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+from episodes.attempts.rule import is_attempt
 from episodes.models import Blob, Episode, Step
 from episodes.recording.row_ids import Ids, KnownRows
-from episodes.recording.task_statistics import count, is_attempt
+from episodes.recording.task_statistics import count
 
 INLINE_CHARACTERS = 8192
 """Inputs and outputs up to this length stand in the step itself."""
@@ -144,7 +145,7 @@ class RecordBatch:
             finite(row.return_max),
             finite(row.return_mean),
         )
-        if is_attempt(row, is_probe=is_probe):
+        if is_attempt(row.cause, is_probe=is_probe):
             self._attempts[row.episode] = (row.episode, *returns)
         return (
             *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.failed, row.refused),

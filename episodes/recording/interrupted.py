@@ -16,8 +16,8 @@ from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.storable import finite
-from episodes.attempts.endings import last_end
 from episodes.models import Episode, Step
+from episodes.rollups.progress import last_end
 
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
 _REFUSED = Q(status="refused")

@@ -21,8 +21,8 @@ from environments.database.storable import storable
 from environments.models import Environment, Split, SplitEntry, Task, seen_at
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.sync import content_hash
-from episodes.attempts.endings import last_end
 from episodes.models import Run
+from episodes.rollups.progress import last_end
 
 MAX_REMEMBERED = 50_000
 """Of each kind; beyond it the kind is forgotten."""

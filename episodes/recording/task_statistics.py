@@ -15,12 +15,9 @@ from functools import cache
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.runtime.records import EpisodeEnded
 from environments.scoring.buckets import Thresholds, bucket_sql
-from episodes.attempts.rule import OWN_SQL
-
-FAILURES = ("setup_failed", "env_error", "interrupted")
-"""Endings that say nothing of the task."""
+from episodes.attempts.rule import IS_CONTINUATION
+from episodes.models import Episode
 
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
@@ -28,8 +25,7 @@ COLUMNS = (
 )
 
 # each attempt up to three times: over all, for its run, for its model
-_ATTEMPTS = (
-    """
+_ATTEMPTS = """
     SELECT a.task_id, a.environment_id,
         k."by", CASE k."by" WHEN 'all' THEN '' WHEN 'run' THEN a.run ELSE a.model END AS "key",
         CASE WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
@@ -41,14 +37,11 @@ _ATTEMPTS = (
         FROM {source}
         JOIN environments_environment AS d ON d.id = e.environment_id
         LEFT JOIN episodes_run AS r ON r.id = e.run_id
-        WHERE {condition} AND """
-    + OWN_SQL
-    + """
+        WHERE {condition}
     ) AS a
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """
-)
 _EACH = """
     SELECT task_id, environment_id, "by", "key",
         1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success, {bucket}
@@ -98,11 +91,6 @@ _POSTGRESQL_ROWS = (
 )
 
 
-def is_attempt(row: EpisodeEnded, *, is_probe: bool) -> bool:
-    """As far as its end tells; `count` leaves out what continues another."""
-    return not is_probe and row.cause not in FAILURES
-
-
 def count(writer: BulkWriter, ends: Collection[Values]) -> None:
     """Add attempts that are about to end: id, return_sum, return_last, return_max, return_mean (finite or None).
 
@@ -117,8 +105,7 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
 
 def recorded_sql(condition: str) -> str:
     """SELECT of COLUMNS, the bucket empty, from recorded attempts `e` (of episodes_episode) that meet `condition`."""
-    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
-    is_attempt = f"e.status = 'ended' AND NOT e.is_probe AND e.cause NOT IN ({failures})"
+    is_attempt = Episode.objects.attempts().condition_sql("e")
     attempts = _ATTEMPTS.format(given="e", source="episodes_episode AS e", condition=f"{is_attempt} AND {condition}")
     return _TOGETHER.format(attempts=attempts, bucket="''")
 
@@ -127,7 +114,9 @@ def recorded_sql(condition: str) -> str:
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     attempts = _ATTEMPTS.format(
-        given="g", source=f"{given} JOIN episodes_episode AS e ON e.id = g.id", condition="e.status = 'running'"
+        given="g",
+        source=f"{given} JOIN episodes_episode AS e ON e.id = g.id",
+        condition=Episode.objects.filter(~IS_CONTINUATION, status="running").condition_sql("e"),
     )
     rows, count, rate = (_EACH, "1", "success") if is_sqlite else (_TOGETHER, "COUNT(*)", _TOGETHER_RATE)
     return _ADD.format(

@@ -24,10 +24,10 @@ from typing import NamedTuple
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
-from episodes.attempts.endings import last_end
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
 from episodes.recording.batch import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.recording.row_ids import TASK_COLUMNS
+from episodes.rollups.progress import last_end
 from episodes.transfer.episode_line import (
     HIGHEST_ID,
     EnvironmentPart,

@@ -26,7 +26,7 @@ from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, play, played
 from tests.stored import make_run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SUM = Definition("sum", THRESHOLD)
 AXES: tuple[Axis, ...] = ("episode", "time", "step")
 OF: dict[str, Callable[[], Scope]] = {
@@ -34,12 +34,6 @@ OF: dict[str, Callable[[], Scope]] = {
     "split": lambda: scope_of(Split.objects.get(environment__name="echo")),
     "run": lambda: scope_of(Run.objects.get(name="r1")),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 @pytest.fixture

@@ -14,13 +14,12 @@ from episodes.analytics.summary_cover import cover
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, play
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 @pytest.fixture
-def scope(monkeypatch: pytest.MonkeyPatch) -> Scope:
+def scope(no_follower: None) -> Scope:
     """Of 600 episodes whose returns (max) are nearly all different."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
     play(600)
     Environment.objects.update(declared_threshold=THRESHOLD)
     catch_up()

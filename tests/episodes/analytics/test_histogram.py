@@ -11,13 +11,7 @@ from episodes.analytics.scopes import scope_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import attempts, play, played
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 def of_echo(definition: Definition) -> Histogram:

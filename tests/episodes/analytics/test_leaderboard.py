@@ -19,7 +19,7 @@ from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 Told = dict[str, tuple[Any, ...]]
 """To n, mean, error, successes, tasks, pass@k."""
 about: Any = pytest.approx
@@ -27,7 +27,6 @@ about: Any = pytest.approx
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
     monkeypatch.setattr("episodes.recording.recount.stale", list)
 
 

@@ -15,13 +15,7 @@ from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 def test_the_strip_tells_of_now_today_and_the_last_hour(django_assert_num_queries: Any) -> None:

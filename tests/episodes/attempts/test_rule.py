@@ -21,7 +21,6 @@ from episodes.recording.recorder import Recorder
 from episodes.recording.recount import rebuild
 from episodes.rollups.activity import ActivityPart
 from episodes.transcript.peers import peers_of, standings
-from episodes.transfer.thresholds import attempts
 from tests.episodes.ended import end_episode
 from tests.episodes.recorded import commit, query, run
 from tests.factories import episode_ended, episode_started
@@ -76,7 +75,7 @@ def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
     assert last not in beside and len(beside) == 1
-    assert attempts(Episode.objects.all()).count() == 2
+    assert Episode.objects.attempts().count() == 2
 
 
 def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:

@@ -13,14 +13,8 @@ from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 DAY = 86400
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 def within(row: Activity) -> list[Ending]:

@@ -16,15 +16,14 @@ from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SIZE = 8
 SCOPES = ("environment", "split", "run")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of SIZE endings; tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    """Blocks of SIZE endings."""
     monkeypatch.setattr(blocks, "BLOCK_ENDINGS", SIZE)
 
 

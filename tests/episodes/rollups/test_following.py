@@ -23,14 +23,8 @@ from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started, step_taken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 FOLLOWED = (Activity, CurveBlock, ToolUse)
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 class Numbers:

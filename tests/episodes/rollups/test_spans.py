@@ -20,14 +20,13 @@ from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.stored import make_run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SCOPES = ("environment", "split", "run")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four spans of a scope; small batches; tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    """Four spans of a scope; small batches."""
     monkeypatch.setattr(spans, "MAX_SPANS", 4)
     monkeypatch.setattr(SpansPart, "most_endings", 37)
 
