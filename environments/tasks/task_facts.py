@@ -14,7 +14,7 @@ from django.db.models import F
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
-from environments.scoring.task_statistics import Figures, Statistics, figures_of, statistics_of
+from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_positions import last_served, served_indexes
 
 MAX_PLACES = 20
@@ -55,11 +55,11 @@ def dossier_of(task: Task, statistics: Statistics | None = None) -> Dossier:
     )
 
 
-def figures_by_task(tasks: Iterable[int]) -> dict[int, Figures]:
+def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
     """Over all attempts at each. One query."""
     ids, thresholds = list(tasks), conf.thresholds()
     found = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=ids, by="all")}
-    return {task: figures_of(found.get(task), thresholds) for task in ids}
+    return {task: result_of(found.get(task), thresholds) for task in ids}
 
 
 def _places(task: Task) -> list[PlaceOfTask]:

@@ -13,13 +13,15 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from environments.scoring.definition import Definition
+from environments.scoring.returns import Return
 from episodes.analytics.error_bounds import sentence_of, slack_of
-from episodes.analytics.figures import EndingsTally, Figures, Row, figures_of, tally_of, together
+from episodes.analytics.figures import EndingRow, ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.rule import is_attempt
+from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
 MAX_SCOPES = 40
@@ -27,11 +29,11 @@ MAX_SCOPES = 40
 EPISODES_A_POINT = 8
 """Where there are enough of them for FEW_POINTS, so that a point's band and rate say something."""
 FEW_POINTS = 24
-_FIGURES = tuple(field.name for field in fields(Figures))
+_FIGURES = tuple(field.name for field in fields(ScopeFigures))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint(Figures):
+class CurvePoint(ScopeFigures):
     x: float
     """Where it begins. By episode: 0-based place of its first within the scope; by time: seconds since the epoch at
     which the first of them ended; by step: the lowest training step."""
@@ -52,7 +54,7 @@ class Curve:
     axis: Axis
     points: Sequence[CurvePoint]
     """In order of x, none empty; one may hold failures and probes alone."""
-    total: Figures | None
+    total: ScopeFigures | None
     """Of all that is shown; None without an ending."""
     excluded: dict[str, int]
     """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
@@ -110,14 +112,17 @@ class _Group(NamedTuple):
 
     low: float
     high: float
-    tally: EndingsTally
+    summary: Summary
 
 
 def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: SummaryCover) -> Curve:
     units = _units(found, axis, asked.shown)
     # single endings that no span holds yet may lie within one
-    groups = sorted([_group(part, axis) for part in _parts(units, axis, asked.points)], key=lambda group: group.low)
-    total = together([group.tally for group in groups]) if groups else None
+    groups = sorted(
+        [_group(part, axis, definition.return_) for part in _parts(units, axis, asked.points)],
+        key=lambda group: group.low,
+    )
+    total = together([group.summary for group in groups]) if groups else None
     causes = Counter(total.causes if total else {})
     return Curve(
         scope=scope,
@@ -135,8 +140,8 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
 class _Units(NamedTuple):
     """What is shared out to points, with where each begins and ends."""
 
-    blocks: list[tuple[float, float, EndingsTally]]
-    rows: list[tuple[float, Row]]
+    blocks: list[tuple[float, float, Summary]]
+    rows: list[tuple[float, EndingRow]]
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -147,8 +152,8 @@ class _Units(NamedTuple):
 
 def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
     """Those within `shown`."""
-    blocks = [(one.low, one.high, one.tally) for one in found.blocks]
-    rows: list[tuple[float, Row]]
+    blocks = [(one.low, one.high, one.summary) for one in found.blocks]
+    rows: list[tuple[float, EndingRow]]
     if axis == "episode":
         rows = list(enumerate(found.rows, found.first))
     else:
@@ -161,13 +166,13 @@ def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
 
 def _most_points(units: _Units, axis: Axis) -> int:
     """How many to draw: each shall have some episodes, and the newest, which no large block holds yet, as many."""
-    sizes = [tally.episodes for _, _, tally in units.blocks]
+    sizes = [summary.episodes for _, _, summary in units.blocks]
     if not sizes or axis == "step":  # of training steps some may have many more than others
         return max(FEW_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
-Part = tuple[list[tuple[float, float, EndingsTally]], list[tuple[float, Row]]]
+Part = tuple[list[tuple[float, float, Summary]], list[tuple[float, EndingRow]]]
 """Blocks, each with where it begins and ends, and single endings, each with its place: what becomes a point."""
 
 
@@ -196,26 +201,26 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     return [found[place] for place in sorted(found)]
 
 
-def _group(part: Part, axis: Axis) -> _Group:
+def _group(part: Part, axis: Axis, return_: Return) -> _Group:
     blocks, rows = part
-    tallies = [tally for _, _, tally in blocks]
+    summaries = [summary for _, _, summary in blocks]
     if rows:
-        tallies.append(tally_of([row for _, row in rows]))
+        summaries.append(summary_of([row for _, row in rows], return_))
     reach = 1 if axis == "episode" else 0  # of a single ending
     low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
     high = max([high for _, high, _ in blocks] + [place + reach for place, _ in rows])
-    return _Group(low, high, together(tallies))
+    return _Group(low, high, together(summaries))
 
 
 def _point(group: _Group, definition: Definition) -> CurvePoint:
-    figures, tally = figures_of(group.tally, definition), group.tally
+    figures, summary = figures_of(group.summary, definition), group.summary
     return CurvePoint(
         **{name: getattr(figures, name) for name in _FIGURES},
         x=group.low,
         x_to=group.high,
-        first_end=tally.first_end,
-        last_end=tally.last_end,
-        causes=tally.causes,
+        first_end=summary.first_end,
+        last_end=summary.last_end,
+        causes=dict(summary.causes),
     )
 
 

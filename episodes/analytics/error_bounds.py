@@ -25,12 +25,12 @@ def slack_of(found: SummaryCover, definition: Definition) -> float:
         return 0.0
     below = above = 0
     for block in found.blocks:
-        sketch = block.tally.returns
+        sketch = block.summary.returns[definition.return_]
         most = LARGEST_GROUP * count_of(sketch)
         place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
         below += sum(_mixed(count, most) for _, count in sketch[max(0, place - 1) : place])
         above += sum(_mixed(count, most) for _, count in sketch[place : place + 1])
-    attempts = sum(block.tally.attempts for block in found.blocks) + len(found.rows)
+    attempts = sum(block.summary.attempts for block in found.blocks) + len(found.rows)
     share = max(below, above) / max(1, attempts)
     return share if share >= MIN_TOLD else 0.0
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from environments.scoring.definition import Definition
+from environments.scoring.returns import Return
 from episodes.analytics.error_bounds import sentence_of, slack_of
-from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
+from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import LARGEST_RETURN
 from episodes.attempts.sketches import Sketch, quantile
+from episodes.attempts.summary import Summary, together
 
 MAX_BINS = 40
 OUTLIERS = 0.005
@@ -44,7 +46,7 @@ class Histogram:
     """Whether each bin is one single value."""
     most: int
     """Attempts in the fullest bin."""
-    total: Figures | None
+    total: ScopeFigures | None
     """None without an ending."""
     causes: dict[str, int]
     """Endings of the scope by kind, as `endings.py` says."""
@@ -66,8 +68,10 @@ class Histogram:
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
     """Seven queries at most."""
     found = cover([scope], definition, least_blocks=FEW_BLOCKS)[0]
-    tally = tally_of_all(found)
-    sketch: Sketch = [] if tally is None else tally.returns if measure == "return" else tally.lengths
+    summary = _whole(found, definition.return_)
+    sketch: Sketch = []
+    if summary is not None:
+        sketch = summary.returns[definition.return_] if measure == "return" else summary.lengths
     is_exact = len(sketch) <= MAX_BINS
     bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
     return Histogram(
@@ -77,20 +81,20 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         bins=bins,
         is_exact=is_exact,
         most=max((one.n for one in bins), default=0),
-        total=figures_of(tally, definition) if tally else None,
-        causes=tally.causes if tally else {},
+        total=figures_of(summary, definition) if summary else None,
+        causes=dict(summary.causes) if summary else {},
         is_bounded=found.is_bounded,
         note=sentence_of(slack_of(found, definition), definition),
         is_grouped=bool(found.blocks) and not is_exact,
     )
 
 
-def tally_of_all(found: SummaryCover) -> EndingsTally | None:
-    """None without an ending."""
-    tallies = [block.tally for block in found.blocks]
+def _whole(found: SummaryCover, return_: Return) -> Summary | None:
+    """Return the summary of everything that `found` covers; None without an ending."""
+    summaries = [block.summary for block in found.blocks]
     if found.rows:
-        tallies.append(tally_of(found.rows))
-    return together(tallies) if tallies else None
+        summaries.append(summary_of(found.rows, return_))
+    return together(summaries) if summaries else None
 
 
 def _bins(sketch: Sketch) -> list[Bin]:

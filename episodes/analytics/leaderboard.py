@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
 from environments.models import Environment, Split, Task, TaskStatistics
-from environments.scoring.buckets import interval
 from environments.scoring.definition import Definition, definition_of
+from environments.scoring.figures import Figures
 from environments.tasks.split_positions import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
@@ -142,25 +142,15 @@ MAX_TASKS = 100_000
 """Beyond it the tasks of an environment are not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderboardRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderboardRow(Figures):
     """A model, a run, or a kind of player."""
 
     key: str
     """Name of the model or run; "agent", "human" or "script"."""
     is_human: bool
-    n: int
-    """Attempts."""
-    mean: float | None
-    """Of the returns of all attempts that have one; None without any."""
     error: float | None
     """Standard error of the mean, clustered by task, as attempts at one task are alike; None below two tasks."""
-    successes: int
-    success: float
-    """Successes by attempts, 0 to 1."""
-    success_low: float
-    """Wilson's 95 % interval."""
-    success_high: float
     tasks: int
     """That were attempted."""
     coverage: float | None
@@ -220,18 +210,14 @@ def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
 
 
 def _row(key: str, result: LeaderboardResult, tasks: int | None, *, is_human: bool) -> LeaderboardRow:
-    attempts, successes = result.attempts, result.successes
-    low, high = interval(successes, attempts)
     return LeaderboardRow(
         key=key,
         is_human=is_human,
-        n=attempts,
+        n=result.attempts,
+        scored=int(result.sum("scored")),
         mean=result.mean,
         error=result.error,
-        successes=successes,
-        success=successes / attempts,
-        success_low=low,
-        success_high=high,
+        successes=result.successes,
         tasks=result.tasks,
         coverage=min(1.0, result.tasks / tasks) if tasks else None,
         passes=pass_rates([(cell.attempts, cell.successes, cell.tasks) for cell in result.cells]),

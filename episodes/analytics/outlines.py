@@ -19,10 +19,11 @@ from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, activity
 from episodes.analytics.curve import Part, parts_of
-from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
+from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.rule import is_attempt
+from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
 
 POINTS = 40
@@ -31,7 +32,7 @@ POINTS = 40
 
 @dataclass(frozen=True, slots=True)
 class ScopeOutline:
-    total: Figures | None
+    total: ScopeFigures | None
     """Of all endings; None without one."""
     excluded: dict[str, int]
     """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
@@ -48,33 +49,33 @@ def covers_of(scopes: Sequence[Scope], definition: Definition, least_blocks: int
 
 def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
     """Of what was read for the definition's return; the threshold may be another."""
-    points = [_tallies(part) for part in parts_of(found, POINTS)]
+    points = [_summaries(part, definition.return_) for part in parts_of(found, POINTS)]
     total = together(list(chain.from_iterable(points))) if points else None
     causes = Counter(total.causes if total else {})
     return ScopeOutline(
         total=figures_of(total, definition) if total else None,
         excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
-        means=[_mean(tallies) for tallies in points],
+        means=[_mean(summaries, definition.return_) for summaries in points],
         is_bounded=found.is_bounded,
     )
 
 
-def _tallies(part: Part) -> list[EndingsTally]:
+def _summaries(part: Part, return_: Return) -> list[Summary]:
     blocks, rows = part
-    tallies = [tally for _, _, tally in blocks]
-    return [*tallies, tally_of([row for _, row in rows])] if rows else tallies
+    summaries = [summary for _, _, summary in blocks]
+    return [*summaries, summary_of([row for _, row in rows], return_)] if rows else summaries
 
 
-def _mean(tallies: Sequence[EndingsTally]) -> float | None:
-    """Without the merging of sketches that other figures need."""
-    returns = [pair for tally in tallies for pair in tally.returns]
+def _mean(summaries: Sequence[Summary], return_: Return) -> float | None:
+    """Return the mean of their returns, without merging the sketches, which only other figures need."""
+    returns = [pair for summary in summaries for pair in summary.returns[return_]]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Figures at the head of the first page."""
+    """ScopeFigures at the head of the first page."""
 
     live: int
     """Episodes that are running."""
@@ -90,7 +91,7 @@ class Strip:
 class EnvironmentFigures:
     environment: Environment
     definition: Definition
-    total: Figures | None
+    total: ScopeFigures | None
     """Of all its episodes; None: none has ended yet."""
     excluded: dict[str, int]
     """Probes, continuations and failures of the machinery, by cause."""

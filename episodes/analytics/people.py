@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
+from environments.scoring.figures import Figures
 from environments.scoring.returns import RETURNS
-from episodes.attempts.endings import Epoch, bounded, rows_of
+from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.summary import figures_from
 from episodes.filtering.people import MAX_LOOKED_AT, people
 
 MAX_PEOPLE = 500
@@ -23,15 +25,12 @@ _COLUMNS: tuple[Any, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PersonPlayed:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonPlayed(Figures):
     """One person's attempts in one environment."""
 
     environment: Environment
-    n: int
-    mean: float | None
-    """Of their returns by the environment's definition; None without any."""
-    successes: int
+    """Its definition of return and success in force is the one that the figures are by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,10 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
         if status == "ended" and is_attempt(kind):
             by = dict(zip(RETURNS, values, strict=True))
             returns[environment].append(by[environment.default_return])
-    played = [_played(environment, values) for environment, values in returns.items()]
+    played = [
+        PersonPlayed(environment=environment, **figures_from(values, environment.success_threshold))
+        for environment, values in returns.items()
+    ]
     return Person(
         name=name,
         episodes=len(rows),
@@ -91,13 +93,3 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
         played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )
-
-
-def _played(environment: Environment, returns: Sequence[float | None]) -> PersonPlayed:
-    values = [bounded(value) for value in returns if value is not None]
-    mean = sum(value / len(values) for value in values) if values else None
-    return PersonPlayed(environment, len(returns), mean, _above(values, environment.success_threshold))
-
-
-def _above(values: Iterable[float], threshold: float) -> int:
-    return sum(value > threshold for value in values)

@@ -17,10 +17,12 @@ from django.db.models.lookups import Exact
 
 from environments.models import Environment, Task
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import Figures
-from episodes.attempts.endings import bounded, rows_of
+from environments.scoring.figures import Figures
+from episodes.analytics.figures import ScopeFigures
+from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND, is_attempt
-from episodes.attempts.sketches import above, error_of, mean_of, sketch_of
+from episodes.attempts.sketches import error_of
+from episodes.attempts.summary import figures_from, returns_sketch
 from episodes.filtering.conditions import Unindexed
 from episodes.filtering.people import people
 from episodes.models import Episode
@@ -30,20 +32,13 @@ Player = Literal["human", "agent", "script", "others"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlayerFigures:
+class PlayerFigures(Figures):
     """Attempts of one kind of player."""
 
     player: Player
     """`others`: agents and scripted players together."""
-    n: int
-    """Attempts; those of people may be none."""
-    scored: int
-    """Attempts that have a return."""
-    mean: float | None
-    """Of the returns; None without any."""
     error: float | None
     """Standard error of the mean; None below two returns."""
-    successes: int
     is_bounded: bool = False
     """Whether older attempts are missing."""
 
@@ -67,7 +62,7 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     return [_human(human, definition), *others]
 
 
-def in_environment(environment: Environment, definition: Definition, total: Figures | None) -> list[PlayerFigures]:
+def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
     """People first, then everybody else together. `total`: of all its attempts by that definition. One query."""
     human = _human(people_in(environment), definition)
     return [human, _without(total, human)] if total is not None and total.n > human.n else [human]
@@ -81,20 +76,13 @@ def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures
 def _figures(
     player: Player, returns: Sequence[float | None], definition: Definition, *, is_bounded: bool = False
 ) -> PlayerFigures:
-    values = [bounded(value) for value in returns if value is not None]
-    sketch = sketch_of(values)
+    error = error_of(returns_sketch(returns))
     return PlayerFigures(
-        player=player,
-        n=len(returns),
-        scored=len(values),
-        mean=mean_of(sketch),
-        error=error_of(sketch),
-        successes=above(sketch, definition.threshold),
-        is_bounded=is_bounded,
+        player=player, error=error, is_bounded=is_bounded, **figures_from(returns, definition.threshold)
     )
 
 
-def _without(total: Figures, human: PlayerFigures) -> PlayerFigures:
+def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
     """What an episode that ended between two queries may upset is kept from falling below nothing."""
     scored = max(0, total.scored - human.scored)
     mean = None
@@ -110,7 +98,7 @@ def _without(total: Figures, human: PlayerFigures) -> PlayerFigures:
     )
 
 
-def _error_without(total: Figures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
+def _error_without(total: ScopeFigures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
     """Squares about a mean add up, with the distance of the two means between them; so they can be taken apart."""
     if scored < 2 or mean is None or total.error is None:
         return None

@@ -17,10 +17,12 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import EndingsTally, Row
+from environments.scoring.returns import Return
+from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import KIND
+from episodes.attempts.summary import Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -31,7 +33,7 @@ _PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F
 
 def read_rows(
     parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
-) -> list[list[Row]]:
+) -> list[list[EndingRow]]:
     """Of those that have ended of each part, in order of `end_number`; one query for all of them.
 
     `most`: of the first ones, for a single part.
@@ -39,10 +41,11 @@ def read_rows(
     if not parts:
         return []
     columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis])
-    found: list[list[Row]] = [[] for _ in parts]
+    found: list[list[EndingRow]] = [[] for _ in parts]
     if len(parts) == 1:
         found[0] = cast(
-            list[Row], rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most])
+            list[EndingRow],
+            rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most]),
         )
         return found
     marked = [
@@ -50,15 +53,15 @@ def read_rows(
         for place, part in enumerate(parts)
     ]
     for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
-        found[place].append(cast(Row, tuple(row)))
+        found[place].append(cast(EndingRow, tuple(row)))
     for rows in found:
         rows.sort(key=lambda row: row[0])
     return found
 
 
 MIN_BLOCKS = 80
-TALLY = ("first_end", "last_end", "episodes", "attempts", "causes")
-"""Columns of a Summed row for `tally_read`, which the return's and `length` follow."""
+SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
+"""Columns of a Summed row for `_summary`, which the return's and `length` follow."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # known from its number
     "time": (Epoch("began"), Epoch("ended")),
@@ -78,7 +81,7 @@ class StoredBlock:
     """Where it begins on the axis."""
     high: float
     """Where it ends; by episode the place after its last."""
-    tally: EndingsTally
+    summary: Summary
 
 
 class ScopeHead(NamedTuple):
@@ -144,25 +147,25 @@ def read_blocks(
     values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
     chosen = RawSQL(" OR ".join([_STRETCH] * len(asked)), values, BooleanField())  # of Q it costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *TALLY, definition.column, "length")
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
-        found[kind, key].append(_block(row, axis))
+        found[kind, key].append(_block(row, axis, definition.return_))
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
 
 
-def tally_read(row: Sequence[Any]) -> EndingsTally:
-    """Of the columns TALLY, a definition's return and `length`."""
+def _summary(row: Sequence[Any], return_: Return) -> Summary:
+    """Return the summary in the columns SUMMARY_COLUMNS, the return's and `length`."""
     first_end, last_end, episodes, attempts, causes, returns, lengths = row
-    kinds, *sketches = json.loads(f"[{causes},{returns},{lengths}]")  # once is quicker than three times
-    return EndingsTally(first_end, last_end, episodes, attempts, kinds, *sketches)
+    kinds, sketch, length_sketch = json.loads(f"[{causes},{returns},{lengths}]")  # faster than three calls
+    return Summary(first_end, last_end, episodes, attempts, kinds, {return_: sketch}, length_sketch)
 
 
-def _block(row: Sequence[Any], axis: Axis) -> StoredBlock:
+def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
     level, number, low, high, *rest = row
-    tally, first = tally_read(rest), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+    summary, first = _summary(rest, return_), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
     if axis == "episode":
-        low, high = first, first + tally.episodes
-    return StoredBlock(first, low, high, tally)
+        low, high = first, first + summary.episodes
+    return StoredBlock(first, low, high, summary)
 
 
 _OF_SCOPE = "(scope = %s AND scope_id = %s)"
@@ -172,9 +175,9 @@ def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, l
     """Of each scope, by training step. One query, or none."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
-    columns = ("scope", "scope_id", "step_low", "step_high", *TALLY, definition.column, "length")
+    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
     for kind, key, low, high, *row in rows:
-        found[kind, key].append(StoredBlock(low, low, high, tally_read(row)))
+        found[kind, key].append(StoredBlock(low, low, high, _summary(row, definition.return_)))
     return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}

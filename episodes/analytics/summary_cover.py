@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from django.db.models import QuerySet
 
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import Row
+from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.analytics.stored import (
     MIN_BLOCKS,
@@ -43,7 +43,7 @@ class SummaryCover:
     """In order: blocks, or by training step spans, and then rows of single endings."""
 
     blocks: Sequence[StoredBlock]
-    rows: Sequence[Row]
+    rows: Sequence[EndingRow]
     first: int
     """Place of the first row within the scope."""
     is_bounded: bool
@@ -104,12 +104,12 @@ def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover
 
     A batch of the follower may have come between two queries: spans tell of every training step up to their last end.
     """
-    known = max([followed if head.blocks else 0, *(span.tally.last_end for span in read.blocks)])
+    known = max([followed if head.blocks else 0, *(span.summary.last_end for span in read.blocks)])
     rows = [row for row in read.rows if row[4] is not None and row[0] > known]
     if read.is_bounded and head.blocks:  # how many say none among those that were not looked at nobody knows
         return replace(read, rows=rows)
     endings = head.endings + sum(row[0] > head.last_end for row in read.rows)
-    stepless = endings - sum(span.tally.episodes for span in read.blocks) - len(rows)
+    stepless = endings - sum(span.summary.episodes for span in read.blocks) - len(rows)
     return replace(read, rows=rows, stepless=max(0, stepless))
 
 

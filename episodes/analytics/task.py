@@ -1,20 +1,20 @@
-"""Attempts: what was reached at one task by any definition, counted from its newest episodes. For the task's page.
+"""Figures of one task by any definition of return and success, counted from its newest episodes, for the task's page.
 
-By the environment's own definition the recorder keeps the same figures of all of them (`environments/scoring/task_statistics.py`).
+For the environment's own definition the recorder stores the figures of all attempts (TaskStatistics).
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from environments.models import Task
-from environments.scoring.buckets import Thresholds, bucket_of, interval
+from environments.scoring.buckets import Thresholds, bucket_of
 from environments.scoring.definition import Definition
-from environments.scoring.task_statistics import MAX_KEYS, Figures, Statistics
-from episodes.attempts.endings import bounded, rows_of
+from environments.scoring.task_statistics import MAX_KEYS, Statistics, TaskResult
+from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.summary import figures_from, returns_sketch
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000
@@ -32,7 +32,7 @@ def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) ->
         runs[run or ""].append(value)
         models[model].append(value)
     counted = Statistics(
-        overall=_figures("", [value for *_, value in attempts], definition, thresholds),
+        overall=_result("", [value for *_, value in attempts], definition, thresholds),
         runs=_named(runs, definition, thresholds),
         models=_named(models, definition, thresholds),
     )
@@ -41,25 +41,19 @@ def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) ->
 
 def _named(
     returns: Mapping[str, Sequence[float | None]], definition: Definition, thresholds: Thresholds
-) -> tuple[Figures, ...]:
+) -> tuple[TaskResult, ...]:
     """Without those that have no name; in the order of those that are kept."""
     names = sorted((name for name in returns if name), key=lambda name: (-len(returns[name]), name))
-    return tuple(_figures(name, returns[name], definition, thresholds) for name in names[:MAX_KEYS])
+    return tuple(_result(name, returns[name], definition, thresholds) for name in names[:MAX_KEYS])
 
 
-def _figures(key: str, returns: Sequence[float | None], definition: Definition, thresholds: Thresholds) -> Figures:
-    values = [bounded(value) for value in returns if value is not None]
-    successes = sum(value > definition.threshold for value in values)
-    rate = successes / len(returns) if returns else 0.0
-    return Figures(
+def _result(key: str, returns: Sequence[float | None], definition: Definition, thresholds: Thresholds) -> TaskResult:
+    figures, sketch = figures_from(returns, definition.threshold), returns_sketch(returns)
+    rate = figures["successes"] / len(returns) if returns else 0.0
+    return TaskResult(
         key=key,
-        attempts=len(returns),
-        scored=len(values),
-        successes=successes,
-        mean=math.fsum(values) / len(values) if values else None,
-        low=min(values, default=None),
-        high=max(values, default=None),
-        rate=rate,
-        interval=interval(successes, len(returns)),
+        low=sketch[0][0] if sketch else None,
+        high=sketch[-1][0] if sketch else None,
         bucket=bucket_of(len(returns), rate, thresholds),
+        **figures,
     )

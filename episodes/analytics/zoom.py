@@ -85,8 +85,8 @@ def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None
     """From the first to the last ending of `spans`; None: those are too many to be read one by one."""
     if not spans:
         return Episode.objects.none()
-    first, last = min(one.tally.first_end for one in spans), max(one.tally.last_end for one in spans)
-    if sum(one.tally.episodes for one in spans) > RAW_ENDINGS or last - first >= MAX_ENDINGS:
+    first, last = min(one.summary.first_end for one in spans), max(one.summary.last_end for one in spans)
+    if sum(one.summary.episodes for one in spans) > RAW_ENDINGS or last - first >= MAX_ENDINGS:
         return None
     return scope.episodes.filter(end_number__range=(first, last))
 

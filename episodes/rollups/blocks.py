@@ -15,16 +15,16 @@ from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, endings_of
-from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import (
+from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.summaries import (
     COLUMNS,
-    Edges,
-    RollupScope,
-    by_scope,
+    RollupSummary,
     columns_read,
-    edges_of_environments,
+    merged,
+    read_summary,
+    summary_of,
     values_of,
 )
 
@@ -49,7 +49,7 @@ class RollupBlock(NamedTuple):
     scope: RollupScope
     level: int
     number: int
-    summary: Summary
+    summary: RollupSummary
 
 
 class BlocksPart:
@@ -100,7 +100,7 @@ def _read_open(scope: RollupScope, before: int) -> _Open:
 
 def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
     """Takes full blocks out of `filling`, each followed by those above that it completes."""
-    recent: dict[tuple[int, int], Summary] = {}
+    recent: dict[tuple[int, int], RollupSummary] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
         thresholds, level, number = edges.get(first[-1].environment, ()), 0, filling.number
@@ -112,17 +112,19 @@ def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> I
             if len(parts) < BLOCKS_ABOVE:
                 break
             level, number = level + 1, number // BLOCKS_ABOVE
-            recent[level, number] = summary = together(parts).compressed(thresholds)
+            recent[level, number] = summary = merged(parts).compressed(thresholds)
             yield RollupBlock(scope, level, number, summary)
 
 
-def _siblings(scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], Summary]) -> list[Summary]:
+def _siblings(
+    scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], RollupSummary]
+) -> list[RollupSummary]:
     """Of one level, those that are not in `recent` from the database."""
     missing = [number for number in numbers if (level, number) not in recent]
     known = {number: recent[level, number] for number in numbers if (level, number) in recent}
     if missing:
         rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
-        known |= {number: read_summary(row, SKETCHES) for number, *row in rows.values_list("number", *columns_read())}
+        known |= {number: read_summary(row) for number, *row in rows.values_list("number", *columns_read())}
     return [known[number] for number in sorted(known)]
 
 

@@ -17,16 +17,16 @@ from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, rows_of
-from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
 from episodes.models import StepSpan
 from episodes.rollups.part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import (
+from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.summaries import (
     COLUMNS,
-    Edges,
-    RollupScope,
-    by_scope,
+    RollupSummary,
     columns_read,
-    edges_of_environments,
+    merged,
+    read_summary,
+    summary_of,
     values_of,
 )
 
@@ -60,7 +60,7 @@ class _Told(NamedTuple):
 
     low: int
     high: int
-    summary: Summary
+    summary: RollupSummary
 
 
 class _Row(NamedTuple):
@@ -145,7 +145,7 @@ def _told(endings: Sequence[Ending]) -> _Told:
 
 
 def _together(parts: Sequence[_Told], edges: Edges) -> _Told:
-    summary = together([part.summary for part in parts]).compressed(edges)
+    summary = merged([part.summary for part in parts]).compressed(edges)
     return _Told(min(part.low for part in parts), max(part.high for part in parts), summary)
 
 
@@ -165,7 +165,7 @@ def _read(
     columns = ("scope", "scope_id", "pk", "step_low", "step_high", *columns_read())
     for rows in _asked(asked):
         for kind, key, pk, low, high, *row in rows_of(rows.values_list(*columns)):
-            yield RollupScope(kind, key), _Row(pk, _Told(low, high, read_summary(row, SKETCHES)))
+            yield RollupScope(kind, key), _Row(pk, _Told(low, high, read_summary(row)))
 
 
 def _asked(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:

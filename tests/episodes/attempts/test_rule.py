@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models import Q
 from django.test import Client
 
 from environments.models import Environment, TaskStatistics
@@ -14,6 +16,7 @@ from episodes.analytics.activity import activity, together
 from episodes.analytics.people import people_of
 from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
+from episodes.attempts.rule import FAILURES
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
@@ -116,6 +119,27 @@ def test_the_recorder_does_not_count_it_when_it_ends() -> None:
 
     run(play)
     assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(1, 0.0)]
+
+
+def test_condition_sql_predicate_and_kind_agree(parent: Episode) -> None:
+    for cause in ("finished", "abandoned", *FAILURES):
+        continued(parent, cause=cause)
+        end_episode(0.0, task=parent.task, cause=cause, is_probe=True)
+        end_episode(0.0, task=parent.task, cause=cause, player="human")
+    end_episode(0.0, task=parent.task, status="running", cause="")
+    attempts = {one.pk for one in Episode.objects.attempts()}
+    assert attempts == {one.episode for one in endings_of(Episode.objects.all()) if one.is_attempt}
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT e.id FROM episodes_episode AS e WHERE {Episode.objects.attempts().condition_sql('e')}")
+        assert attempts == {pk for (pk,) in cursor.fetchall()}
+
+
+def test_a_return_is_by_the_given_definition_or_the_environments(parent: Episode) -> None:
+    Environment.objects.update(default_return="max")
+    Episode.objects.update(return_sum=3.0, return_max=2.0)
+    for definition, value in (("sum", 3.0), (None, 2.0)):
+        found = Episode.objects.with_return(definition).filter(Q(own_return=value))
+        assert found.count() == 3
 
 
 LISTS: list[Callable[[Episode], str]] = [

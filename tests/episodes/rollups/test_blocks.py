@@ -9,11 +9,11 @@ import pytest
 
 from episodes.attempts.endings import Ending
 from episodes.attempts.sketches import above, count_of, mean_of
-from episodes.attempts.summary import SKETCHES
 from episodes.models import CurveBlock, Episode
 from episodes.rollups import blocks
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up
+from episodes.rollups.summaries import RETURN_COLUMNS
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
@@ -73,7 +73,7 @@ def test_each_tells_of_its_own_endings(seed: int) -> None:
         assert block.steps == sum(values(endings, "length"))
 
 
-@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("name", [*RETURN_COLUMNS, "length"])
 def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> None:
     play(300)
     catch_up()

@@ -11,11 +11,11 @@ import pytest
 
 from episodes.attempts.endings import Ending
 from episodes.attempts.sketches import above, count_of, mean_of
-from episodes.attempts.summary import SKETCHES
 from episodes.models import Episode, StepSpan
 from episodes.rollups import spans
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.spans import SpansPart
+from episodes.rollups.summaries import RETURN_COLUMNS
 from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.stored import make_run
@@ -102,7 +102,7 @@ def test_spans_are_as_narrow_as_they_can_be(run_steps: Sequence[int], width: int
     assert [span.number for span in found] == numbers
 
 
-@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("name", [*RETURN_COLUMNS, "length"])
 def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> None:
     play(300)
     catch_up()
