@@ -14,7 +14,7 @@ from episodes.analytics.error_bounds import sentence_of, slack_of
 from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
-from episodes.attempts.endings import LARGEST_RETURN
+from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.sketches import Sketch, quantile
 from episodes.attempts.summary import Summary, together
 
@@ -62,7 +62,7 @@ class Histogram:
         one = self.bins[place]
         is_closed = self.is_exact or place == len(self.bins) - 1
         high = one.high if is_closed else math.nextafter(one.high, -math.inf)
-        return None if one.low <= -LARGEST_RETURN else one.low, None if high >= LARGEST_RETURN else high
+        return None if one.low <= -MAX_RETURN else one.low, None if high >= MAX_RETURN else high
 
 
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:

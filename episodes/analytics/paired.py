@@ -16,7 +16,7 @@ from django.db import connection
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.scopes import MAX_ENDINGS
-from episodes.attempts.endings import LARGEST_RETURN
+from episodes.attempts.endings import MAX_RETURN
 from episodes.models import Episode, Run
 from episodes.rollups.progress import followed_to, last_end
 from episodes.rollups.run_tasks import RunTasksPart
@@ -127,7 +127,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
 def _totals(run: Run, definition: Definition, floor: int) -> Totals:
     """`floor`: endings up to it count only where they have been followed. One query."""
     name = definition.return_
-    bounded = _BOUNDED.format(value=f"e.return_{name}", most=LARGEST_RETURN)
+    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
     is_attempt = Episode.objects.attempts().condition_sql("e")
     part = RunTasksPart.name
     with connection.cursor() as cursor:

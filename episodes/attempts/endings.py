@@ -1,6 +1,6 @@
-"""Endings: ended episodes as narrow tuples in the order of `end_number`. Read by `follower/` and `analytics/`.
+"""Endings: ended episodes as narrow tuples in the order of `end_number`, for rollups and analytics.
 
-No model instance and no time of Python's is made: a thousand of them cost some 4 ms on either database.
+No model instance and no `datetime` is created, so that a thousand endings cost about 4 ms on either database.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.attempts.rule import KIND, is_attempt
 
-LARGEST_RETURN = 1e290
-"""Of either sign; returns beyond count as this, so that no sum of them overflows."""
+MAX_RETURN = 1e290
+"""Greatest size of a return of either sign; larger ones count as this, so that no sum of them overflows."""
 
 
 class Ending(NamedTuple):
-    """What statistics need of one ended episode."""
+    """What statistics need to know about one ended episode. Other models are referred to by id."""
 
     number: int
-    """Its `end_number`."""
+    """The episode's `end_number`."""
     episode: int
     environment: int
     task: int
@@ -31,9 +31,9 @@ class Ending(NamedTuple):
     run: int | None
     run_step: int | None
     kind: str
-    """Its cause, or "probe"; "continued" of what plays on from another, unless the machinery failed."""
+    """See `episodes.attempts.rule.KIND`."""
     steps: int
-    """Steps that ran."""
+    """Number of steps that ran."""
     failed: int
     refused: int
     return_sum: float
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
     return_max: float | None
     return_mean: float | None
     ended: float
-    """Seconds since the epoch, to the millisecond."""
+    """When it ended: seconds since the epoch, to the millisecond."""
 
     @property
     def is_attempt(self) -> bool:
@@ -71,13 +71,16 @@ _COLUMNS: tuple[Any, ...] = (
 
 
 def endings_of(episodes: QuerySet[Any, Any], most: int | None = None) -> list[Ending]:
-    """Of those that have ended, the first `most` in order of their endings. One query."""
+    """Return the episodes that have ended in order of their endings; only the first `most` of them if given.
+
+    One query.
+    """
     rows = episodes.filter(status="ended").order_by("end_number").values_list(*_COLUMNS)
     return [Ending._make(row) for row in rows_of(rows[:most])]
 
 
 def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
-    """Of a query of values, as the driver gives them: a third of the time that Django takes."""
+    """Return the rows of a query of values as the driver gives them, in a third of the time that Django takes."""
     try:
         sql, values = rows.query.sql_with_params()
     except EmptyResultSet:
@@ -88,5 +91,5 @@ def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
 
 
 def bounded(value: float) -> float:
-    """The nearest number that sums can bear."""
-    return max(-LARGEST_RETURN, min(LARGEST_RETURN, value))
+    """Return the number nearest to `value` within -MAX_RETURN and MAX_RETURN."""
+    return max(-MAX_RETURN, min(MAX_RETURN, value))

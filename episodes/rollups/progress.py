@@ -1,4 +1,4 @@
-"""How far endings are numbered, and how far rollups have followed them."""
+"""Queries for the highest number of an ending, and for how far rollups have followed the endings."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
-from episodes.recording.batch import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
+from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.recording.row_ids import TASK_COLUMNS
 from episodes.rollups.progress import last_end
 from episodes.transfer.episode_line import (
@@ -246,7 +246,7 @@ class ImportBatch:
 
     def _large(self, text: str) -> tuple[str, str | None]:
         """What stands in the step, and the blob that stands for it; as the recorder does."""
-        return (text, None) if len(text) <= INLINE_CHARACTERS else ("", self._blob(text))
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _blob(self, text: str) -> str | None:
         if not text:

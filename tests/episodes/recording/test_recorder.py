@@ -192,7 +192,7 @@ def test_it_uses_the_task_that_sync_made() -> None:
 
 
 def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_ids, "NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(row_ids, "CHECK_SECONDS", 0.0)
     echo = Environment.objects.create(name="echo")
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
     train = make_split(task, name="train", environment=echo)

@@ -150,7 +150,7 @@ def test_it_tells_how_far_it_is(played: random.Random, monkeypatch: pytest.Monke
 
 
 def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("episodes.recording.recount.CHECK_SECONDS", 0.01)
     record((episode_started(), episode_ended(return_sum=0.0, return_max=1.0)))
     override(default_return="max")
 
