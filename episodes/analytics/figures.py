@@ -1,15 +1,8 @@
-"""Tally: what endings say of one kind of return, from blocks or from rows of single endings. Pure.
+"""Figures computed from summaries and from rows of single endings, and the statistics behind them. Pure.
 
-Deviation: how far numbers lie apart, of whatever size they are. Pure.
-
-Sums and squares of what is huge overflow, so it is reckoned in shares of a power of two, by which nothing is rounded.
-
-pass@k: the chance that one of k attempts at a task succeeds. Pure.
-
-Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1: of a task with n attempts and
-c successes 1 - C(n-c, k) / C(n, k) is an unbiased estimate. It is averaged over the tasks with k attempts or more.
-
-Figures: the numbers of a tally of endings under a definition, each with what it rests on.
+pass@k is the chance that one of k attempts at a task succeeds. Source: Chen et al. 2021, "Evaluating Large Language
+Models Trained on Code", section 2.1: for a task with n attempts and c successes, 1 - C(n-c, k) / C(n, k) is an unbiased
+estimate. It is averaged over the tasks with k attempts or more.
 """
 
 from __future__ import annotations
@@ -28,7 +21,11 @@ from episodes.attempts.summary import Summary, returns_sketch
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Of one finite number or more, the deviation that of the population; equal ones deviate by exactly 0."""
+    """Return the mean and the standard deviation of the population, for one finite number or more of any size.
+
+    Sums and squares of huge numbers overflow, so they are computed in multiples of a power of two, which rounds
+    nothing. The deviation of equal numbers is exactly 0.
+    """
     if min(values) == max(values):
         return values[0], 0.0
     scale = math.ldexp(1.0, math.frexp(max(map(abs, values)))[1] - 1)
@@ -45,13 +42,13 @@ MAX_K = 1024
 class PassRate:
     k: int
     rate: float
-    """0 to 1."""
+    """Mean of the tasks' chances, 0 to 1."""
     tasks: int
-    """That have k attempts or more; the rate is their mean."""
+    """Number of tasks with k attempts or more."""
 
 
 def pass_at(k: int, attempts: int, successes: int) -> float:
-    """Of one task with `k` attempts or more, 1 or more."""
+    """Return pass@k of one task. `k` is 1 or more, and at most `attempts`."""
     misses = 1.0
     for place in range(k):  # C(n-c, k) / C(n, k), factor by factor
         misses *= max(0, attempts - successes - place) / (attempts - place)
@@ -61,7 +58,10 @@ def pass_at(k: int, attempts: int, successes: int) -> float:
 
 
 def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
-    """For k = 1, 2, 4, … as far as any task has so many attempts. `tasks`: attempts, successes and how many such."""
+    """Return pass@k for k = 1, 2, 4, … as far as any task has so many attempts.
+
+    `tasks`: attempts, successes, and the number of tasks that have just these.
+    """
     found: list[PassRate] = []
     most, k = max((attempts for attempts, _, _ in tasks), default=0), 1
     while k <= min(most, MAX_K):
@@ -73,8 +73,8 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
 
 
 EndingRow = tuple[int, str, int, float | None, float | None]
-"""A single ending: its `end_number`, its cause or "probe", steps that ran, its return, and its place on the axis:
-seconds since the epoch by time, the training step by step, its id by episode."""
+"""A single ending: `end_number`, kind, number of steps that ran, return, and place on the axis, which is seconds since
+the epoch by time, the training step by step, and the episode's id by episode."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:

@@ -1,4 +1,4 @@
-"""People: who played what, for how long, and with which returns. Of the newest MAX_LOOKED_AT episodes of people."""
+"""What each person played, for how long, and with which returns, from the newest MAX_LOOKED_AT episodes of people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from episodes.attempts.summary import figures_from
 from episodes.filtering.people import MAX_LOOKED_AT, people
 
 MAX_PEOPLE = 500
-"""Whoever played last comes first."""
+"""People that are returned; those who played last come first."""
 _COLUMNS: tuple[Any, ...] = (
     *("key_label", "environment_id", "status", KIND, "duration_seconds", Epoch("created")),
     *("return_sum", "return_last", "return_max", "return_mean"),
@@ -27,7 +27,7 @@ _COLUMNS: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonPlayed(Figures):
-    """One person's attempts in one environment."""
+    """Figures of one person's attempts in one environment."""
 
     environment: Environment
     """Its definition of return and success in force is the one that the figures are by."""
@@ -36,21 +36,21 @@ class PersonPlayed(Figures):
 @dataclass(frozen=True, slots=True)
 class Person:
     name: str
-    """As the record has it, such as @alice; empty: the record has none."""
+    """Name in the record, such as @alice; empty if the record has none."""
     episodes: int
-    """Without those that were only opened."""
+    """Number of episodes, without those that were only opened."""
     running: int
-    """Of them."""
+    """Number of them that are still running."""
     seconds: float
-    """From ready to the last answer, of all that have ended; of what runs, since it began."""
+    """Time played: from ready to the last answer of ended episodes, and since the start of running ones."""
     played: Sequence[PersonPlayed]
-    """Most attempts first."""
+    """Figures by environment, most attempts first."""
     last: datetime
-    """When the newest began."""
+    """When the newest episode started."""
 
     @property
-    def can_be_asked_for(self) -> bool:
-        """Whether a filter takes the name; imported records may have others."""
+    def can_be_filtered(self) -> bool:
+        """Whether filters accept the name; imported records may have other names."""
         return self.name.startswith("@")
 
 
@@ -58,11 +58,11 @@ class Person:
 class People:
     persons: Sequence[Person]
     is_bounded: bool
-    """Whether older episodes, or further people, are missing."""
+    """Whether older episodes or further people are missing."""
 
 
 def people_of() -> People:
-    """Two queries."""
+    """Return the people who played. Two queries."""
     rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MAX_LOOKED_AT])
     environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)

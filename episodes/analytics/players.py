@@ -1,7 +1,7 @@
-"""Players: what people reached beside agents and scripted players, at a task and in an environment. For their pages.
+"""Figures of people, agents and scripted players at a task and in an environment, for their pages.
 
-People are few: they are found along the index of the players that are no agents, all of them. Of everybody else at a
-task the newest MAX_NEWEST episodes are read; in an environment they are what is left of all without the people.
+People play few episodes: an index of the players that are not agents finds all of them. Of all other players at a task
+the newest MAX_NEWEST episodes are read; in an environment their figures are those of all attempts without the people's.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Player = Literal["human", "agent", "script", "others"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayerFigures(Figures):
-    """Attempts of one kind of player."""
+    """Figures of the attempts of one kind of player. Those of people may have no attempts."""
 
     player: Player
-    """`others`: agents and scripted players together."""
+    """Kind of player; "others" are agents and scripted players together."""
     error: float | None
     """Standard error of the mean; None below two returns."""
     is_bounded: bool = False
@@ -48,7 +48,7 @@ def people_in(environment: Environment) -> QuerySet[Episode]:
 
 
 def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
-    """People first, then whoever else attempted it. Two queries."""
+    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
     human = people().filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
@@ -63,7 +63,10 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
 
 
 def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
-    """People first, then everybody else together. `total`: of all its attempts by that definition. One query."""
+    """Return the figures of people, then those of all other players together. One query.
+
+    `total`: figures of all attempts in the environment by this definition.
+    """
     human = _human(people_in(environment), definition)
     return [human, _without(total, human)] if total is not None and total.n > human.n else [human]
 
@@ -83,7 +86,10 @@ def _figures(
 
 
 def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
-    """What an episode that ended between two queries may upset is kept from falling below nothing."""
+    """Return the figures of all players except people.
+
+    Counts never fall below 0, although an episode may have ended between the queries of the two figures.
+    """
     scored = max(0, total.scored - human.scored)
     mean = None
     if scored and total.mean is not None:
@@ -99,7 +105,11 @@ def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
 
 
 def _error_without(total: ScopeFigures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
-    """Squares about a mean add up, with the distance of the two means between them; so they can be taken apart."""
+    """Return the standard error of the mean without the people's returns.
+
+    The sum of squares of all returns is that of both groups plus a term of the distance between their means, so the
+    people's part can be subtracted.
+    """
     if scored < 2 or mean is None or total.error is None:
         return None
     squares = _squares(total.error, total.scored) - _squares(human.error or 0.0, human.scored)

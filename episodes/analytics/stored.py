@@ -1,8 +1,7 @@
-"""Blocks of scopes, read as coarse as will do. Made for `cover.py` and `zoom.py`.
+"""Queries for what curves are made of: blocks as coarse as possible, spans by training step, and rows of single
+endings.
 
-Rows: single endings of scopes, read with no more columns than a curve needs.
-
-Spans of scopes: what their endings say by training step. Made for `cover.py` and `zoom.py`.
+`summary_cover.py` and `zoom.py` use them. Rows have no more columns than a curve needs.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F
 def read_rows(
     parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
 ) -> list[list[EndingRow]]:
-    """Of those that have ended of each part, in order of `end_number`; one query for all of them.
+    """Return the endings of each part in order of `end_number`. One query for all parts.
 
-    `most`: of the first ones, for a single part.
+    `most`: for a single part, the number of endings to return at most.
     """
     if not parts:
         return []
@@ -61,31 +60,31 @@ def read_rows(
 
 MIN_BLOCKS = 80
 SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
-"""Columns of a Summed row for `_summary`, which the return's and `length` follow."""
+"""Columns for `_summary`, followed by that of the return and `length`."""
 _ENDS: dict[str, tuple[Any, Any]] = {
-    "episode": (Value(0), Value(0)),  # known from its number
+    "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
 }
 _HEAD = (
     "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
     " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
 )
-_STRETCH = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
+_RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
     first: int
-    """0-based place of its first ending within the scope; of a span its lowest training step."""
+    """0-based place of its first ending within the scope; for a span its lowest training step."""
     low: float
     """Where it begins on the axis."""
     high: float
-    """Where it ends; by episode the place after its last."""
+    """Where it ends on the axis; by episode the place after its last episode."""
     summary: Summary
 
 
 class ScopeHead(NamedTuple):
-    """Full blocks of level 0 that a scope has."""
+    """The number of full level 0 blocks that a scope has, and the `end_number` of the last ending in them."""
 
     blocks: int = 0
     last_end: int = 0
@@ -104,7 +103,7 @@ class BlockRange(NamedTuple):
 
 
 def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
-    """Of each scope. One query."""
+    """Return the head of each scope. One query."""
     asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
     found = [ScopeHead()] * len(scopes)
     if asked:
@@ -117,10 +116,11 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     return found
 
 
-def stretches(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
-    """The blocks of level 0 from `first` on, in order, as blocks as large as can be.
+def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
+    """Return ranges of blocks, as large as possible, that hold the level 0 blocks from `first` up to `beyond`, in
+    order.
 
-    Not larger than so that `least_blocks` of them would hold all.
+    No block is so large that fewer than `least_blocks` of its size would hold all.
     """
     top = 0
     while (beyond - first) // BLOCKS_ABOVE ** (top + 1) >= least_blocks:
@@ -142,10 +142,12 @@ def stretches(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[B
 def read_blocks(
     scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definition: Definition, axis: Axis
 ) -> list[list[StoredBlock]]:
-    """Of each scope its stretches, in order. One query, or none."""
+    """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
     asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
     values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
-    chosen = RawSQL(" OR ".join([_STRETCH] * len(asked)), values, BooleanField())  # of Q it costs more than the query
+    chosen = RawSQL(
+        " OR ".join([_RANGE] * len(asked)), values, BooleanField()
+    )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
     columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
@@ -172,7 +174,7 @@ _OF_SCOPE = "(scope = %s AND scope_id = %s)"
 
 
 def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
-    """Of each scope, by training step. One query, or none."""
+    """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
     columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")

@@ -21,7 +21,10 @@ MAX_NEWEST = 10_000
 
 
 def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) -> tuple[Statistics, int | None]:
-    """With how many episodes were read, where there may be older ones; None: all of them. One query."""
+    """Return the statistics of a task, and the number of episodes read if there may be older ones; otherwise None.
+
+    One query.
+    """
     newest = Episode.objects.filter(task=task).order_by("-pk")
     columns = ("status", KIND, "run__name", "model", definition.column)
     rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])
@@ -33,16 +36,16 @@ def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) ->
         models[model].append(value)
     counted = Statistics(
         overall=_result("", [value for *_, value in attempts], definition, thresholds),
-        runs=_named(runs, definition, thresholds),
-        models=_named(models, definition, thresholds),
+        runs=_results_by_name(runs, definition, thresholds),
+        models=_results_by_name(models, definition, thresholds),
     )
     return counted, MAX_NEWEST if len(rows) == MAX_NEWEST else None
 
 
-def _named(
+def _results_by_name(
     returns: Mapping[str, Sequence[float | None]], definition: Definition, thresholds: Thresholds
 ) -> tuple[TaskResult, ...]:
-    """Without those that have no name; in the order of those that are kept."""
+    """Return the figures of those that have a name, most attempts first, then by name."""
     names = sorted((name for name in returns if name), key=lambda name: (-len(returns[name]), name))
     return tuple(_result(name, returns[name], definition, thresholds) for name in names[:MAX_KEYS])
 

@@ -1,4 +1,4 @@
-"""What a page is told of a task's attempts."""
+"""What a page shows about a task's attempts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def counted(task: Task, by: str = "all", key: str = "", **changes: Any) -> TaskS
     return TaskStatistics.objects.create(**place, return_low=0.5, return_high=1.0, **(values | changes))
 
 
-def test_it_tells_of_all_attempts(task: Task) -> None:
+def test_it_counts_all_attempts(task: Task) -> None:
     counted(task)
     expected = TaskResult(
         key="",
@@ -41,7 +41,7 @@ def test_it_tells_of_all_attempts(task: Task) -> None:
     assert statistics_of(task, Thresholds()) == Statistics(expected, (), ())
 
 
-def test_it_tells_of_a_task_that_nobody_attempted(task: Task) -> None:
+def test_a_task_that_nobody_attempted_is_unseen(task: Task) -> None:
     overall = statistics_of(task, Thresholds()).overall
     assert (overall.n, overall.mean, overall.low, overall.high, overall.success) == (0, None, None, None, None)
     assert (overall.interval, overall.bucket) == (Interval(0.0, 1.0), "unseen")
@@ -60,6 +60,6 @@ def test_runs_and_models_with_most_attempts_come_first(
         counted(task, "run", key, attempts=attempts)
         counted(task, "model", key.upper(), attempts=attempts)
     with django_assert_num_queries(3):
-        told = statistics_of(task, Thresholds())
-    assert [run.key for run in told.runs] == ["c", "a", "b"]
-    assert [model.key for model in told.models] == ["C", "A", "B"]
+        found = statistics_of(task, Thresholds())
+    assert [run.key for run in found.runs] == ["c", "a", "b"]
+    assert [model.key for model in found.models] == ["C", "A", "B"]

@@ -1,4 +1,4 @@
-"""Histograms hold every attempt of a scope, value by value while there are few."""
+"""Histograms hold every attempt of a scope, with a bin for each value if there are few."""
 
 from __future__ import annotations
 

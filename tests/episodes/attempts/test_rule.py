@@ -1,4 +1,4 @@
-"""An episode that plays on from a step of another one is no attempt of its own, wherever attempts are counted."""
+"""What an attempt is: a continuation of another episode is none, wherever attempts are counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 
 def continued(parent: Episode, **values: Any) -> Episode:
-    """A person's episode that goes on from step 1 of `parent`."""
+    """Return a person's episode that continues `parent` after step 1."""
     facts = {"task": parent.task, "player": "human", "key_label": "@ada", "duration_seconds": 30.0}
     episode = end_episode(1.0, **facts, **values)
     Play.objects.create(episode=episode, parent=parent, parent_step=1)
@@ -42,7 +42,7 @@ def continued(parent: Episode, **values: Any) -> Episode:
 
 @pytest.fixture
 def parent() -> Episode:
-    """An agent's attempt, beside one of a person and one that continues the agent's."""
+    """An agent's attempt, with a person's attempt at its task and a continuation of it."""
     parent = end_episode(0.0, task=make_task())
     own = end_episode(0.5, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
     Play.objects.create(episode=own)
@@ -91,7 +91,7 @@ def test_a_failure_of_the_machinery_stays_one(parent: Episode) -> None:
     assert endings_of(Episode.objects.filter(pk=continued(parent, cause="env_error").pk))[0].kind == "env_error"
 
 
-def test_what_happened_in_an_environment_tells_it_apart(parent: Episode) -> None:
+def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
     part = ActivityPart(now=lambda: 0.0)
     part.write(part.gather(endings_of(Episode.objects.all())))
     point = together(activity("all"))

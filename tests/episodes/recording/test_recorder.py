@@ -122,7 +122,7 @@ def test_it_says_committed_in_the_order_of_the_calls() -> None:
     assert run(play) == list(range(50))
 
 
-def test_it_goes_on_when_a_caller_fails_on_being_told() -> None:
+def test_it_continues_when_a_callback_fails() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -270,7 +270,7 @@ def test_it_takes_all_that_waits_into_one_transaction(monkeypatch: pytest.Monkey
 
 
 def transactions(monkeypatch: pytest.MonkeyPatch, *calls: tuple[Row, ...]) -> list[int]:
-    """How many of `calls`, which all wait when the writer begins, each transaction took."""
+    """Return the number of calls in each transaction, if all of `calls` wait when the writer starts."""
     sizes, write_batch = [], RecordWriter._commit
     waiting = threading.Event()
     run_writer = RecordWriter.run

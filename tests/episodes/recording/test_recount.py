@@ -29,12 +29,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def no_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.stale", list)
+    monkeypatch.setattr("episodes.recording.recount.Upkeep._recount", lambda upkeep: None)
 
 
 @pytest.fixture
 def played(no_upkeep: None) -> random.Random:
-    """100 episodes of two environments are recorded, of which 50 still run."""
+    """Record 100 episodes of two environments, of which 50 are still running."""
     source = random.Random(5)
     starts: list[tuple[Row, ...]] = [(random_start(source, n),) for n in range(1, 101)]
     record(*starts, *((random_end(source, n),) for n in source.sample(range(1, 101), 50)))
@@ -46,7 +46,7 @@ def override(**fields: Any) -> None:
 
 
 def end_some(source: random.Random, number: int) -> None:
-    """End twenty episodes that run, play ten others whole, and begin one more."""
+    """End twenty running episodes, record ten others from start to end, and start one more."""
     running = list(Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True))
     new = range(number * 100, number * 100 + 10)
     ends = [random_end(source, n) for n in (*source.sample(running, 20), *new)]
@@ -72,7 +72,7 @@ def test_it_counts_what_an_earlier_version_recorded(played: random.Random) -> No
     assert told() == recounted() != {}
 
 
-def test_it_takes_away_what_no_episode_says(played: random.Random) -> None:
+def test_it_removes_statistics_without_episodes(played: random.Random) -> None:
     echo = Environment.objects.get(name="echo")
     task = Task.objects.create(environment=echo, content_hash="x", spec="x")
     TaskStatistics.objects.create(
@@ -90,7 +90,7 @@ def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, setti
     assert misfiled() == [] == recount.stale()
 
 
-def test_what_no_episode_says_is_unseen_again(played: random.Random) -> None:
+def test_a_task_without_episodes_is_unseen_again(played: random.Random) -> None:
     unplayed = Task.objects.create(environment=Environment.objects.get(name="echo"), content_hash="x", spec="x")
     make_statistics(unplayed, 5, 5)
     rebuild_all()
@@ -142,7 +142,7 @@ def test_a_definition_that_changes_during_a_recount_makes_it_due_again(played: r
     assert echo in recount.stale()
 
 
-def test_it_tells_how_far_it_is(played: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_its_progress(played: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recount, "CHUNK_TASKS", 3)
     heard: list[int] = []
     assert recount.rebuild(Environment.objects.get(name="echo"), progress=heard.append) == 4
@@ -177,7 +177,7 @@ def test_the_command_names_the_environments_there_are(played: random.Random) -> 
         call_command("rebuild_statistics", "--environment", "chess")
 
 
-if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     def test_what_ended_meanwhile_is_found_by_its_id() -> None:
         sql = recorded_sql(recount._SINCE.format(list=recount._LISTS["sqlite"]))

@@ -1,4 +1,4 @@
-"""What the record says of a task, counted as episodes end."""
+"""Statistics of a task, counted as its episodes end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALL = ("echo", '{"id": 1}', "all", "")
 
 
 def attempt(episode: int = 1, **changes: Any) -> tuple[Row, ...]:
-    """An episode of one task, from start to end."""
+    """Record an episode of one task, from start to end."""
     returned = changes.pop("returned", 0.5)
     start = {name: changes.pop(name) for name in ("run", "spec_json", "environment") if name in changes}
     returns = {f"return_{name}": returned for name in ("sum", "last", "max", "mean")}
@@ -155,7 +155,7 @@ def test_it_counts_thousands_of_attempts_at_one_task() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_counts_what_the_episodes_say(seed: int) -> None:
+def test_it_counts_what_is_in_the_episodes(seed: int) -> None:
     source = random.Random(seed)
     Environment.objects.create(name="echo", default_return="max", success_threshold=0.4)
     starts = [(random_start(source, n),) for n in range(1, 101)]

@@ -1,4 +1,4 @@
-"""Activity by minute, hour and day is what ended then."""
+"""Activity by minute, hour and day counts the episodes that ended then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def within(row: Activity) -> list[Ending]:
 
 
 @pytest.mark.parametrize("period", [60, 3600, DAY])
-def test_each_row_tells_what_ended_then(period: int) -> None:
+def test_each_row_counts_what_ended_then(period: int) -> None:
     play(200)
     catch_up()
     for row in Activity.objects.filter(period=period):

@@ -1,4 +1,4 @@
-"""Blocks say what the episodes say, on every level, for every scope."""
+"""Blocks hold what their episodes hold, on every level and for every scope."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found() -> list[tuple[CurveBlock, list[Ending]]]:
-    """Every block with the endings that it should hold."""
+    """Yield every block with the endings that it should hold."""
     of_scope: dict[tuple[str, int], list[Ending]] = {}
     pairs = []
     for block in CurveBlock.objects.all():
@@ -62,7 +62,7 @@ def test_there_are_as_many_as_are_full() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_tells_of_its_own_endings(seed: int) -> None:
+def test_each_holds_its_own_endings(seed: int) -> None:
     play(300, seed=seed)
     catch_up()
     for block, endings in found():

@@ -1,4 +1,4 @@
-"""While a recorder runs its endings are followed, and what goes wrong in one part holds up no other."""
+"""While a recorder runs its endings are followed, and a failure in one part delays no other."""
 
 from __future__ import annotations
 

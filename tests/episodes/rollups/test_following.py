@@ -1,4 +1,4 @@
-"""Every ending is followed exactly once, whatever stops in between."""
+"""Every ending is followed exactly once, wherever following is interrupted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FOLLOWED = (Activity, CurveBlock, ToolUse)
 
 
 class Numbers:
-    """A part that lists what it was given."""
+    """A part that lists the endings that it was given."""
 
     name, most_endings, most_steps = "numbers", 3, NO_LIMIT
 
@@ -53,7 +53,7 @@ class Numbers:
 
 
 def rows() -> list[Any]:
-    """Everything that is derived, without ids. Sums are rounded, for they are added in another order."""
+    """Return all rollups without ids. Sums are rounded, because they are added in another order."""
     found = []
     for model in FOLLOWED:
         names = [field.name for field in model._meta.fields if field.name != "id"]
@@ -183,7 +183,7 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows() == plenty
 
 
-def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlocksPart, "most_endings", 2)
     play(3)
     heard: list[tuple[str, int]] = []
@@ -191,7 +191,7 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard[:4] == [("activity", 3), ("blocks", 2), ("blocks", 3), ("steps", 3)]
 
 
-def test_the_command_makes_everything_anew() -> None:
+def test_the_command_rebuilds_everything() -> None:
     play(150)
     catch_up()
     before = rows()
@@ -222,7 +222,7 @@ def test_what_is_at_its_end_costs_one_query(django_assert_num_queries: Any) -> N
         following.advance()
 
 
-if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     def test_endings_are_found_by_their_number() -> None:
         found = Episode.objects.filter(end_number__gt=5, status="ended").order_by("end_number")

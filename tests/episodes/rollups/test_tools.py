@@ -1,4 +1,4 @@
-"""Use of tools: calls, refusals, failures and durations, by day."""
+"""Use of tools by day: calls, refusals, failures and durations."""
 
 from __future__ import annotations
 
