@@ -31,6 +31,7 @@ from django.db import Error, connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
 from environments import conf
+from environments.database.bulk import ID_LISTS
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.worker_threads import Workers
 from environments.models import Environment, Task, TaskStatistics
@@ -44,10 +45,6 @@ MAX_ROWS = 1000
 MAX_RUNNING = 5000
 """Running episodes that a boundary lists."""
 
-_LISTS = {
-    "sqlite": "SELECT value FROM json_each(%s)",
-    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
-}
 _SETTLED = "e.task_id IN ({list}) AND e.id <= %s AND e.id NOT IN ({list})"
 # by id: the plus keeps the database from using the task's index, and with OR instead of UNION SQLite reads all episodes
 _SINCE = "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL {list})"
@@ -161,7 +158,7 @@ def _boundary() -> _Boundary:
 
 def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Tallies:
     """Tally the attempts at `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
-    sql = recorded_sql(condition.format(list=_LISTS[connection.vendor]))
+    sql = recorded_sql(condition.format(list=ID_LISTS[connection.vendor]))
     found: Tallies = defaultdict(dict)
     with connection.cursor() as cursor:
         cursor.execute(sql, [json.dumps(list(tasks)), boundary.last, boundary.running])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from environments.database.bulk import ID_LISTS
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
 from episodes.rollups.part import delete_some
@@ -22,10 +23,6 @@ DURATION_BINS = 26
 """Bins of the histogram: bin n holds durations below 2**(n-3) ms, so the last but one ends at 70 minutes."""
 COUNTS = ("ok", "refused", "failed", "rewarded", "duration_ms", "durations")
 
-_EPISODES = {
-    "sqlite": "SELECT value FROM json_each(%s)",
-    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
-}
 _PLACE = " ".join(f"WHEN s.duration_ms < {2.0 ** (n - 3)!r} THEN {n}" for n in range(DURATION_BINS - 1))
 _SQL = f"""
     SELECT s.episode_id, CASE WHEN s.reason = 'not_found' THEN '' ELSE s.tool END AS name, s.status,
@@ -71,7 +68,7 @@ class ToolsPart:
         places = {one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings}
         found: dict[ToolKey, Use] = defaultdict(Use)
         with connection.cursor() as cursor:
-            cursor.execute(_SQL.format(episodes=_EPISODES[connection.vendor]), [json.dumps(list(places))])
+            cursor.execute(_SQL.format(episodes=ID_LISTS[connection.vendor]), [json.dumps(list(places))])
             for episode, tool, *figures in cursor.fetchall():
                 environment, day = places[episode]
                 found[ToolKey(environment, tool, day)].add(*figures)
