@@ -80,8 +80,8 @@ def cover(
     heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
     heads = [head if head.endings > most else ScopeHead() for head in heads]
     if axis == "step":
-        told = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definition)
-        blocks = [told.get(scope, []) for scope in scopes]
+        spans = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definition)
+        blocks = [spans.get(scope, []) for scope in scopes]
     else:
         blocks = read_blocks(scopes, [block_ranges(0, head.blocks, least) for head in heads], definition, axis)
     bound = max(followed, last_end() - MAX_ENDINGS)

@@ -50,7 +50,7 @@ class _HasParentStep(Func):
     )
 
 
-IS_CONTINUATION = Q(player="human") & Q(_HasParentStep("pk"))  # most are told by their player alone
+IS_CONTINUATION = Q(player="human") & Q(_HasParentStep("pk"))  # the player alone decides for most
 IS_ATTEMPT = Q(status="ended", is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_CONTINUATION
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
@@ -95,7 +95,7 @@ def return_of(return_: str | None) -> Combinable:
 
 
 def is_attempt(kind: str, *, is_probe: bool = False) -> bool:
-    """Whether an ending of this kind, or of this cause where `is_probe` is told apart, is an attempt."""
+    """Whether an ending of this kind, or of this cause if `is_probe` is given, is an attempt."""
     return not is_probe and kind not in EXCLUDED_KINDS
 
 

@@ -74,10 +74,10 @@ def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
 
 def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
     listed = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt")).rows]
-    beside = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
+    of_people = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
-    assert last not in beside and len(beside) == 1
+    assert last not in of_people and len(of_people) == 1
     assert Episode.objects.attempts().count() == 2
 
 

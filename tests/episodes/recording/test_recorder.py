@@ -112,12 +112,12 @@ def test_it_says_committed_when_others_can_read_the_rows() -> None:
 
 def test_it_says_committed_in_the_order_of_the_calls() -> None:
     async def play(recorder: Recorder) -> list[int]:
-        told: list[int] = []
+        committed: list[int] = []
         recorder.record(episode_started())
         for index in range(50):
-            recorder.record(step_taken(index=index), committed=partial(told.append, index))
+            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
         await commit(recorder, episode_ended())
-        return told
+        return committed
 
     assert run(play) == list(range(50))
 

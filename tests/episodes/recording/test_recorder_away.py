@@ -51,16 +51,16 @@ async def until_it_logs(caplog: pytest.LogCaptureFixture, event: str) -> None:
 
 def test_it_waits_for_the_database_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def play(recorder: Recorder) -> list[int]:
-        told: list[int] = []
+        committed: list[int] = []
         await commit(recorder, episode_started())
         await take_away()
         for index in range(3):
-            recorder.record(step_taken(index=index), committed=partial(told.append, index))
+            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
         await until_it_logs(caplog, "record_away")
-        assert told == []
+        assert committed == []
         await bring_back()
         await commit(recorder, episode_ended())
-        return told
+        return committed
 
     assert run(play) == [0, 1, 2]
     assert list(Step.objects.order_by("pk").values_list("index", flat=True)) == [0, 1, 2]

@@ -48,8 +48,8 @@ def test_each_key_gets_its_own_call_though_both_used_one_id() -> None:
     for episode, label in ((1, "alice"), (2, "bob")):
         start = episode_started(episode, session_id="same", key_label=label)
         record((start, step_taken(episode, output_json=f'{{"of": "{label}"}}')))
-    told = [recall("same", "call-0", label) for label in ("alice", "bob", "carol")]
-    assert [one and one.output_json for one in told] == ['{"of": "alice"}', '{"of": "bob"}', None]
+    found = [recall("same", "call-0", label) for label in ("alice", "bob", "carol")]
+    assert [one and one.output_json for one in found] == ['{"of": "alice"}', '{"of": "bob"}', None]
 
 
 @pytest.mark.parametrize(("session_id", "task_id"), [("session-1", "other"), ("other", "call-0"), ("\0", "\ud800")])

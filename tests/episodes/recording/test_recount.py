@@ -19,7 +19,7 @@ from episodes.models import Episode
 from episodes.recording import recount
 from episodes.recording.recorder import Recorder
 from episodes.recording.task_statistics import recorded_sql
-from tests.episodes.counting import misfiled, random_end, random_start, recounted, told
+from tests.episodes.counting import misfiled, random_end, random_start, recounted, stored
 from tests.episodes.recorded import DEADLINE_SECONDS, query, record, run
 from tests.factories import episode_ended, episode_started
 from tests.stored import make_statistics
@@ -62,14 +62,14 @@ def rebuild_all() -> None:
 def test_it_follows_an_override(played: random.Random, definition: str) -> None:
     override(default_return=definition, success_threshold=0.4)
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
     assert recount.stale() == []
 
 
 def test_it_counts_what_an_earlier_version_recorded(played: random.Random) -> None:
     TaskStatistics.objects.all().delete()
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
 
 
 def test_it_removes_statistics_without_episodes(played: random.Random) -> None:
@@ -79,7 +79,7 @@ def test_it_removes_statistics_without_episodes(played: random.Random) -> None:
         task=task, environment=echo, by="all", attempts=5, scored=5, successes=5, return_total=5, rate=1.0
     )
     rebuild_all()
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, settings: Settings) -> None:
@@ -103,7 +103,7 @@ def test_it_counts_in_parts(played: random.Random, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(recount, name, size)
     TaskStatistics.objects.update(attempts=F("attempts") + 7)
     rebuild_all()
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 @pytest.mark.parametrize("moment", ["_boundary", "_tallies", "_parts"])
@@ -122,7 +122,7 @@ def test_it_counts_what_ends_meanwhile_once(
     monkeypatch.setattr(recount, moment, meanwhile)
     override(default_return="max")
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
 
 
 def test_a_recount_that_was_stopped_is_due_again(played: random.Random) -> None:
@@ -160,7 +160,7 @@ def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
                 pass
 
     run(play)
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_the_command_counts_one_environment_or_all(played: random.Random, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,7 @@ def test_the_command_counts_one_environment_or_all(played: random.Random, capsys
     assert capsys.readouterr().out == "echo: 4 tasks counted\n"
     assert set(TaskStatistics.objects.values_list("environment__name", flat=True)) == {"echo"}
     call_command("rebuild_statistics")
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_the_command_names_the_environments_there_are(played: random.Random) -> None:
