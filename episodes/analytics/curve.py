@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import EndingRow, ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
-from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.rule import is_attempt

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from django.db.models import QuerySet
 
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import EndingRow
-from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
-from episodes.analytics.stored import (
+from episodes.analytics.block_queries import (
     MIN_BLOCKS,
     Axis,
     ScopeHead,
@@ -25,6 +23,8 @@ from episodes.analytics.stored import (
     read_rows,
     read_spans,
 )
+from episodes.analytics.figures import EndingRow
+from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.progress import followed_to, last_end

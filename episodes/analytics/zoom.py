@@ -9,8 +9,16 @@ from typing import NamedTuple
 from django.db.models import Q, QuerySet
 
 from environments.scoring.definition import Definition
+from episodes.analytics.block_queries import (
+    Axis,
+    ScopeHead,
+    StoredBlock,
+    block_ranges,
+    heads_of,
+    read_blocks,
+    read_rows,
+)
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
-from episodes.analytics.stored import Axis, ScopeHead, StoredBlock, block_ranges, heads_of, read_blocks, read_rows
 from episodes.analytics.summary_cover import RAW_ENDINGS, SummaryCover, cover, followed_by
 from episodes.attempts.endings import Epoch
 from episodes.models import CurveBlock, Episode

@@ -8,9 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.scopes import scope_of_filter
-from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of

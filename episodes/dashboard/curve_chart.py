@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
-from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
 from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.filters import EpisodeFilter

@@ -1,8 +1,8 @@
 """Models of what was played: Run, Episode, Step and Blob, and SavedView for the people who read them.
 
 The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
-episodes that a dead server left open (`recording/interrupted.py`), and so do imports (`episodes/transfer`). Every page
-reads them.
+episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
+Every page reads them.
 
 Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`). The recorder
 has found or made them in the same transaction and nobody may delete them, while with a constraint PostgreSQL would

@@ -22,7 +22,7 @@ from environments.database.worker_threads import Workers
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from episodes.models import Episode, Step
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.recording.interrupted import close_interrupted
+from episodes.recording.interrupted_episodes import close_interrupted
 from episodes.recording.live import Live
 from episodes.recording.recount import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away

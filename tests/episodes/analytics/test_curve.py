@@ -14,9 +14,9 @@ from environments.scoring.definition import Definition, definition_of
 from episodes.analytics import scopes
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, curve, curves, drawn
 from episodes.analytics.scopes import Scope, filtered, scope_of
-from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import cover
 from episodes.analytics.zoom import Range
 from episodes.models import Episode, Progress, Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from environments.scoring.definition import Definition
-from episodes.analytics import paired as module
-from episodes.analytics.paired import Pairing, paired
+from episodes.analytics import run_comparison as module
+from episodes.analytics.run_comparison import Pairing, paired
 from episodes.models import Run, RunTask
 from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.ended import end_episode

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from episodes.models import Episode
-from episodes.recording.interrupted import close_interrupted
+from episodes.recording.interrupted_episodes import close_interrupted
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
