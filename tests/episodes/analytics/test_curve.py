@@ -317,7 +317,7 @@ def test_a_curated_split_follows_its_present_tasks() -> None:
         SplitEntry.objects.create(split=split, position=place, task=task, until=2 if place == 2 else None)
     found = curve(scope_of(split), SUM)
     assert found.total and found.total.episodes == len(played(task__in=tasks[:2]))
-    assert "stand in the split now" in found.note
+    assert "are in the split now" in found.note
 
 
 def test_of_a_filter_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

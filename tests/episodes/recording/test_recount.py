@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import F
 from pytest_django.fixtures import Settings
 
+from environments.database.bulk import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row
 from episodes.models import Episode
@@ -180,7 +181,7 @@ def test_the_command_names_the_environments_there_are(played: random.Random) -> 
 if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     def test_what_ended_meanwhile_is_found_by_its_id() -> None:
-        sql = recorded_sql(recount._SINCE.format(list=recount._LISTS["sqlite"]))
+        sql = recorded_sql(recount._SINCE.format(list=ID_LISTS["sqlite"]))
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN QUERY PLAN {sql}", ["[1]", 1, "[1]"])
             plan = [row[-1] for row in cursor.fetchall()]
