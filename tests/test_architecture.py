@@ -21,12 +21,12 @@ DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "te
 
 ROOMS = {
     "environments": [
-        {"errors", "command_line", "database", "scoring"},
+        {"errors", "command_line", "database"},
         {"wire"},
         {"display"},
         {"authoring"},
         {"sandbox", "models"},
-        {"runtime", "builtin", "starter"},
+        {"runtime", "builtin", "starter", "scoring"},
         {"conf"},
         {"checking", "tasks"},
         {"service", "curation"},
@@ -34,9 +34,10 @@ ROOMS = {
         {"templatetags", "protocol", "admin", "management"},
     ],
     "episodes": [
+        {"attempts"},
         {"models"},
         {"rendering"},
-        {"attempts", "search"},
+        {"search"},
         {"filtering"},
         {"rollups"},
         {"recording", "analytics"},

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from episodes.attempts.rule import IS_CONTINUATION
 from episodes.models import Episode
-from episodes.recording.task_statistics import FAILURES
 
 MAX_PEERS = 2_000
 """The newest attempts, which are looked at."""
@@ -25,15 +23,9 @@ class Peers:
     """Of this one, 1 for the highest return, equal ones alike; None: it is no attempt, or has no return."""
 
 
-def attempts(task: int) -> QuerySet[Episode]:
-    """Ended episodes of a task that say something of it."""
-    ended = Episode.objects.filter(~IS_CONTINUATION, task=task, status="ended", is_probe=False)
-    return ended.exclude(cause__in=FAILURES)
-
-
 def peers_of(episode: Episode, definition: str) -> Peers:
     """One query."""
-    newest = attempts(episode.task_id).order_by("-pk").values_list("pk", f"return_{definition}")
+    newest = _newest_attempts(episode.task_id).values_list("pk", f"return_{definition}")
     rows = list(newest[: MAX_PEERS + 1])
     returns = [value for _, value in rows[:MAX_PEERS] if value is not None]
     own = dict(rows).get(episode.pk)
@@ -59,11 +51,15 @@ class PeerStanding:
 
 def standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
     """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
-    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MAX_PEERS]
+    rows = _newest_attempts(task).values_list("player", f"return_{definition}")[:MAX_PEERS]
     returns: dict[str, list[float | None]] = {}
     for player, value in rows:
         returns.setdefault(player, []).append(value)
     return [_standing(player, returns[player], threshold) for player in sorted(returns)]
+
+
+def _newest_attempts(task: int) -> QuerySet[Episode]:
+    return Episode.objects.filter(task=task).attempts().order_by("-pk")
 
 
 def _standing(player: str, returns: list[float | None], threshold: float) -> PeerStanding:
