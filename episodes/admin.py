@@ -14,8 +14,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
-from environments.display import parts
-from environments.templatetags import figures
+from environments.display import formats, parts
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
@@ -170,7 +169,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="return (sum)")
     def total(self, episode: Episode) -> SafeString:
-        return figures.reward(episode.returns["sum"], episode.environment)
+        return formats.reward(episode.returns["sum"], episode.environment)
 
     @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:
@@ -182,7 +181,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="begun")
     def begun(self, episode: Episode) -> SafeString:
-        return figures.moment(episode.created)
+        return formats.moment(episode.created)
 
 
 @admin.register(Run)
@@ -209,4 +208,4 @@ class RunAdmin(ReadOnlyAdmin):
 
     @admin.display(description="begun")
     def begun(self, run: Run) -> SafeString:
-        return figures.moment(run.created)
+        return formats.moment(run.created)

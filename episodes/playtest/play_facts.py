@@ -16,7 +16,7 @@ from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Play
 from episodes.playtest.seat import PlayerSeat
-from episodes.transcript.cards import said
+from episodes.transcript.cards import message_cards
 from episodes.transcript.peers import PeerStanding, standings
 
 SHOWN_CHARACTERS = 4_000
@@ -31,7 +31,7 @@ def content_of(episode: Episode) -> dict[str, Any]:
         return told
     fields = parts.fields(episode.task.spec, SHOWN_CHARACTERS)
     shown = [one for one in fields if one.label not in hidden]
-    return told | {"spec": said(shown, "spec"), "hidden_count": len(fields) - len(shown)}
+    return told | {"spec": message_cards(shown, "spec"), "hidden_count": len(fields) - len(shown)}
 
 
 _RELATED = ("environment", "split", "task", "prompt", "tools")

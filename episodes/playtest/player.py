@@ -18,7 +18,7 @@ from episodes.playtest.player_parts import held
 from episodes.playtest.seat import OVER, PlayerSeat, seated
 from episodes.playtest.told_steps import MAX_STEPS, cards, step_context, view_of
 from episodes.playtest.tools import forms_of, offered
-from episodes.transcript.cards import said
+from episodes.transcript.cards import message_cards
 from episodes.transcript.notes import notes_of
 from episodes.transcript.steps import lines_at
 
@@ -69,5 +69,5 @@ def _prompt(facts: PlayFacts) -> dict[str, Any]:
     """None: the session is still starting, or it failed before."""
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}
-    shown = said(parts.prompt(facts.episode.prompt.text), "prompt")
+    shown = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
     return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}

@@ -18,7 +18,7 @@ from episodes.models import Step
 from episodes.playtest.play_facts import BIGGEST_ID, PlayFacts, facts_of
 from episodes.playtest.seat import PlayerSeat, seated
 from episodes.playtest.told_steps import cards, step_context
-from episodes.transcript.cards import NoSuchPart, UnknownKind, picture_answer, said_at
+from episodes.transcript.cards import NoSuchPart, UnknownKind, image_response, message_card_at
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import TranscriptView, line_of
 from episodes.transcript.steps import step_json as json_of_step
@@ -66,7 +66,7 @@ def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
 @cache_control(private=True, max_age=3600)
 @seated
 def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -> HttpResponse:
-    return picture_answer(parts.prompt(_prompt_text(held(pk, seat))), number)
+    return image_response(parts.prompt(_prompt_text(held(pk, seat))), number)
 
 
 @require_safe
@@ -76,7 +76,7 @@ def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: i
     """The image in block `number` of a step's output. Steps never change, so it may be kept."""
     output = parts.read_json(_row(held(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
-    return picture_answer(parts.blocks(blocks or []), number)
+    return image_response(parts.blocks(blocks or []), number)
 
 
 @require_safe
@@ -104,7 +104,7 @@ def _prompt_text(facts: PlayFacts) -> str:
 
 def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> HttpResponse:
     try:
-        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+        one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
         return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
     except NoSuchPart as error:
