@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from environments.display.schema_fields import kind_of
+from episodes.playtest.forms.branch_match import has_own_constant, matches
 from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormProblem, State, words
 from episodes.playtest.forms.groups import Members
 from episodes.playtest.forms.schema import Meaning
-from episodes.playtest.forms.suiting import is_named, suits
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
 Make = Callable[[FormPlace, Meaning], Control]
@@ -44,8 +44,8 @@ class Choice(Control):
     def fill(self, value: Any) -> bool:
         branches = self.meaning.branches
         document = self.place.maker.document
-        fitting = [at for at, one in enumerate(branches) if suits(document, one.schema, value)]
-        meant = [at for at, one in enumerate(branches) if is_named(document, one.schema, value)]
+        fitting = [at for at, one in enumerate(branches) if matches(document, one.schema, value)]
+        meant = [at for at, one in enumerate(branches) if has_own_constant(document, one.schema, value)]
         return any(self._take(index).fill(value) for index in [*fitting, *meant, *range(len(branches))])
 
     def load(self, state: State) -> None:
@@ -78,9 +78,9 @@ class Choice(Control):
         document = self.place.maker.document
         if isinstance(kept, dict) and isinstance(control, Members):
             for name, slot in zip(control.named, control.slots, strict=True):
-                if name in kept and suits(document, slot.meaning.schema, kept[name]):
+                if name in kept and matches(document, slot.meaning.schema, kept[name]):
                     slot.fill(kept[name])
-        elif suits(document, control.schema, kept) and not control.fill(kept):
+        elif matches(document, control.schema, kept) and not control.fill(kept):
             control.fresh()
 
     def _take(self, index: int) -> Control:

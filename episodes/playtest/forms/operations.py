@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from episodes.playtest.forms.choice import Choice
 from episodes.playtest.forms.control import FormProblem, State
+from episodes.playtest.forms.fields import Raw
 from episodes.playtest.forms.form import Form
 from episodes.playtest.forms.groups import Array, Members
-from episodes.playtest.forms.leaves import Raw
 from episodes.playtest.forms.slot import Slot
 from episodes.playtest.forms.values import parsed_json
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 from environments.display.schema_fields import kind_of, limits_of
 from episodes.playtest.forms.choice import Choice
 from episodes.playtest.forms.control import Control, FormPlace, FormProblem, Maker, State, words
+from episodes.playtest.forms.fields import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
 from episodes.playtest.forms.groups import Array, Members
-from episodes.playtest.forms.leaves import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
 from episodes.playtest.forms.schema import Kind, Meaning
 from episodes.playtest.forms.values import NOTHING
 

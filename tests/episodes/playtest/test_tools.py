@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from episodes.playtest.tools import MAX_CHARACTERS, MAX_FORMS, Offered, first_forms
+from episodes.playtest.tools import MAX_CHARACTERS, MAX_FORMS, OfferedTool, first_forms
 
 TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
-def tool(name: str, schema: Any = TEXT) -> Offered:
-    return Offered(name, "", schema)
+def tool(name: str, schema: Any = TEXT) -> OfferedTool:
+    return OfferedTool(name, "", schema)
 
 
 def test_each_of_the_first_tools_has_its_own() -> None:

@@ -22,8 +22,6 @@ PARTS = [
 ]
 ADDRESSES = ("", '/episodes/7/steps/3/?a="&')
 OPTIONS = list(itertools.product(ADDRESSES, ("", "/all/"), ("", "closest .step"), (False, True)))
-    itertools.product(("", '/episodes/7/steps/3/?a="&'), ("", "/all/"), ("", "closest .step"), (False, True))
-)
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: f"{part.kind}-{part.label}")

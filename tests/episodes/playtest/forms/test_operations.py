@@ -41,7 +41,7 @@ def member(schema: Any, *, required: bool = True) -> dict[str, Any]:
 def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert page.do("add", "/pwords")["focus"] == "/pwords/i1"
-    page.held["v/pwords/i1"] = "b"
+    page.state["v/pwords/i1"] = "b"
     assert page.read() == '{"words": ["a", "b"]}'
 
 
@@ -70,7 +70,7 @@ def test_a_removed_item_takes_what_was_in_it_along() -> None:
 
 def test_what_was_typed_and_is_no_number_moves_along() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
-    page.held["v/pa/i0"] = "one"
+    page.state["v/pa/i0"] = "one"
     page.do("down", "/pa/i0")
     assert page.problems() == [(["a", 1], '"one" is no number; write digits, such as 42 or 0.75.')]
 
@@ -97,19 +97,19 @@ def test_a_list_begins_with_the_items_it_has_to_have() -> None:
 def test_a_member_with_a_name_of_ones_own() -> None:
     page = Page(member({"type": "object", "additionalProperties": WHOLE}))
     assert page.do("add", "/pa")["focus"] == "/pa/e0"
-    page.held |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
+    page.state |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
     assert page.read() == '{"a": {"a/b.c": 5}}'
 
 
 def test_a_name_that_is_there_already_is_refused() -> None:
     page = page_with(member({"additionalProperties": WHOLE}), {"a": {"x": 1, "y": 2}})
-    page.held["k/pa/e1"] = "x"
+    page.state["k/pa/e1"] = "x"
     assert page.problems() == [(["a", "x"], 'There is another member named "x"; rename one.')]
 
 
 def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
     page = page_with(member({"patternProperties": {"^n": WHOLE, "^s": STRING}}), {"a": {"n": 1}})
-    page.held["k/pa/e0"] = "s"
+    page.state["k/pa/e0"] = "s"
     page.do("refresh", "/pa/e0")
     assert page.read() == '{"a": {"s": "1"}}'
 
@@ -117,7 +117,7 @@ def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
 def test_another_way_keeps_what_both_have() -> None:
     page = page_with(SHAPE, {"shape": {"is": "circle", "r": 1, "at": 7}})
     page.do("choose", "/pshape", choice=1)
-    page.held["v/pshape/b1/pw"] = "3"
+    page.state["v/pshape/b1/pw"] = "3"
     assert page.read() == '{"shape": {"is": "box", "w": 3, "at": 7}}'
 
 
@@ -131,7 +131,7 @@ def test_an_optional_member_is_left_out_until_it_is_included() -> None:
 @pytest.mark.parametrize(("presence", "value"), [("given", '{"a": ""}'), ("null", '{"a": null}'), ("absent", "{}")])
 def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> None:
     page = Page(member({"type": ["string", "null"]}, required=False))
-    page.held["s/pa"] = presence
+    page.state["s/pa"] = presence
     assert page.read() == value
 
 
@@ -153,41 +153,41 @@ def test_a_default_is_filled_in(schema: Any, value: str) -> None:
 
 def test_a_recursive_part_is_opened_a_level_at_a_time() -> None:
     page = Page(TREE)
-    assert "v/pname" in page.held and "v/pnext/pname" not in page.held
+    assert "v/pname" in page.state and "v/pnext/pname" not in page.state
     page.do("include", "/pnext")
-    assert "v/pnext/pname" in page.held and "v/pnext/pnext/pname" not in page.held
+    assert "v/pnext/pname" in page.state and "v/pnext/pnext/pname" not in page.state
     assert page.problems() == [(["next", "next"], "Open this and fill it in.")]
 
 
 def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> None:
     page = Page(WORDS)
     page.do("raw")
-    page.held["r"] = '{"words":\n  ["a",]}'
+    page.state["r"] = '{"words":\n  ["a",]}'
     [problem] = page.do("form")["errors"]
     assert problem["path"] == [] and problem["message"].startswith("This is no JSON: line 2, column ")
-    assert page.held["r"] == '{"words":\n  ["a",]}'
+    assert page.state["r"] == '{"words":\n  ["a",]}'
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
 def test_text_that_is_no_json_is_refused_in_words(text: str) -> None:
     page = Page(WORDS)
     page.do("raw")
-    page.held["r"] = text
+    page.state["r"] = text
     assert page.do("form")["errors"][0]["message"].endswith(".")
 
 
 def test_what_was_begun_is_seen_in_the_raw_view_too() -> None:
     page = Page({"type": "object", "properties": {"n": WHOLE, "s": STRING}, "required": ["n", "s"]})
-    page.held |= {"v/pn": "3/4", "v/ps": "x"}
+    page.state |= {"v/pn": "3/4", "v/ps": "x"}
     page.do("raw")
-    assert json.loads(page.held["r"]) == {"n": "3/4", "s": "x"}
+    assert json.loads(page.state["r"]) == {"n": "3/4", "s": "x"}
 
 
 def test_a_value_without_a_control_can_be_given_up() -> None:
     page = page_with(member(WHOLE), {"a": "text"})
     assert page.do("form", "/pa")["errors"][0]["path"] == ["a"]
     page.do("anew", "/pa")
-    page.held["v/pa"] = "4"
+    page.state["v/pa"] = "4"
     assert page.read() == '{"a": 4}'
 
 

@@ -18,14 +18,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def suits(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
+def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
     """False: `value` has another type, another constant, or other members."""
     meaning = document.meaning(schema)
     if meaning.is_nullable and value is None:
         return True
     if meaning.kind in ("choice", "scalar"):
         return meaning.kind == "scalar" or any(
-            suits(document, one.schema, value, depth - 1) for one in meaning.branches
+            matches(document, one.schema, value, depth - 1) for one in meaning.branches
         )
     asked = meaning.schema
     if "const" in asked:
@@ -35,11 +35,11 @@ def suits(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEPTH
     if not _has_type(asked.get("type"), value):
         return False
     if isinstance(value, dict):
-        return _suits_object(document, asked, value, depth)
-    return not isinstance(value, list) or _suits_array(document, asked, value, depth)
+        return _matches_object(document, asked, value, depth)
+    return not isinstance(value, list) or _matches_array(document, asked, value, depth)
 
 
-def is_named(document: SchemaDocument, schema: Any, value: Any) -> bool:
+def has_own_constant(document: SchemaDocument, schema: Any, value: Any) -> bool:
     """Whether `value` has a member that only this way has with that content, such as `"kind": "circle"`."""
     members = _members(document.meaning(schema).schema)
     constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
@@ -55,7 +55,7 @@ def _has_type(kind: Any, value: Any) -> bool:
     return kind is None or any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
 
 
-def _suits_object(document: SchemaDocument, asked: Schema, value: dict[str, Any], depth: int) -> bool:
+def _matches_object(document: SchemaDocument, asked: Schema, value: dict[str, Any], depth: int) -> bool:
     members, required = _members(asked), asked.get("required")
     if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
         return False
@@ -63,7 +63,7 @@ def _suits_object(document: SchemaDocument, asked: Schema, value: dict[str, Any]
     if is_closed and value.keys() - members.keys():
         return False
     inner = [name for name in members if name in value]
-    return depth <= 0 or all(suits(document, members[name], value[name], depth - 1) for name in inner)
+    return depth <= 0 or all(matches(document, members[name], value[name], depth - 1) for name in inner)
 
 
 def _members(asked: Schema) -> dict[str, Any]:
@@ -71,6 +71,6 @@ def _members(asked: Schema) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
-def _suits_array(document: SchemaDocument, asked: Schema, value: list[Any], depth: int) -> bool:
+def _matches_array(document: SchemaDocument, asked: Schema, value: list[Any], depth: int) -> bool:
     items = asked.get("items")
-    return depth <= 0 or not value or not isinstance(items, dict) or suits(document, items, value[0], depth - 1)
+    return depth <= 0 or not value or not isinstance(items, dict) or matches(document, items, value[0], depth - 1)
