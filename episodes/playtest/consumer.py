@@ -1,7 +1,7 @@
 """A player's socket, `/ws/play/<episode>/?after=<index of the last step that the page shows, or -1>`.
 
-A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. Sockets of visitors who do
-not play the episode are refused before they open.
+A tab can disconnect and come back: a call that is sent twice with the same task_id runs once. A visitor who does not
+play the episode is refused before the socket opens.
 
 From the page: {"type": "call", "tool", "input", "task_id", "anyway"}, {"type": "form", …}, {"type": "alive"},
 {"type": "here"}, {"type": "leave"}. To the page: state, ready, running, step, done, invalid, time, form, here,

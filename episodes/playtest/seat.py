@@ -88,9 +88,8 @@ def has_access(scope: Mapping[str, Any]) -> bool:
     session = scope["session"]
     if SESSION_KEY in session:
         request = HttpRequest()
-        request.session = session.__class__(
-            session.session_key
-        )  # read again, because the scope's is from the start of the socket
+        # read again, because the session in the scope is from the start of the socket
+        request.session = session.__class__(session.session_key)
         return get_user(request).is_authenticated
     return GUEST_KEY not in session or is_open_to(session[GUEST_KEY])
 

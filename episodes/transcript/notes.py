@@ -49,7 +49,5 @@ def _index(episode: Episode, step: str) -> int | None:
         return None
     is_number = step.isdecimal() and len(step) < 10
     if not (is_number and episode.steps.filter(index=int(step)).exists()):
-        raise BadNote(
-            f"Episode {episode.pk} has no step {shorten(step, 40)!r}. Leave it empty for the whole episode."
-        )
+        raise BadNote(f"Episode {episode.pk} has no step {shorten(step, 40)!r}. Leave it empty for the whole episode.")
     return int(step)

@@ -147,7 +147,7 @@ def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator,
     write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; at least 1 is needed.")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; the minimum is 1.")
     expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("needed is: number")
     expect(page.locator(".step")).to_have_count(0)
 
@@ -155,7 +155,7 @@ def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator,
 def test_json_that_cannot_be_read_says_where(page: Page, form: Locator, complaints: list[str]) -> None:
     write_json(form, '{"name": "Ada",\n "amount": }')
     form.get_by_role("button", name="Form").click()
-    expect(form.locator(".error:visible")).to_have_text("This is no JSON: line 2, column 12: expecting value.")
+    expect(form.locator(".error:visible")).to_have_text("This is not JSON: line 2, column 12: expecting value.")
     expect(form.get_by_label("Input as JSON")).to_be_focused()
 
 

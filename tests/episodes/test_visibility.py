@@ -18,7 +18,7 @@ EVERY = (
     *("/episodes/{}/find.json?text=42", "/episodes/{}/prompt/", "/episodes/{}/peers/", "/compare/?episodes={},1"),
     *("/api/episodes/{}", "/api/episodes/{}/steps", "/api/episodes/{}/steps/0", "/api/episodes/{}/events"),
 )
-TOLD = "shown to you once it has ended"
+TOLD = "once the episode has ended"
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-"""Whether a value looks as if it were meant by a schema: which way of a choice a given value is.
+"""Finding the branch of a union to which a value belongs.
 
-A look, not a check, which bounds its cost: to check recursive unions for good costs a power of their depth.
+The value is compared with each branch to a depth of _MAX_DEPTH. A complete check of recursive unions would take time
+exponential in their depth.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from episodes.playtest.forms.schema import SchemaDocument
 from episodes.playtest.forms.schema_merge import Schema
 from episodes.playtest.forms.values import is_same
 
-_DEPTH = 3
+_MAX_DEPTH = 3
 _TYPES: dict[str, tuple[type, ...]] = {
     **{"string": (str,), "boolean": (bool,), "array": (list,), "object": (dict,), "null": (type(None),)},
     **{"number": (int, float), "integer": (int,)},
 }
 
 
-def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEPTH) -> bool:
-    """False: `value` has another type, another constant, or other members."""
+def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX_DEPTH) -> bool:
+    """Whether `value` has the type, the constants and the members of `schema`, to the given depth."""
     meaning = document.meaning(schema)
     if meaning.is_nullable and value is None:
         return True
@@ -27,20 +28,20 @@ def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _DEP
         return meaning.kind == "scalar" or any(
             matches(document, one.schema, value, depth - 1) for one in meaning.branches
         )
-    asked = meaning.schema
-    if "const" in asked:
-        return is_same(asked["const"], value)
-    if isinstance(asked.get("enum"), list):
-        return any(is_same(one, value) for one in asked["enum"])
-    if not _has_type(asked.get("type"), value):
+    expected = meaning.schema
+    if "const" in expected:
+        return is_same(expected["const"], value)
+    if isinstance(expected.get("enum"), list):
+        return any(is_same(one, value) for one in expected["enum"])
+    if not _has_type(expected.get("type"), value):
         return False
     if isinstance(value, dict):
-        return _matches_object(document, asked, value, depth)
-    return not isinstance(value, list) or _matches_array(document, asked, value, depth)
+        return _matches_object(document, expected, value, depth)
+    return not isinstance(value, list) or _matches_array(document, expected, value, depth)
 
 
 def has_own_constant(document: SchemaDocument, schema: Any, value: Any) -> bool:
-    """Whether `value` has a member that only this way has with that content, such as `"kind": "circle"`."""
+    """Whether `value` has a constant member of this branch, such as `"kind": "circle"`."""
     members = _members(document.meaning(schema).schema)
     constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
     return isinstance(value, dict) and any(
@@ -55,22 +56,22 @@ def _has_type(kind: Any, value: Any) -> bool:
     return kind is None or any(isinstance(value, _TYPES.get(str(name), object)) for name in names)
 
 
-def _matches_object(document: SchemaDocument, asked: Schema, value: dict[str, Any], depth: int) -> bool:
-    members, required = _members(asked), asked.get("required")
+def _matches_object(document: SchemaDocument, expected: Schema, value: dict[str, Any], depth: int) -> bool:
+    members, required = _members(expected), expected.get("required")
     if isinstance(required, list) and any(isinstance(name, str) and name not in value for name in required):
         return False
-    is_closed = asked.get("additionalProperties") is False and not asked.get("patternProperties")
+    is_closed = expected.get("additionalProperties") is False and not expected.get("patternProperties")
     if is_closed and value.keys() - members.keys():
         return False
     inner = [name for name in members if name in value]
     return depth <= 0 or all(matches(document, members[name], value[name], depth - 1) for name in inner)
 
 
-def _members(asked: Schema) -> dict[str, Any]:
-    members = asked.get("properties")
+def _members(expected: Schema) -> dict[str, Any]:
+    members = expected.get("properties")
     return members if isinstance(members, dict) else {}
 
 
-def _matches_array(document: SchemaDocument, asked: Schema, value: list[Any], depth: int) -> bool:
-    items = asked.get("items")
+def _matches_array(document: SchemaDocument, expected: Schema, value: list[Any], depth: int) -> bool:
+    items = expected.get("items")
     return depth <= 0 or not value or not isinstance(items, dict) or matches(document, items, value[0], depth - 1)

@@ -42,8 +42,8 @@ async def test_the_prompt_and_the_tools_are_on_record() -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("environment=ecko", "is not hosted here"),
-        ("environment=echo&split=dev", "is no split of echo; it has train, test"),
+        ("environment=ecko", "isn&#x27;t hosted here"),
+        ("environment=echo&split=dev", "echo has no split &#x27;dev&#x27;; it has train, test"),
     ],
 )
 async def test_an_address_that_leads_nowhere_says_so(query: str, told: str) -> None:
@@ -55,16 +55,16 @@ async def test_an_address_that_leads_nowhere_says_so(query: str, told: str) -> N
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"pick": "number", "number": "3"}, "is not the number of a task; give a whole number from 0 to 2"),
-        ({"pick": "number", "number": "-1"}, "give a whole number from 0 to 2"),
+        ({"pick": "number", "number": "3"}, "is not the number of a task. Enter a whole number from 0 to 2"),
+        ({"pick": "number", "number": "-1"}, "Enter a whole number from 0 to 2"),
         ({"pick": "number", "number": ""}, "The number of the task is missing"),
-        ({"pick": "best"}, "is no way to choose a task"),
-        ({"split": "dev"}, "is no split of echo; it has train, test"),
-        ({"environment": "ecko"}, "is not hosted here"),
+        ({"pick": "best"}, "pick='best' is unknown; use random"),
+        ({"split": "dev"}, "echo has no split 'dev'; it has train, test"),
+        ({"environment": "ecko"}, "isn't hosted here"),
         ({"pick": "spec", "spec": '{"id": 1,\n "log" 2}'}, "at line 2, column 8"),
         ({"pick": "spec", "spec": ""}, "The task is missing"),
-        ({"pick": "spec", "spec": "[" * 100_000}, "cannot be taken"),
-        ({"pick": "spec", "spec": "null"}, "null is no task"),
+        ({"pick": "spec", "spec": "[" * 100_000}, "This JSON can't be used"),
+        ({"pick": "spec", "spec": "null"}, "A task can't be null"),
         ({"pick": "spec", "spec": "[1]"}, "A task of echo is a JSON object, such as {}; this is a list, [1]."),
         ({"pick": "spec", "spec": "7"}, "this is a number, 7."),
         ({"pick": "task", "task": "999999"}, "has no task"),
@@ -115,7 +115,7 @@ async def test_the_next_unplayed_task_is_the_first_that_was_not_played() -> None
         indexes = [(await play_of(await begin(browser, "echo", pick="next"))).episode.task_index for _ in range(2)]
         assert indexes == [1, 2]
         answer = await send_form(browser, environment="echo", split="train", pick="next")
-        assert "You have played all 3 tasks of train" in answer.text
+        assert "You&#x27;ve played all 3 tasks of train" in answer.text
 
 
 async def test_the_next_unplayed_task_of_a_class_that_makes_them_up() -> None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from environments.models import Environment, Split
 from episodes.models import Episode, Guest, Invite, Play
-from episodes.playtest.invites.rule import write
+from episodes.playtest.invites.rule import save_invite
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import begin, communicator, seated, send_form, table
 from tests.stored import make_environment, make_episode
@@ -30,7 +30,7 @@ def invite(environment: str = "echo", split: str | None = None, **values: Any) -
     """Path of a new link."""
     row = Invite(name="pilot", environment=Environment.objects.get(name=environment), author="ada", **values)
     row.split = Split.objects.get(name=split, environment=row.environment) if split else None
-    return f"/play/invite/{write(row, timedelta(days=1))}/"
+    return f"/play/invite/{save_invite(row, timedelta(days=1))}/"
 
 
 async def enter(browser: httpx.AsyncClient, **wish: Any) -> None:
@@ -114,7 +114,7 @@ async def test_and_no_other_tasks_and_is_not_told_which_there_are(form: dict[str
         answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
         assert answer.status_code == 422
         assert re.findall(r'role="alert">([^<]*)<', answer.text) == [
-            "Your invite is for echo / train; choose a task there at random, the next or by number."
+            "Your invite is for echo / train. Choose a random task, the next one, or a number there."
         ]
         assert not await in_database(Episode.objects.exists)
 
@@ -144,7 +144,7 @@ async def test_a_revoked_invite_closes_the_open_socket_at_its_next_message() -> 
             await tab.told("state")
             await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
             await tab.call("echo", text="hello")
-            assert "Your invite is over" in (await tab.told("error"))["message"]
+            assert "Your invite has ended" in (await tab.told("error"))["message"]
         assert not await in_database(lambda: Episode.objects.get().steps.exists())
         assert (await browser.get(f"/play/{pk}/")).status_code == 410
 

@@ -44,7 +44,7 @@ async def test_an_input_that_does_not_fit_is_not_called() -> None:
             task_id = await tab.call("echo", words="hello")
             refused = await tab.told("invalid")
             assert refused["task_id"] == task_id
-            assert refused["errors"] == [{"path": ["text"], "message": "This is needed."}]
+            assert refused["errors"] == [{"path": ["text"], "message": "This is required."}]
         assert await in_database(lambda: Episode.objects.get(pk=pk).steps.count()) == 0
 
 
@@ -212,13 +212,13 @@ async def test_a_play_that_is_over_is_told_how_it_ended() -> None:
 
 
 MESSAGES = [
-    ("{", "is not JSON"),
-    ("[" * 50_000, "is not JSON"),
+    ("{", "is not valid JSON"),
+    ("[" * 50_000, "is not valid JSON"),
     ("[1]", "The message is a list; send a JSON object"),
     ('{"type": "dance"}', "type='dance' is unknown; use one of call, form, alive, here, leave"),
     ('{"type": ["call"]}', "is unknown"),
     ("{}", "type=None is unknown"),
-    ('{"type": "call", "tool": "echo"}', 'needs "tool", a name, and "input"'),
+    ('{"type": "call", "tool": "echo"}', 'needs "tool" (a name) and "input"'),
     ('{"type": "call", "tool": "echo", "input": {}}', 'needs "task_id"'),
     ('{"type": "call", "tool": "echo", "input": {}, "task_id": "' + "x" * 101 + '"}', 'needs "task_id"'),
 ]
@@ -239,7 +239,7 @@ async def test_a_message_that_is_too_large_is_not_read() -> None:
         seated(browser, await begin(browser, "echo")) as tab,
     ):
         await tab.call("echo", text="x" * 2000)
-        assert "ORSWEB_MAX_BODY_BYTES allows 2000" in (await tab.told("error"))["message"]
+        assert "at most 2,000 are allowed (ORSWEB_MAX_BODY_BYTES)" in (await tab.told("error"))["message"]
 
 
 async def test_a_form_is_answered() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.playtest import opening
+from episodes.playtest import session_start
 from tests.envs import GATES
 from tests.episodes.playtest.playing import begin, seated, table
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages do not wait for a session to be ready."""
-    monkeypatch.setattr(opening, "OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(session_start, "START_SECONDS", 0.05)
 
 
 async def test_the_page_is_told_when_it_is_ready() -> None:

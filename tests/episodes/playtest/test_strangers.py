@@ -145,7 +145,7 @@ async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(en
 async def test_an_open_socket_that_only_listens_closes_too(
     ends: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("episodes.playtest.consumer.ASKED_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("episodes.playtest.consumer.RECHECK_SECONDS", 0.1)
     async with table("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
         async with seated(browser, await begin(browser, "echo")) as tab:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from episodes.playtest.tools import MAX_CHARACTERS, MAX_FORMS, OfferedTool, first_forms
+from episodes.playtest.tools import MAX_FORM_CHARACTERS, MAX_FORMS, OfferedTool, first_forms
 
 TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -25,7 +25,7 @@ def test_of_many_tools_only_the_first_have_one() -> None:
 def test_forms_that_are_long_together_are_left_to_be_asked_for() -> None:
     many = {"type": "object", "properties": {f"p{n}": {"type": "string", "description": "x" * 900} for n in range(60)}}
     found = first_forms([tool(f"t{number}", many) for number in range(10)])
-    assert 0 < len(found) < 10 and sum(map(len, found)) <= MAX_CHARACTERS
+    assert 0 < len(found) < 10 and sum(map(len, found)) <= MAX_FORM_CHARACTERS
 
 
 def test_a_schema_that_makes_no_form_leaves_its_place() -> None:

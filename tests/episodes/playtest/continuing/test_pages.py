@@ -198,7 +198,7 @@ async def test_nothing_can_be_called_before_the_player_has_chosen() -> None:
         await begun(browser, parent, 2)
         async with seated(browser, (await newest()).pk) as tab:
             await tab.call("look", text="down")
-            assert "recorded steps come first" in (await tab.told("error"))["message"]
+            assert "recorded steps are still being run again" in (await tab.told("error"))["message"]
 
 
 async def test_other_metadata_alone_stops_nothing() -> None:
@@ -287,9 +287,9 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("2", "Step 1 ended the episode, so nothing can be played after it. Play on from step 0 instead."),
+        ("2", "Step 1 ended the episode, so nothing can follow it. Continue from step 0 instead."),
         ("1", "Step 1 ended the episode"),
-        ("9", "has no step '9'; it has 0 to 2."),
+        ("9", "has no step '9'; it has steps 0 to 2."),
         ("", "has no step ''"),
         ("-1", "has no step '-1'"),
         ("1e9", "has no step '1e9'"),
@@ -316,10 +316,10 @@ async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> Non
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"status": "running"}, "is still being played"),
+        ({"status": "running"}, "is still running"),
         ({"environment__is_hosted": False}, "no longer hosted here"),
         ({"environment__unavailable": "It needs bwrap."}, "It needs bwrap."),
-        ({"task__spec": '{"key": "********"}'}, "stars stand where a secret stood"),
+        ({"task__spec": '{"key": "********"}'}, "a secret in it was replaced by stars"),
     ],
 )
 async def test_what_cannot_be_played_now_is_told(change: dict[str, Any], told: str) -> None:
@@ -336,7 +336,7 @@ async def test_an_input_that_was_not_recorded_is_told() -> None:
         lost = '{"not recorded":"nested too deeply"}'
         await in_database(lambda: Step.objects.filter(episode=parent, index=1).update(input=lost))
         answer = await asked(browser, parent, 2)
-        assert "The input of step 1 could not be recorded" in answer.text and "step=0" in answer.text
+        assert "The input of step 1 couldn&#x27;t be recorded" in answer.text and "step=0" in answer.text
 
 
 @pytest.mark.parametrize("number", [999_999, 2**63, 10**30])

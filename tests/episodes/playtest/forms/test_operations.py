@@ -72,7 +72,7 @@ def test_what_was_typed_and_is_no_number_moves_along() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
     page.state["v/pa/i0"] = "one"
     page.do("down", "/pa/i0")
-    assert page.problems() == [(["a", 1], '"one" is no number; write digits, such as 42 or 0.75.')]
+    assert page.problems() == [(["a", 1], '"one" is not a number. Enter digits, such as 42 or 0.75.')]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_member_with_a_name_of_ones_own() -> None:
 def test_a_name_that_is_there_already_is_refused() -> None:
     page = page_with(member({"additionalProperties": WHOLE}), {"a": {"x": 1, "y": 2}})
     page.state["k/pa/e1"] = "x"
-    assert page.problems() == [(["a", "x"], 'There is another member named "x"; rename one.')]
+    assert page.problems() == [(["a", "x"], 'There is another member named "x". Rename one.')]
 
 
 def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
@@ -164,7 +164,7 @@ def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> No
     page.do("raw")
     page.state["r"] = '{"words":\n  ["a",]}'
     [problem] = page.do("form")["errors"]
-    assert problem["path"] == [] and problem["message"].startswith("This is no JSON: line 2, column ")
+    assert problem["path"] == [] and problem["message"].startswith("This is not JSON: line 2, column ")
     assert page.state["r"] == '{"words":\n  ["a",]}'
 
 
@@ -194,13 +194,13 @@ def test_a_value_without_a_control_can_be_given_up() -> None:
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ({"tool": "other", "do": "show"}, 'There is no tool "other"; there are "tool".'),
-        ({"tool": ["tool"], "do": "show"}, 'There is no tool ["tool"]; there are "tool".'),
-        ({"do": "dance"}, "A form cannot 'dance'; it can include, add"),
-        ({"do": "add", "at": "/pnowhere"}, "This part of the form is gone"),
+        ({"tool": "other", "do": "show"}, 'There is no tool "other"; the tools are "tool".'),
+        ({"tool": ["tool"], "do": "show"}, 'There is no tool ["tool"]; the tools are "tool".'),
+        ({"do": "dance"}, "Unknown operation 'dance'; use include, add"),
+        ({"do": "add", "at": "/pnowhere"}, "This part of the form no longer exists"),
         ({"do": "choose", "at": "/pwords"}, "There is nothing to choose here."),
-        ({"do": "read", "state": {"v": 1}}, "The state of a form is an object of texts"),
-        ({"do": "set", "text": "{"}, "This is no JSON: line 1, column 2"),
+        ({"do": "read", "state": {"v": 1}}, "The state of a form has to be an object of texts"),
+        ({"do": "set", "text": "{"}, "This is not JSON: line 1, column 2"),
     ],
 )
 def test_a_message_that_makes_no_sense_is_answered_in_words(message: dict[str, Any], said: str) -> None:

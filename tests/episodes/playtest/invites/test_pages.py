@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from episodes.models import Guest, Invite, Play
-from episodes.playtest.invites.rule import write
+from episodes.playtest.invites.rule import save_invite
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def form(**changes: Any) -> dict[str, Any]:
 def make_link(lasts: timedelta = DAY, **values: Any) -> str:
     """Path of a new invite's link."""
     invite = Invite(**{"name": "pilot", "environment": make_environment(), "author": "ada", **values})
-    return f"/play/invite/{write(invite, lasts)}/"
+    return f"/play/invite/{save_invite(invite, lasts)}/"
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def test_it_is_for_a_split_for_a_time_and_blind_as_asked(client: Client) -> None
     ("changes", "told"),
     [
         ({"name": ""}, "required"),
-        ({"place": "999"}, "no environment or split here"),
+        ({"place": "999"}, "This choice doesn&#x27;t exist"),
         ({"lasts": "0"}, "greater than or equal to 1"),
-        ({"lasts": "366"}, "365 days at most"),
-        ({"lasts": "9" * 400}, "365 days at most"),
+        ({"lasts": "366"}, "at most 365 days"),
+        ({"lasts": "9" * 400}, "at most 365 days"),
         ({"unit": "years"}, "not one of the available choices"),
     ],
 )
@@ -116,7 +116,7 @@ def test_an_account_plays_as_itself(stranger: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was taken back")]
+    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was revoked")]
 )
 def test_a_link_that_is_over_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
     answer = stranger.get(make_link(lasts, revoked=revoked))
@@ -134,7 +134,7 @@ def test_when_it_is_over_its_guests_are_told_at_their_next_request(stranger: Cli
     stranger.post(make_link(), {"name": "Zoë"})
     Invite.objects.update(**change)
     answer = stranger.get("/play/")
-    assert answer.status_code == 410 and "Your invite is over" in answer.content.decode()
+    assert answer.status_code == 410 and "Your invite has ended" in answer.content.decode()
 
 
 def test_revoking_ends_it_once_and_keeps_what_was_played(client: Client) -> None:
@@ -176,7 +176,7 @@ def test_an_account_without_the_permission_neither_makes_nor_sees_nor_ends_one(s
     revoke = f"/play/invites/{Invite.objects.get().pk}/revoke/"
     posts = [stranger.post("/play/invites/", form()), stranger.post(revoke)]
     for answer in (stranger.get("/play/invites/"), *posts):
-        assert answer.status_code == 403 and "which bob does not have" in answer.content.decode()
+        assert answer.status_code == 403 and "Your account, bob, needs the permission" in answer.content.decode()
     assert list(Invite.objects.values_list("name", "revoked")) == [("pilot", None)]
     assert "/play/invites/" not in stranger.get("/play/").content.decode()
     assert "/play/invites/" not in stranger.get("/play/people/").content.decode()
