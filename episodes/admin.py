@@ -87,7 +87,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     search_fields = ("session_id",)
     search_help_text = "Episode number, session id, or part of a run's name"
-    empty = "Every session that an agent opens is recorded here, step by step. The Overview page shows how to connect."
+    empty = "No episodes yet. Every session that an agent opens is recorded here. The overview shows how to connect an agent."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
@@ -190,7 +190,7 @@ class RunAdmin(ReadOnlyAdmin):
     list_display = ("name", "model", "episodes_count", "started")
     ordering = ("-pk",)
     search_fields = ("name", "model")
-    empty = "A run appears here when a client names one: header X-Run, or secret orsweb_run."
+    empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         """Runs with `played`, their number of episodes. It takes one scan of an index per listed run."""

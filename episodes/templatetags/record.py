@@ -83,7 +83,7 @@ def continues(episode: Episode) -> SafeString:
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
     if play is None or play.parent_step is None:
         return SafeString()
-    title = "Continues another episode, so it isn't an attempt of its own and no figure counts it"
+    title = "Continues another episode, so it isn't counted as an attempt in any figure"
     if play.parent_id is None:
         return format_html('<span class="hint" title="{}">continues a deleted episode</span>', title)
     where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"

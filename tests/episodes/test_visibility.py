@@ -1,4 +1,4 @@
-"""While a blind play runs, nobody who plays it is told its rewards or its answer by another page; others watch it."""
+"""While a blind play runs, no page shows its player the episode or its task; other accounts may watch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY = (
     *("/episodes/{}/find.json?text=42", "/episodes/{}/prompt/", "/episodes/{}/peers/", "/compare/?episodes={},1"),
     *("/api/episodes/{}", "/api/episodes/{}/steps", "/api/episodes/{}/steps/0", "/api/episodes/{}/events"),
 )
-TOLD = "once the episode has ended"
+SENTENCE = "once the episode has ended"
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def exported(client: Client, address: str) -> str:
 
 
 @pytest.mark.parametrize("address", EVERY)
-def test_its_record_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+def test_its_record_is_refused_to_its_player(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk))
     said = answer.content.decode()
-    assert answer.status_code == 403 and TOLD in said
+    assert answer.status_code == 403 and SENTENCE in said
     assert "0.625" not in said and "4711" not in said
 
 
@@ -66,10 +66,10 @@ def test_so_it_is_in_the_admin(client: Client, played: Episode, address: str) ->
 
 
 @pytest.mark.parametrize("address", ["/tasks/{}/", "/tasks/{}/group/", "/api/tasks/{}"])
-def test_its_task_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+def test_its_task_is_refused_to_its_player(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.task_id))
     said = answer.content.decode()
-    assert answer.status_code == 403 and TOLD in said and f"episode {played.pk}" in said
+    assert answer.status_code == 403 and SENTENCE in said and f"episode {played.pk}" in said
     assert "4711" not in said
     client.force_login(User.objects.create_user("bob"))
     assert client.get(address.format(played.task_id)).status_code != 403

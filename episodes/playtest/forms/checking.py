@@ -119,7 +119,7 @@ def _problems_of(error: Error, root: Any) -> Iterator[FormProblem]:
         cast(Any, error.validator_value),
     )
     if word == "required" and isinstance(value, dict):
-        yield from (FormProblem((*path, name), "This is required.") for name in expected if name not in value)
+        yield from (FormProblem((*path, name), "Required.") for name in expected if name not in value)
     elif word == "additionalProperties" and expected is False and isinstance(value, dict):
         named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
         names = ", ".join(map(shown, list(named)[:12])) or "none"

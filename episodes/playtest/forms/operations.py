@@ -84,7 +84,7 @@ def _include(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
 
 
 def _add(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
-    control = slot.control.control if isinstance(slot.control, Choice) else slot.control
+    control = slot.control.branch_control if isinstance(slot.control, Choice) else slot.control
     added = control.add() if isinstance(control, Array | Members) else None
     if added is None:
         raise Unworkable("No more can be added here.")

@@ -48,7 +48,7 @@ def open_invite(token: str) -> Invite:
     """The open invite with that secret. Raises: InviteRefused, whose message does not say what the invite was for."""
     invite = Invite.objects.select_related("environment", "split").filter(token_hash=_hash(token)).first()
     if invite is None:
-        raise InviteRefused("There is no invite with this link. Check that you copied all of it.", 404)
+        raise InviteRefused("There is no invite with this link. Check that you copied the whole link.", 404)
     state = state_of(invite)
     if state != "open":
         was = "has expired" if state == "expired" else "was revoked"

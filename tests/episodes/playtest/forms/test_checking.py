@@ -28,7 +28,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     ({"const": "v1"}, "v2", ["a"], 'Expected "v1", not "v2".'),
     ({"uniqueItems": True}, [1, 1], ["a"], "Two items are equal; each item has to be unique."),
     ({"items": WHOLE}, [1, "b"], ["a", 1], 'Expected whole number, not "b".'),
-    ({"required": ["b"]}, {}, ["a", "b"], "This is required."),
+    ({"required": ["b"]}, {}, ["a", "b"], "Required."),
     (
         {"properties": {"x": {}}, "additionalProperties": False},
         {"y": 1},

@@ -1,4 +1,4 @@
-"""What people do in a form: members and items come, go and move; parts are left out, opened, chosen, made JSON."""
+"""Operations in a form: adding, removing and moving items, choosing branches, leaving out, JSON view."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
     assert page.read() == '{"words": ["a", "b"]}'
 
 
+def test_an_item_is_added_to_a_list_in_a_union() -> None:
+    page = page_with(member({"oneOf": [{"type": "array", "items": STRING}, WHOLE]}), {"a": ["x"]})
+    assert page.do("add", "/pa")["focus"] == "/pa/b0/i1"
+
+
 @pytest.mark.parametrize(
     ("do", "at", "left", "focus"),
     [
@@ -60,7 +65,7 @@ def test_items_are_removed_and_moved(do: str, at: str, left: list[str], focus: s
     assert json.loads(page.read()) == {"words": left}
 
 
-def test_a_removed_item_takes_what_was_in_it_along() -> None:
+def test_a_removed_item_is_removed_with_its_content() -> None:
     page = page_with(
         {"type": "object", "properties": {"rows": {"items": {"items": STRING}}}}, {"rows": [["a"], ["b", "c"]]}
     )
@@ -68,7 +73,7 @@ def test_a_removed_item_takes_what_was_in_it_along() -> None:
     assert page.read() == '{"rows": [["b", "c"]]}'
 
 
-def test_what_was_typed_and_is_no_number_moves_along() -> None:
+def test_text_that_is_not_a_number_moves_with_its_item() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
     page.state["v/pa/i0"] = "one"
     page.do("down", "/pa/i0")
@@ -78,7 +83,7 @@ def test_what_was_typed_and_is_no_number_moves_along() -> None:
 @pytest.mark.parametrize(
     ("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")]
 )
-def test_what_cannot_move_stays(do: str, at: str) -> None:
+def test_impossible_moves_change_nothing(do: str, at: str) -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert "error" in page.do(do, at)
     assert page.read() == '{"words": ["a"]}'
@@ -89,19 +94,19 @@ def test_no_more_items_are_added_than_the_schema_allows() -> None:
     assert page.do("add", "/pa")["error"] == "No more can be added here."
 
 
-def test_a_list_begins_with_the_items_it_has_to_have() -> None:
+def test_a_list_starts_with_its_required_items() -> None:
     page = Page(member({"items": {"type": "string", "default": "x"}, "minItems": 2}))
     assert page.read() == '{"a": ["x", "x"]}'
 
 
-def test_a_member_with_a_name_of_ones_own() -> None:
+def test_a_member_can_have_an_entered_name() -> None:
     page = Page(member({"type": "object", "additionalProperties": WHOLE}))
     assert page.do("add", "/pa")["focus"] == "/pa/e0"
     page.state |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
     assert page.read() == '{"a": {"a/b.c": 5}}'
 
 
-def test_a_name_that_is_there_already_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     page = page_with(member({"additionalProperties": WHOLE}), {"a": {"x": 1, "y": 2}})
     page.state["k/pa/e1"] = "x"
     assert page.problems() == [(["a", "x"], 'There is another member named "x". Rename one.')]
@@ -114,7 +119,7 @@ def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
     assert page.read() == '{"a": {"s": "1"}}'
 
 
-def test_another_way_keeps_what_both_have() -> None:
+def test_another_branch_keeps_common_members() -> None:
     page = page_with(SHAPE, {"shape": {"is": "circle", "r": 1, "at": 7}})
     page.do("choose", "/pshape", choice=1)
     page.state["v/pshape/b1/pw"] = "3"
@@ -159,7 +164,7 @@ def test_a_recursive_part_is_opened_a_level_at_a_time() -> None:
     assert page.problems() == [(["next", "next"], "Open this and fill it in.")]
 
 
-def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> None:
+def test_faulty_json_stays_in_its_view_with_line_and_column() -> None:
     page = Page(WORDS)
     page.do("raw")
     page.state["r"] = '{"words":\n  ["a",]}'
@@ -169,21 +174,21 @@ def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> No
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
-def test_text_that_is_no_json_is_refused_in_words(text: str) -> None:
+def test_text_that_is_not_json_is_refused(text: str) -> None:
     page = Page(WORDS)
     page.do("raw")
     page.state["r"] = text
     assert page.do("form")["errors"][0]["message"].endswith(".")
 
 
-def test_what_was_begun_is_seen_in_the_raw_view_too() -> None:
+def test_the_raw_view_shows_incomplete_input() -> None:
     page = Page({"type": "object", "properties": {"n": WHOLE, "s": STRING}, "required": ["n", "s"]})
     page.state |= {"v/pn": "3/4", "v/ps": "x"}
     page.do("raw")
     assert json.loads(page.state["r"]) == {"n": "3/4", "s": "x"}
 
 
-def test_a_value_without_a_control_can_be_given_up() -> None:
+def test_a_value_without_a_control_can_be_reset() -> None:
     page = page_with(member(WHOLE), {"a": "text"})
     assert page.do("form", "/pa")["errors"][0]["path"] == ["a"]
     page.do("anew", "/pa")
@@ -203,5 +208,5 @@ def test_a_value_without_a_control_can_be_given_up() -> None:
         ({"do": "set", "text": "{"}, "This is not JSON: line 1, column 2"),
     ],
 )
-def test_a_message_that_makes_no_sense_is_answered_in_words(message: dict[str, Any], said: str) -> None:
+def test_a_faulty_message_is_answered_with_a_sentence(message: dict[str, Any], said: str) -> None:
     assert Page(WORDS).do(**{"do": "show", **message})["error"].startswith(said)
