@@ -87,7 +87,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def disconnect(self, code: int) -> None:
         if self.play is not None:
-            self.play.leave_tab(self)
+            self.play.detach(self)
         for task in (self.writer, self.recheck):
             if task is not None:
                 task.cancel()
@@ -97,7 +97,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.unsent.put_nowait(message)
         except asyncio.QueueFull:  # the page reads nothing
             if self.play is not None and self.writer is not None:
-                self.play.leave_tab(self)
+                self.play.detach(self)
                 self.writer.cancel()
                 self.writer = asyncio.get_running_loop().create_task(self.close(OVERFLOW))
             self.play = None
@@ -170,7 +170,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         self.enqueue({"type": "here"})
 
     async def take_leave(self, message: Message) -> None:
-        self._live().leave()
+        self._live().abandon()
 
     def _live(self) -> LivePlay:
         """The live play. Raises: MessageRefused."""

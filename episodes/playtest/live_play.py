@@ -135,9 +135,9 @@ class LivePlay:
             self._grace.cancel()
         is_busy = self.rerun is not None and self.rerun.progress.state == "running"
         if not (self._tabs or self.is_over or is_busy):
-            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
+            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.abandon)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """End the session as abandoned unless it has already ended. Tabs get the message of its end."""
         self._own(self._service.delete(self.sid, self.owner))
 
@@ -154,7 +154,7 @@ class LivePlay:
             html = await readers().run(steps_html, facts, after, self._steps.last)
             tab.enqueue({"type": "state", **self._state(facts), "html": html})
 
-    def leave_tab(self, tab: Tab) -> None:
+    def detach(self, tab: Tab) -> None:
         """Send `tab` nothing more."""
         self._tabs.discard(tab)
         self.start_grace()
@@ -164,8 +164,8 @@ class LivePlay:
         self._service.ping(self.sid, self.owner)
 
     def _send(self, message: Message) -> None:
-        for one in list(self._tabs):
-            one.enqueue(message)
+        for tab in list(self._tabs):
+            tab.enqueue(message)
 
     def _send_unreadable(self, task_id: str | None) -> None:
         """Report that a step was recorded but cannot be read."""
@@ -224,9 +224,9 @@ class LivePlay:
         if task_id in self._running:
             return
         if self.rerun is not None and not self.rerun.is_done:
-            raise StillRerunning
+            raise OrsError("The recorded steps are still being run again. Reload the page to see the progress.")
         if len(self._running) >= MAX_RUNNING:
-            raise TooManyCalls
+            raise OrsError(f"{MAX_RUNNING} calls are already running, the maximum. Wait for one of them to end.")
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
         self._own(self._follow(task_id, running))
@@ -245,7 +245,7 @@ class LivePlay:
             return
         if self._steps.is_finished and not self.is_over:
             await self._end()
-            self.leave()
+            self.abandon()
 
     def _on_step(self, row: StepTaken) -> None:
         """Send a step that was just recorded if it is short and the next one; otherwise `_advance` reads it later."""
@@ -287,17 +287,7 @@ class LivePlay:
             if len(steps) < MAX_STEPS:
                 return sent
 
-    def _send_step(self, step: PlayStep, tab: set[Tab]) -> None:
+    def _send_step(self, step: PlayStep, tabs: set[Tab]) -> None:
         message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
-        for one in tab:
-            one.enqueue(message)
-
-
-class TooManyCalls(OrsError):
-    def __init__(self) -> None:
-        super().__init__(f"{MAX_RUNNING} calls are already running, the maximum. Wait for one of them to end.")
-
-
-class StillRerunning(OrsError):
-    def __init__(self) -> None:
-        super().__init__("The recorded steps are still being run again. Reload the page to see the progress.")
+        for tab in list(tabs):  # a tab that reads nothing is detached meanwhile
+            tab.enqueue(message)

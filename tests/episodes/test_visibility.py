@@ -23,7 +23,7 @@ SENTENCE = "once the episode has ended"
 
 @pytest.fixture
 def player(client: Client) -> User:
-    """Logged in on `client`."""
+    """The user who is logged in on `client`."""
     found = User.objects.create_superuser("ada")
     client.force_login(found)
     return found
@@ -31,7 +31,7 @@ def player(client: Client) -> User:
 
 @pytest.fixture
 def played(player: User) -> Episode:
-    """A running play of theirs that is blind, with a step that was rewarded."""
+    """A running blind play of the user, with a rewarded step."""
     make_episode(pk=1)
     task = make_task({"question": "?", "answer": "secret-4711"})
     episode = make_episode(pk=2, task=task, player="human", key_label="@ada", status="running", cause="")
@@ -60,7 +60,7 @@ def test_its_record_is_refused_to_its_player(client: Client, played: Episode, ad
 
 
 @pytest.mark.parametrize("address", ["/admin/episodes/episode/{}/change/", "/admin/episodes/episode/{}/task.json"])
-def test_so_it_is_in_the_admin(client: Client, played: Episode, address: str) -> None:
+def test_its_record_is_refused_in_the_admin(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk), follow=True)
     assert "4711" not in answer.content.decode() and "625" not in answer.content.decode()
 
@@ -76,7 +76,7 @@ def test_its_task_is_refused_to_its_player(client: Client, played: Episode, addr
 
 
 @pytest.mark.parametrize("query", ["", "?environment=math", "?environment=math&split=train"])
-def test_the_list_of_tasks_leaves_it_out(client: Client, played: Episode, query: str) -> None:
+def test_the_list_of_tasks_does_not_contain_it(client: Client, played: Episode, query: str) -> None:
     make_split(played.task)
     assert "4711" not in client.get(f"/api/tasks{query}").content.decode()
     Play.objects.update(is_blind=False)
@@ -85,7 +85,7 @@ def test_the_list_of_tasks_leaves_it_out(client: Client, played: Episode, query:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"])
-def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) -> None:
+def test_an_export_does_not_contain_it(client: Client, played: Episode, address: str) -> None:
     lines = exported(client, address)
     assert '"session_id"' in lines and "4711" not in lines
     Play.objects.update(is_blind=False)
@@ -93,7 +93,7 @@ def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) 
 
 
 @pytest.mark.parametrize("address", ["/", "/episodes/"])
-def test_a_list_does_not_tell_its_return_so_far(client: Client, played: Episode, address: str) -> None:
+def test_a_list_does_not_show_its_return_so_far(client: Client, played: Episode, address: str) -> None:
     assert "0.62" not in client.get(address).content.decode()
     Play.objects.update(is_blind=False)
     assert "+0.63" in client.get(address).content.decode()

@@ -160,7 +160,7 @@ def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
         if play is None or play.rerun is None:
             return
         if choice == "stop":
-            play.leave()
+            play.abandon()
         elif choice == "here":
             await play.rerun.stop_here()
         elif play.rerun.go_on():

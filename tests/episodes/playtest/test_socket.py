@@ -25,7 +25,7 @@ async def ended(pk: int) -> Episode:
     return (await play_of(pk)).episode
 
 
-async def test_a_call_is_told_as_the_step_that_was_recorded() -> None:
+async def test_a_call_is_sent_as_its_recorded_step() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -37,7 +37,7 @@ async def test_a_call_is_told_as_the_step_that_was_recorded() -> None:
             assert "hello" in step["html"] and "+0.10" in step["html"] and f"/play/{pk}/steps/0/" in step["html"]
 
 
-async def test_an_input_that_does_not_fit_is_not_called() -> None:
+async def test_an_invalid_input_is_not_called() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -48,14 +48,14 @@ async def test_an_input_that_does_not_fit_is_not_called() -> None:
         assert await in_database(lambda: Episode.objects.get(pk=pk).steps.count()) == 0
 
 
-async def test_an_input_that_does_not_fit_is_sent_all_the_same_on_demand() -> None:
+async def test_an_invalid_input_is_called_on_demand() -> None:
     async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
         await tab.call("echo", words="hello", anyway=True)
         step = await tab.receive("step")
         assert "input_validation" in step["html"] and step["steps"] == 0
 
 
-async def test_a_tool_that_has_vanished_is_refused_in_the_transcript() -> None:
+async def test_a_missing_tool_is_refused_in_the_transcript() -> None:
     async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
         await tab.call("shout", text="hello")
         assert "not_found" in (await tab.receive("step"))["html"]
@@ -105,7 +105,7 @@ async def test_a_dropped_tab_finds_its_running_call_again() -> None:
             assert (await tab.receive("step"))["task_id"] == task_id
 
 
-async def test_a_tab_that_comes_back_is_told_what_it_missed() -> None:
+async def test_a_tab_that_comes_back_gets_the_steps_it_missed() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -118,7 +118,7 @@ async def test_a_tab_that_comes_back_is_told_what_it_missed() -> None:
             assert state["steps"] == 3 and state["returned"] == pytest.approx(0.3)
 
 
-async def test_every_tab_is_told_everything() -> None:
+async def test_every_tab_gets_every_step() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as one, open_tab(browser, pk) as other:
@@ -127,7 +127,7 @@ async def test_every_tab_is_told_everything() -> None:
             assert (await one.receive("step")) == (await other.receive("step"))
 
 
-async def test_the_end_is_told_with_the_outcome_and_frees_the_session() -> None:
+async def test_the_end_is_sent_with_the_outcome_and_frees_the_session() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -140,7 +140,7 @@ async def test_the_end_is_told_with_the_outcome_and_frees_the_session() -> None:
         assert (episode.cause, episode.return_sum) == ("finished", 0.5)
 
 
-async def test_giving_up_ends_it_as_abandoned() -> None:
+async def test_giving_up_abandons_the_episode() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -151,7 +151,7 @@ async def test_giving_up_ends_it_as_abandoned() -> None:
         assert (await play_of(pk)).episode.cause == "abandoned"
 
 
-async def test_leaving_for_good_ends_it_after_the_grace() -> None:
+async def test_the_session_ends_after_the_grace_time() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         with override_settings(ORSWEB_PLAY_GRACE=0.01):
@@ -161,12 +161,12 @@ async def test_leaving_for_good_ends_it_after_the_grace() -> None:
             assert (await ended(pk)).cause == "abandoned"
 
 
-async def test_a_page_that_never_opened_its_socket_has_left_too() -> None:
+async def test_the_grace_time_runs_for_a_page_without_a_socket() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_PLAY_GRACE=0.05) as browser:
         assert (await ended(await start_play(browser, "echo"))).cause == "abandoned"
 
 
-async def test_a_tab_that_stays_keeps_it_when_another_leaves() -> None:
+async def test_the_session_stays_while_another_tab_is_open() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as one:
@@ -177,7 +177,7 @@ async def test_a_tab_that_stays_keeps_it_when_another_leaves() -> None:
             assert "still here" in (await one.receive("step"))["html"]
 
 
-async def test_an_idle_session_expires_though_its_page_is_open() -> None:
+async def test_an_idle_session_expires_with_an_open_page() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_SESSION_TIMEOUT=1.5) as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
@@ -194,7 +194,7 @@ async def test_typing_counts_as_activity() -> None:
         assert (await tab.receive("time"))["remaining_seconds"] >= before - 1
 
 
-async def test_whether_the_server_is_there_is_answered_and_keeps_no_session() -> None:
+async def test_a_connection_test_is_answered_and_does_not_extend_the_session() -> None:
     async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
         before = (await tab.receive("state"))["remaining_seconds"]
         await tab.send("here")
@@ -203,7 +203,7 @@ async def test_whether_the_server_is_there_is_answered_and_keeps_no_session() ->
         assert opened_service().remaining_seconds(episode.session_id, episode.key_label) < before
 
 
-async def test_a_play_that_is_over_is_told_how_it_ended() -> None:
+async def test_a_tab_of_an_ended_play_gets_the_outcome() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_PLAY_GRACE=0.01) as browser:
         pk = await start_play(browser, "echo")
         await ended(pk)
@@ -225,7 +225,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("text", "told"), MESSAGES)
-async def test_a_message_that_cannot_be_taken_is_answered_and_harms_nothing(text: str, told: str) -> None:
+async def test_a_faulty_message_is_answered_and_changes_nothing(text: str, told: str) -> None:
     async with hosting("tests.envs:Echo") as browser, open_tab(browser, await start_play(browser, "echo")) as tab:
         await tab.send_text(text)
         assert told in (await tab.receive("error"))["message"]
