@@ -87,7 +87,10 @@ class EpisodeAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     search_fields = ("session_id",)
     search_help_text = "Episode number, session id, or part of a run's name"
-    empty = "No episodes yet. Every session of an agent is recorded here. The overview shows how to connect an agent."
+    empty = (
+        "No episodes yet. Every session that an agent opens is recorded here. "
+        "The overview shows how to connect an agent."
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
