@@ -1,4 +1,4 @@
-"""Peers: the other attempts at an episode's task, and its neighbours among them and in its run. No request, no HTML."""
+"""The other attempts at an episode's task, how kinds of players did at it, and an episode's neighbours. For pages."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from episodes.models import Episode
 
 MAX_PEERS = 2_000
-"""The newest attempts, which are looked at."""
+"""Number of attempts that are read, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
     attempts: int
-    """Those with a return too; MAX_PEERS at most."""
+    """Number of attempts at the task, at most MAX_PEERS."""
     is_all: bool
+    """False when there are more than MAX_PEERS attempts."""
     mean: float | None
-    """Of their returns; None without any."""
+    """Mean return; None if no attempt has a return."""
     rank: int | None
-    """Of this one, 1 for the highest return, equal ones alike; None: it is no attempt, or has no return."""
+    """Rank of the episode, 1 for the highest return, equal for equal returns; None if it is no attempt or has none."""
 
 
 def peers_of(episode: Episode, definition: str) -> Peers:
-    """One query."""
+    """Return the other attempts at the task of `episode`, by `definition`. One query."""
     newest = _newest_attempts(episode.task_id).values_list("pk", f"return_{definition}")
     rows = list(newest[: MAX_PEERS + 1])
     returns = [value for _, value in rows[:MAX_PEERS] if value is not None]
@@ -45,12 +46,12 @@ class PeerStanding:
     """ "agent", "human" or "script"."""
     attempts: int
     mean: float | None
-    """Of their returns; None without any."""
+    """Mean return; None if no attempt has a return."""
     successes: int
 
 
 def standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
-    """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
+    """Return the standing of each kind of player at the task, by the newest attempts, agents first. One query."""
     rows = _newest_attempts(task).values_list("player", f"return_{definition}")[:MAX_PEERS]
     returns: dict[str, list[float | None]] = {}
     for player, value in rows:
@@ -63,15 +64,16 @@ def _newest_attempts(task: int) -> QuerySet[Episode]:
 
 
 def _standing(player: str, returns: list[float | None], threshold: float) -> PeerStanding:
-    told = [value for value in returns if value is not None]
-    mean = sum(value / len(told) for value in told) if told else None
-    return PeerStanding(player, len(returns), mean, sum(value > threshold for value in told))
+    present = [value for value in returns if value is not None]
+    mean = sum(value / len(present) for value in present) if present else None
+    return PeerStanding(player, len(returns), mean, sum(value > threshold for value in present))
 
 
 def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    """With the ids of the previous and the next episode of the same task and run, probes left out; None: there is none.
+    """`episodes` annotated with the ids of their neighbours, without probes; None where there is no neighbour.
 
-    As `task_previous`, `task_next`, `run_previous`, `run_next`; each is one step along an index.
+    `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the same run. Each takes
+    one step along an index.
     """
     others = Episode.objects.filter(is_probe=False)
     found: dict[str, Subquery] = {}
