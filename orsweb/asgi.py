@@ -27,7 +27,7 @@ from django.urls import reverse  # noqa: E402
 
 from environments.authoring.reserved_names import PAGES  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
-from environments.service import current_service, open_service  # noqa: E402
+from environments.service import open_service, service_or_none  # noqa: E402
 from episodes.playtest.urls import routes  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
@@ -66,7 +66,7 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
     """Pages have Django's ordinary handling, on a few threads (`page_threads.py`); the protocol its lean handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
-    handler = play if current_service() is None and scope["path"].startswith("/play/") else pages
+    handler = play if service_or_none() is None and scope["path"].startswith("/play/") else pages
     answered: Awaitable[None] = handler(scope, receive, send)
     return answered
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, PydanticUserError, ValidationError
 from environments import wire
 from environments.authoring.reserved_names import RESERVED_NAMES
 from environments.authoring.tools import ToolTable, find_tools
-from environments.errors import SHOWN, Unhostable, describe, shorten
+from environments.errors import MAX_QUOTED_CHARACTERS, Unhostable, describe, shorten
 from environments.wire import Split, ToolSpec
 
 MAX_NAME_CHARACTERS = 200
@@ -130,7 +130,7 @@ def _ask(cls: type, method: str) -> Any:
 
 def _told(value: Any) -> str:
     """What an author's method returned, short and on one line."""
-    return " ".join(shorten(repr(value), SHOWN).split())
+    return " ".join(shorten(repr(value), MAX_QUOTED_CHARACTERS).split())
 
 
 def _check_length(kind: str, name: str, remedy: str) -> None:

@@ -30,7 +30,7 @@ from environments.authoring.declarations import (
     unavailable_of,
 )
 from environments.authoring.tools import ToolTable
-from environments.errors import SHOWN, InvalidRequest, Unavailable, Unhostable, shorten
+from environments.errors import MAX_QUOTED_CHARACTERS, InvalidRequest, Unavailable, Unhostable, shorten
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
 
 log = structlog.get_logger(__name__)
@@ -201,7 +201,7 @@ class Hosted:
             known = sorted(self.session_toolsets)
             reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
             raise InvalidRequest(
-                f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {known}{'' if known else reason}"
+                f"unknown toolset {shorten(name, MAX_QUOTED_CHARACTERS)!r}; valid options are {known}{'' if known else reason}"
             )
 
     @cached_property

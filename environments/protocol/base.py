@@ -22,7 +22,7 @@ from environments.protocol.errors import Unprocessable, is_malformed_json, malfo
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
 from environments.runtime.service import SessionService
-from environments.service import current_service, open_service
+from environments.service import open_service, service_or_none
 from environments.wire import parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -46,7 +46,7 @@ class ProtocolView(APIView):
         self.request, self.http_request = request, http_request
         try:
             self.owner = request.authenticate()
-            self.service = current_service() or await open_service()
+            self.service = service_or_none() or await open_service()
             self.named = kwargs.get("env_name")
             if self.named is not None:
                 self.service.registry.get(self.named)

@@ -16,7 +16,7 @@ from rest_framework import exceptions
 
 from environments import errors
 from environments.protocol.response import Response, refusal
-from environments.service import opened_service
+from environments.service import get_service
 
 log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Resp
 
 
 def _told(fault: errors.EnvironmentFault) -> str:
-    mode = opened_service().limits.return_errors
+    mode = get_service().limits.return_errors
     if mode == "none":
         return "Internal Server Error"
     return fault.trace if mode == "stacktrace" and fault.trace else str(fault)

@@ -240,7 +240,7 @@ class Instance:
             if not answer.blocks:
                 answer = answer.model_copy(update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]})
             if not isinstance(answer.blocks, list) or not isinstance(answer.finished, bool):
-                answer = wire.made_anew(answer)  # a serialiser would let null, and text for a sequence, pass
+                answer = wire.revalidate(answer)  # a serialiser would let null, and text for a sequence, pass
             answer, text = wire.checked_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
         except ValidationError as error:

@@ -18,7 +18,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
-from environments.service import current_service
+from environments.service import service_or_none
 from orsweb.server.connection import BoundedHttpProtocol
 from orsweb.server.exchange import Agents
 
@@ -119,7 +119,7 @@ async def _interrupt_calls() -> None:
     """Halfway through the time for responses begin to end what still runs: clients are told instead of cut off."""
     half_seconds = settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2
     await asyncio.sleep(half_seconds)
-    if (service := current_service()) is not None:
+    if (service := service_or_none()) is not None:
         await service.drain(half_seconds)
 
 

@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from environments.errors import Unhostable
-from environments.service import opened_service
+from environments.service import get_service
 from orsweb.server import database_lock, exposure, migrating, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.migrating import NotMigrated
@@ -78,7 +78,7 @@ class Command(BaseCommand):
         uvicorn_server.run(application, agents, listeners, on_ready=self._print_banner)
 
     def _print_banner(self) -> None:
-        names = opened_service().registry.names
+        names = get_service().registry.names
         text = _BANNER.format(
             url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
             environments=", ".join(names),

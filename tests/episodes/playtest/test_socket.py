@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from environments.errors import SessionNotFound
-from environments.service import opened_service
+from environments.service import get_service
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database
 from tests.envs import GATES, Counter
@@ -21,7 +21,7 @@ async def ended(pk: int) -> Episode:
     """The episode, once its session has gone."""
     episode = (await play_of(pk)).episode
     with suppress(SessionNotFound):
-        await opened_service().until_gone(episode.session_id, episode.key_label)
+        await get_service().until_gone(episode.session_id, episode.key_label)
     return (await play_of(pk)).episode
 
 
@@ -136,7 +136,7 @@ async def test_the_end_is_told_with_the_outcome_and_frees_the_session() -> None:
             html = (await tab.told("ended"))["html"]
             assert "Finished" in html and "+0.50" in html and "0 of 1 succeeded" in html
         episode = await ended(pk)
-        assert opened_service().live_sessions == 0
+        assert get_service().live_sessions == 0
         assert (episode.cause, episode.return_sum) == ("finished", 0.5)
 
 
@@ -200,7 +200,7 @@ async def test_whether_the_server_is_there_is_answered_and_keeps_no_session() ->
         await tab.send("here")
         assert await tab.next() == {"type": "here"}
         [episode] = await in_database(lambda: list(Episode.objects.all()))
-        assert opened_service().remaining_seconds(episode.session_id, episode.key_label) < before
+        assert get_service().remaining_seconds(episode.session_id, episode.key_label) < before
 
 
 async def test_a_play_that_is_over_is_told_how_it_ended() -> None:
