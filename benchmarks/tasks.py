@@ -54,7 +54,7 @@ class Listing(Environment):
 
 
 async def main(large: int) -> None:
-    from environments.authoring.hosted import Hosted
+    from environments.authoring.hosted_class import HostedClass
     from environments.authoring.registry import Registry
     from environments.runtime.threads import ThreadPool
     from environments.runtime.usercode import UserCode
@@ -62,11 +62,11 @@ async def main(large: int) -> None:
 
     call_user = UserCode(ThreadPool()).call
     Listing.sizes = {f"sync-{random.randrange(10**9)}": SYNCED}
-    registry = Registry([Hosted(Listing)])
+    registry = Registry([HostedClass(Listing)])
     await report_sync("first sync", registry, call_user)
     await report_sync("second sync", registry, call_user)
     Listing.sizes = {"small": SMALL, "large": large}
-    registry = Registry([Hosted(Listing)])
+    registry = Registry([HostedClass(Listing)])
     await report_sync("both sizes", registry, call_user)
     catalogue = Catalogue(registry, call_user)
     for split, size in Listing.sizes.items():

@@ -29,8 +29,8 @@ from environments.authoring.registry import load
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.runtime.host import LocalHost
 from environments.runtime.service import SessionService
+from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
-from environments.runtime.try_out import Trial
 from environments.runtime.usercode import UserCode
 from environments.tasks.catalog import Catalogue
 from environments.tasks.sync import sync

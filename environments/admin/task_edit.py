@@ -26,7 +26,7 @@ from environments.display.parts import Part, indented, prompt, read_json
 from environments.display.schema_fields import fields_of
 from environments.errors import OrsError
 from environments.models import Task, TaskRevision
-from environments.runtime.try_out import Trial
+from environments.runtime.task_trial import Trial
 from environments.service import try_out_spec
 
 

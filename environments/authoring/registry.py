@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable, UnknownEnvironment, describe
 
 
 class Registry:
-    """Hosted classes in the order they were named."""
+    """The hosted classes in the order in which they were named."""
 
-    def __init__(self, hosted: Iterable[Hosted]) -> None:
+    def __init__(self, hosted: Iterable[HostedClass]) -> None:
         """Raises: Unhostable when nothing is hosted or two classes share a name."""
-        self._by_name: dict[str, Hosted] = {}
+        self._by_name: dict[str, HostedClass] = {}
         for one in hosted:
             if one.name in self._by_name:
                 raise Unhostable(f"Two environments are named {one.name!r}; serve one as other_name=module:Class.")
@@ -28,7 +28,7 @@ class Registry:
         if not self._by_name:
             raise Unhostable("No environment to serve; name at least one as module:Class.")
 
-    def __iter__(self) -> Iterator[Hosted]:
+    def __iter__(self) -> Iterator[HostedClass]:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
@@ -40,14 +40,14 @@ class Registry:
         return list(self._by_name)
 
     @property
-    def default(self) -> Hosted:
+    def default(self) -> HostedClass:
         return next(iter(self._by_name.values()))
 
-    def find(self, name: str) -> Hosted | None:
+    def find(self, name: str) -> HostedClass | None:
         """The class served as `name`, in any case."""
         return self._by_name.get(name) or self._by_name.get(name.lower())
 
-    def get(self, name: str) -> Hosted:
+    def get(self, name: str) -> HostedClass:
         """The class served as `name`, in any case. Raises: UnknownEnvironment naming those hosted and the nearest."""
         hosted = self.find(name)
         if hosted is None:
@@ -60,7 +60,7 @@ def load(specifications: Iterable[str]) -> Registry:
     return Registry([_load_one(specification.strip()) for specification in specifications])
 
 
-def _load_one(specification: str) -> Hosted:
+def _load_one(specification: str) -> HostedClass:
     alias, renames, target = specification.rpartition("=")
     if renames and not alias:
         raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
@@ -77,7 +77,7 @@ def _load_one(specification: str) -> Hosted:
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
         raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.") from error
     try:
-        return Hosted(_class_of(module, class_name), alias or None)
+        return HostedClass(_class_of(module, class_name), alias or None)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses

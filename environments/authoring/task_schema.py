@@ -20,7 +20,7 @@ from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-
 from pydantic import BaseModel
 from referencing.exceptions import Unresolvable
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, describe, shorten
 
@@ -50,7 +50,7 @@ class SchemaProblem:
         return f"{self.path}: {self.message}"
 
 
-def declared(hosted: Hosted) -> str:
+def declared(hosted: HostedClass) -> str:
     """The class's task schema as JSON text; empty: it declares none. Raises: Unhostable."""
     schema = getattr(hosted.cls, "task_schema", None)
     if schema is None:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange
 from environments.wire import object_json
 
@@ -33,7 +33,7 @@ class CallUser(Protocol):
 class ClassTasks:
     """One class's tasks as JSON texts. Every method may raise EnvironmentFault: the class is the author's."""
 
-    def __init__(self, hosted: Hosted, call_user: CallUser) -> None:
+    def __init__(self, hosted: HostedClass, call_user: CallUser) -> None:
         self._hosted, self._call_user = hosted, call_user
 
     async def listing(self, split: str) -> list[str]:

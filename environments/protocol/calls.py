@@ -12,9 +12,9 @@ from functools import partial
 
 from environments import wire
 from environments.protocol import sse
-from environments.protocol.base import ProtocolView
 from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response
+from environments.protocol.view import ProtocolView
 from environments.runtime.calls import Call
 
 FAST_SECONDS = 0.5

@@ -21,9 +21,9 @@ from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
 
-from environments.protocol.base import ProtocolView
 from environments.protocol.request import HttpRequest
 from environments.protocol.response import Response, refusal
+from environments.protocol.view import ProtocolView
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -16,9 +16,9 @@ import json
 from environments import wire
 from environments.errors import InvalidRequest
 from environments.protocol import sse
-from environments.protocol.base import ProtocolView, utf8
 from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response, json_response, text_response
+from environments.protocol.view import ProtocolView, utf8
 from environments.runtime.ids import new_session_id
 from environments.runtime.live_episode import NewSession
 from environments.runtime.records import RunInfo

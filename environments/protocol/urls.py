@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from environments.protocol import calls, catalog, sessions
-from environments.protocol.base import ProtocolView
+from environments.protocol import calls, discovery, sessions
+from environments.protocol.view import ProtocolView
 
 ROOT: dict[str, type[ProtocolView]] = {
-    "health": catalog.Health,
-    "version": catalog.Version,
-    "list_environments": catalog.ListEnvironments,
+    "health": discovery.Health,
+    "version": discovery.Version,
+    "list_environments": discovery.ListEnvironments,
     "create_session": sessions.CreateSessionView,
     "create": sessions.Create,
     "ping": sessions.Ping,
@@ -19,14 +19,14 @@ ROOT: dict[str, type[ProtocolView]] = {
 }
 
 OF_AN_ENVIRONMENT: dict[str, type[ProtocolView]] = {
-    "tools": catalog.Tools,
-    "splits": catalog.Splits,
-    "tasks": catalog.Tasks,
-    "num_tasks": catalog.NumTasksView,
-    "task": catalog.GetTaskView,
-    "task_range": catalog.TaskRange,
-    "get_task": catalog.GetTaskView,
-    "get_task_range": catalog.TaskRange,
+    "tools": discovery.Tools,
+    "splits": discovery.Splits,
+    "tasks": discovery.Tasks,
+    "num_tasks": discovery.NumTasksView,
+    "task": discovery.GetTaskView,
+    "task_range": discovery.TaskRange,
+    "get_task": discovery.GetTaskView,
+    "get_task_range": discovery.TaskRange,
     "prompt": sessions.Prompt,
     "messages": sessions.Messages,
     "task_tools": sessions.TaskTools,

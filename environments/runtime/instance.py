@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
 from environments.authoring.declarations import plain_specs
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
@@ -46,7 +46,7 @@ class Instance:
         "_toolsets",
     )
 
-    def __init__(self, hosted: Hosted, code: UserCode, limits: Limits) -> None:
+    def __init__(self, hosted: HostedClass, code: UserCode, limits: Limits) -> None:
         self._hosted, self._code, self._limits = hosted, code, limits
         self._table: ToolTable = hosted.tools
         self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # whatever its SDK, it has the same fields

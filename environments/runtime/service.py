@@ -29,7 +29,7 @@ from environments.runtime.live_episode import LiveEpisode, NewSession
 from environments.runtime.outcome import CallOutcome, CallResult, cut_short, failed, faulted, told
 from environments.runtime.records import Record, Row, StepTaken, TaskSource
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path, is_closing
-from environments.runtime.try_out import Trial, try_out
+from environments.runtime.task_trial import Trial, try_out
 
 log = structlog.get_logger(__name__)
 

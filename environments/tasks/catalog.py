@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CHUNK_TASKS, CallUser, ClassTasks
 from environments.database.worker_threads import Workers
@@ -114,7 +114,7 @@ class Catalogue:
         async for chunk in self._chunks(hosted, split, slice(None)):
             yield chunk
 
-    async def _chunks(self, hosted: Hosted, split: str, positions: slice) -> AsyncIterator[list[str]]:
+    async def _chunks(self, hosted: HostedClass, split: str, positions: slice) -> AsyncIterator[list[str]]:
         first, ids = await self._readers.run(self._first_chunk, hosted.name, split, positions)
         yield first
         for start in range(CHUNK_TASKS, len(ids), CHUNK_TASKS):
@@ -124,20 +124,20 @@ class Catalogue:
         ids = self._listed.ids(environment, split)[positions]
         return self._listed.texts(ids[:CHUNK_TASKS]), ids
 
-    def _source(self, hosted: Hosted, split: str) -> ClassTasks:
+    def _source(self, hosted: HostedClass, split: str) -> ClassTasks:
         names = [declared.name for declared in hosted.splits]
         if split not in names:
             raise InvalidSplit(split, hosted.name, names)
         return ClassTasks(hosted, self._call_user)
 
-    async def _asks(self, hosted: Hosted, split: str) -> bool:
+    async def _asks(self, hosted: HostedClass, split: str) -> bool:
         """Whether the class itself is asked for the split's tasks; splits that people made or froze are listed."""
         asked = await self._asked_splits(hosted)
         if asked is None:
             return False
         return split in asked or split not in [one.name for one in await self.splits(hosted.name)]
 
-    async def _asked_splits(self, hosted: Hosted) -> frozenset[str] | None:
+    async def _asked_splits(self, hosted: HostedClass) -> frozenset[str] | None:
         """Splits for whose tasks a procedural class is asked; None: it lists them. As sync found it at the start."""
         if hosted.name not in self._asked:
             names = [split.name for split in hosted.splits]
@@ -146,7 +146,7 @@ class Catalogue:
 
 
 @contextmanager
-def _logging(hosted: Hosted, split: str) -> Iterator[None]:
+def _logging(hosted: HostedClass, split: str) -> Iterator[None]:
     """What the class raises is logged on its way to whoever asked."""
     try:
         yield

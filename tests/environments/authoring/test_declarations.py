@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from environments import Environment, ToolOutput, tool
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from tests.environments.odd import WHOLE, odd, raising
 from tests.envs_base import Small
@@ -62,7 +62,7 @@ def _exit(cls: type) -> Any:
 )
 def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Unhostable) as caught:
-        Hosted(odd({**WHOLE, **body}))
+        HostedClass(odd({**WHOLE, **body}))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -83,7 +83,7 @@ def with_splits(declared: Any) -> type:
     ],
 )
 def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str]]) -> None:
-    assert [(split.name, split.type) for split in Hosted(with_splits(declared)).splits] == kinds
+    assert [(split.name, split.type) for split in HostedClass(with_splits(declared)).splits] == kinds
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
 )
 def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -> None:
     with pytest.raises(Unhostable) as caught:
-        Hosted(with_splits(declared))
+        HostedClass(with_splits(declared))
     assert sentence in str(caught.value)
 
 
@@ -110,18 +110,18 @@ def test_it_says_which_method_must_be_one_of_the_class(base: type, method: str) 
     def forgotten(self: Any, *_: Any) -> Any: ...
 
     with pytest.raises(Unhostable) as caught:
-        Hosted(odd({**WHOLE, method: forgotten}, base))
+        HostedClass(odd({**WHOLE, method: forgotten}, base))
     assert str(caught.value) == f"Odd.{method}() must be a class method; put @classmethod above it."
 
 
 @pytest.mark.parametrize("kind", [staticmethod, lambda function: function])
 def test_a_method_of_the_class_may_do_without_the_class(kind: Any) -> None:
     body = {**WHOLE, "list_splits": kind(lambda: ["train"]), "list_tasks": kind(lambda split: [{}])}
-    assert [split.name for split in Hosted(odd(body)).splits] == ["train"]
+    assert [split.name for split in HostedClass(odd(body)).splits] == ["train"]
 
 
 def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None:
     with warnings.catch_warnings(record=True) as seen, pytest.raises(Unhostable, match="is async"):
         warnings.simplefilter("always")
-        Hosted(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
+        HostedClass(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
     assert not [warning for warning in seen if "_async_splits" in str(warning.message)]

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from environments import wire
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
@@ -55,7 +55,7 @@ class Play:
         self._classes = classes
 
     async def __aenter__(self) -> Self:
-        registry = Registry([Hosted(cls) for cls in self._classes])
+        registry = Registry([HostedClass(cls) for cls in self._classes])
         self.pool = ThreadPool()
         self.record = ListRecord()
         self.tasks = AskedTasks(registry, UserCode(self.pool))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
@@ -18,7 +18,7 @@ from tests.environments.listings import listing, numbered, procedural, synced
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def sync_now(*hosted: Hosted) -> SyncReport:
+def sync_now(*hosted: HostedClass) -> SyncReport:
     return asyncio.run(synced(*hosted))
 
 

@@ -1,4 +1,4 @@
-"""Hosted: one environment class as this server serves it, whichever SDK it was written for.
+"""HostedClass: one environment class as this server serves it, whichever SDK it was written for.
 
 Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ in their base classes and
 message types only; what a session needs to know of a class is gathered here once, when the server starts. Nothing in
@@ -68,7 +68,7 @@ def sdk_of(cls: type) -> Sdk | None:
     return None
 
 
-class Hosted:
+class HostedClass:
     """One environment class under the name it is served by.
 
     `tools` is its table of tools, `splits` what `list_splits` declared, `unavailable` why this machine cannot run it

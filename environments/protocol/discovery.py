@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 
 from environments import conf, wire
-from environments.protocol.base import ProtocolView
 from environments.protocol.response import Response, json_response, text_response
+from environments.protocol.view import ProtocolView
 from environments.wire import value_json
 
 VERSION = version("orsweb")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.views import APIView
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import InvalidRequest
 from environments.protocol.auth import KeyAuthentication
 from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
@@ -65,7 +65,7 @@ class ProtocolView(APIView):
     # --- what requests say --------------------------------------------------------------------------------------------
 
     @property
-    def hosted(self) -> Hosted:
+    def hosted(self) -> HostedClass:
         """The environment of a discovery request: its path's, its X-Deployment's, or the default."""
         registry = self.service.registry
         return registry.get(self.named) if self.named is not None else self.deployment or registry.default
@@ -76,7 +76,7 @@ class ProtocolView(APIView):
         return self.named or self.hosted.name
 
     @property
-    def deployment(self) -> Hosted | None:
+    def deployment(self) -> HostedClass | None:
         """The hosted environment that X-Deployment names (its last path part), if any."""
         name = self.http_request.META.get("HTTP_X_DEPLOYMENT")
         return self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None

@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from environments.errors import UnknownEnvironment
-from environments.runtime.try_out import Trial
+from environments.runtime.task_trial import Trial
 from tests.environments.runtime.play import Play, within
 from tests.envs_faulty import Counter, FailingConstructor, FailingPrompt, FailingSetup, FailingTeardown
 from tests.envs_slow import BlockingSetup, SlowSetup, SlowTeardown
