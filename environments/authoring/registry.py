@@ -1,6 +1,7 @@
-"""Registry: the environment classes this server hosts, by name; the first is the default.
+"""The environment classes that this server hosts, by name. The first one is the default.
 
-Specifications are `module:Class` or `alias=module:Class`; modules are also found in the current directory.
+They are loaded from specifications, `module:Class` or `alias=module:Class`; modules are also found in the current
+directory.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Registry:
 
     @property
     def names(self) -> list[str]:
-        """Names, the default first."""
+        """The names of the hosted classes, the default first."""
         return list(self._by_name)
 
     @property
@@ -44,11 +45,14 @@ class Registry:
         return next(iter(self._by_name.values()))
 
     def find(self, name: str) -> HostedClass | None:
-        """The class served as `name`, in any case."""
+        """The class served as `name`, or None; upper and lower case are equal."""
         return self._by_name.get(name) or self._by_name.get(name.lower())
 
     def get(self, name: str) -> HostedClass:
-        """The class served as `name`, in any case. Raises: UnknownEnvironment naming those hosted and the nearest."""
+        """The class served as `name`; upper and lower case are equal.
+
+        Raises: UnknownEnvironment, which lists the hosted names and suggests the nearest one.
+        """
         hosted = self.find(name)
         if hosted is None:
             raise UnknownEnvironment(name, self.names)
@@ -56,7 +60,7 @@ class Registry:
 
 
 def load(specifications: Iterable[str]) -> Registry:
-    """The registry of `specifications`. Raises: Unhostable with one sentence that says what to change."""
+    """Import and host the classes that `specifications` name. Raises: Unhostable, with what to change."""
     return Registry([_load_one(specification.strip()) for specification in specifications])
 
 
@@ -85,7 +89,7 @@ def _load_one(specification: str) -> HostedClass:
 
 
 def _module_of(file: Path, class_name: str) -> str:
-    """How to name the class in `file`; modules are looked for from the current directory down."""
+    """The specification for the class in `file`; modules are imported relative to the current directory."""
     parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
     if file.is_absolute() or ".." in parts:
         return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
@@ -95,7 +99,7 @@ def _module_of(file: Path, class_name: str) -> str:
 def _class_of(module: ModuleType, name: str) -> type:
     cls: type | None = getattr(module, name, None)
     if cls is None:
-        # the file tells of a module of the same name that is found earlier, such as the standard library's
+        # the file shows when another module of that name was imported, such as the standard library's
         file = getattr(module, "__file__", None) or "built into Python"
         raise Unhostable(
             f"Module {module.__name__!r} has no class {name!r}; check the name after the colon (the module is {file})."

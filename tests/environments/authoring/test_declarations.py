@@ -48,7 +48,7 @@ def _exit(cls: type) -> Any:
         ({"list_tools": classmethod(raising)}, "Odd.list_tools() raised RuntimeError: no disk."),
         ({"list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
         ({"name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
-        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a text that is not empty."),
+        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a non-empty string."),
         ({"name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a text"),
         ({"name": classmethod(lambda cls: cls)}, "Odd.name() returned <class"),
         ({"name": classmethod(raising)}, "Odd.name() raised RuntimeError: no disk."),
@@ -95,7 +95,7 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
         ([None], "Odd.list_splits() must return names"),
         (None, "Odd.list_splits() returned None; return a list of names or Split(name, type), such as ['train']."),
         (5, "Odd.list_splits() returned 5; return a list"),
-        (["x" * 201], "has 201 characters, and at most 200 are possible; shorten it."),
+        (["x" * 201], "has 201 characters, but at most 200 are allowed; shorten it."),
     ],
 )
 def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -> None:
