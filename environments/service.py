@@ -47,7 +47,8 @@ MAX_TRIAL_SECONDS = 30.0
 MAX_TEARDOWN_SECONDS = 30.0
 """How long to wait beyond the trial itself; longer than the service's own limits for ending an instance."""
 MAX_TRIALS = 4
-"""Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come first."""
+"""Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
+first."""
 MAX_WAIT_SECONDS = 15.0
 """How long a trial waits for one of the others to end before it is refused."""
 

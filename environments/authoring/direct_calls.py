@@ -1,8 +1,8 @@
 """Calls of an environment's methods by its base class or directly by its author, without a server.
 
-The server calls an instance's methods through `environments/runtime/instance.py`, which adds turns, threads and a record.
-When async code of such an instance calls a function of this module, that runs on the server's threads too, because an
-instance is torn down only after the last thread that runs its code has ended.
+The server calls an instance's methods through `environments/runtime/instance.py`, which adds turns, threads and a
+record. When async code of such an instance calls a function of this module, that runs on the server's threads too,
+because an instance is torn down only after the last thread that runs its code has ended.
 
 Source: openreward 0.1.167, `run_user_callable` and `Environment._call_tool`.
 """
@@ -31,8 +31,8 @@ class Threads(NamedTuple):
 
 
 THREADS: ContextVar[Threads | None] = ContextVar("THREADS", default=None)
-"""The threads of the running instance; None outside of one. Threads and tasks inherit it with their context, so code that
-runs on another loop may find it too."""
+"""The threads of the running instance; None outside of one. Threads and tasks inherit it with their context, so code
+that runs on another loop may find it too."""
 
 
 async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """The base class of environments: the complete contract between an author and the server.
 
-Names and semantics are those of `ors.Environment` (0.1.0) and `openreward.environments.Environment` (0.1.167), so a class
-written for either of them works here once its import line is changed.
+Names and semantics are those of `ors.Environment` (0.1.0) and `openreward.environments.Environment` (0.1.167), so a
+class written for either of them works here once its import line is changed.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Environment:
         return cls.terminal_tool() is not None
 
     async def call_terminal_tool(self, message: str = "") -> RunToolOutput:
-        """Call the terminal tool with `message`, or without it if the tool takes no parameter. For use without a server.
+        """Call the terminal tool with `message` (without, if it takes no parameter). For use without a server.
 
         Raises: ValueError when the class has no terminal tool, and what the tool raises.
         """

@@ -1,8 +1,8 @@
 """One environment class as this server serves it, whichever SDK it was written for.
 
-Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in their base classes and
-message types. Everything that the server needs to know about a class is collected here once, when the server starts. No
-instance is created or called in this module; `environments/runtime/instance.py` does that.
+Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in their base classes
+and message types. Everything that the server needs to know about a class is collected here once, when the server
+starts. No instance is created or called in this module; `environments/runtime/instance.py` does that.
 """
 
 from __future__ import annotations
@@ -200,9 +200,8 @@ class HostedClass:
         if name is not None and name not in self.session_toolsets:
             known = sorted(self.session_toolsets)
             reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
-            raise InvalidRequest(
-                f"unknown toolset {shorten(name, MAX_QUOTED_CHARACTERS)!r}; valid options are {known}{'' if known else reason}"
-            )
+            quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+            raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
 
     @cached_property
     def supports_score_group(self) -> bool:

@@ -1,8 +1,8 @@
 """The JSON Schema that a class declares for the specs of its tasks, and the check of specs against it.
 
-A class declares `task_schema`, a pydantic model or a JSON Schema (or a class method that returns one). Sync stores it as
-text; curation and imports check specs against that text. A schema that refers to an external document never makes this
-server fetch it.
+A class declares `task_schema`, a pydantic model or a JSON Schema (or a class method that returns one). Sync stores it
+as text; curation and imports check specs against that text. A schema that refers to an external document never makes
+this server fetch it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ def _message(error: jsonschema.ValidationError, schema: str) -> str:
         return error.message
     root, choices = json.loads(schema), cast(list[Any], error.validator_value)
     kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
-    return f"{shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
+    value = shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)
+    return f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
 
 
 def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:

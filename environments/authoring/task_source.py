@@ -2,10 +2,10 @@
 
 Sync reads whole lists; the catalogue reads procedural classes (those without a list) task by task.
 
-Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are treated alike; nothing
-is cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and reach the class as
-numbers from 0 on; ranges are clamped and read in chunks of at most 900 tasks, because a procedural class may count 10**12;
-tasks are returned as text, so no session can change the tasks of another.
+Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are treated alike;
+nothing is cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and reach the
+class as numbers from 0 on; ranges are clamped and read in chunks of at most 900 tasks, because a procedural class may
+count 10**12; tasks are returned as text, so no session can change the tasks of another.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CallUser(Protocol):
 
 
 class ClassTasks:
-    """The tasks of one class as JSON texts. Every method may raise EnvironmentFault, because it runs the author's code."""
+    """The tasks of one class as JSON texts. Every method runs the author's code, so it may raise EnvironmentFault."""
 
     def __init__(self, hosted: HostedClass, call_user: CallUser) -> None:
         self._hosted, self._call_user = hosted, call_user

@@ -1,7 +1,7 @@
 """The decorators with which authors mark tools, and the search for tools in a class and its toolsets.
 
-The decorators set the attributes that both SDKs use, so one search works for classes of both SDKs and of this package. It
-reads the class only, never an instance, so a property that happens to have the name of a tool is not executed.
+The decorators set the attributes that both SDKs use, so one search works for classes of both SDKs and of this package.
+It reads the class only, never an instance, so a property that happens to have the name of a tool is not executed.
 Sources: `ors/environment.py` 0.1.0, `openreward/environments/authoring/environment.py` 0.1.167.
 
 Divergences from the references: tools marked `shared=False` are listed among a session's tools when the class does not
@@ -32,12 +32,12 @@ def tool(*, shared: bool = True, concurrent: bool = False, exclusive: bool = Fal
 def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Any:
     """Mark a method as a tool. It takes no parameter or a single pydantic model, and returns `ToolOutput`.
 
-    The method's docstring becomes the tool's description and the model's JSON Schema its input schema. Within a session,
-    calls of one tool run one at a time.
+    The method's docstring becomes the tool's description and the model's JSON Schema its input schema. Within a
+    session, calls of one tool run one at a time.
 
-    `shared=False`: the tool is offered only in sessions, not listed for the class. `concurrent=True`: calls may overlap;
-    do not use it for a tool that gives rewards. `exclusive=True`: a call waits for all running calls of the session and
-    holds back new ones.
+    `shared=False`: the tool is offered only in sessions, not listed for the class. `concurrent=True`: calls may
+    overlap; do not use it for a tool that gives rewards. `exclusive=True`: a call waits for all running calls of the
+    session and holds back new ones.
     """
 
     def mark(function: Fn) -> Fn:
