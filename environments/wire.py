@@ -112,7 +112,8 @@ class Split(WireModel):
 
 class ToolSpec(WireModel):
     """One tool. No further keys: both SDK clients pass the object's keys to a constructor. `input_schema` null: no
-    parameters."""
+    parameters.
+    """
 
     name: str
     description: str
@@ -257,7 +258,8 @@ def revalidate(model: M) -> M:
 
 def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
     """Compact ASCII JSON of a value that a TypeAdapter describes; NaN and infinities become null, lone surrogates stay
-    escaped."""
+    escaped.
+    """
     try:
         return kind.dump_json(value, ensure_ascii=True).decode("ascii")
     except PydanticSerializationError:

@@ -21,7 +21,7 @@ from environments import (
     ToolOutput,
     tool,
 )
-from environments.runtime.outcome import ERROR_CHARACTERS
+from environments.runtime.outcome import MAX_ERROR_CHARACTERS
 from tests.envs_base import Size, Small, Text, said
 
 
@@ -193,7 +193,7 @@ class Leaky(Working):
         if "model" in self.fails:
             TextBlock(text=[self.token])  # type: ignore[arg-type]
         if "cut" in self.fails:
-            raise RuntimeError("x" * (ERROR_CHARACTERS - 30) + self.token)
+            raise RuntimeError("x" * (MAX_ERROR_CHARACTERS - 30) + self.token)
         return [TextBlock(text="hello")]
 
     async def get_messages(self) -> Sequence[Message]:

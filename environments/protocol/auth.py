@@ -1,6 +1,7 @@
-"""API keys: DRF's authenticator for the protocol. Sessions and records know only the label of a key.
+"""Authentication of the protocol's clients by API key. Sessions and records store only the label of a key.
 
-Divergence from the references: a server may have keys, and then refuses who has none; the references let everybody in.
+Divergence from the references: a server may have keys, and then refuses requests without one; the references accept
+every request.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from environments import conf
 
 
 class KeyAuthentication(BaseAuthentication):
-    """`X-API-Key` against ORSWEB_API_KEYS; without configured keys everybody is welcome (and only loopback listens)."""
+    """Checks `X-API-Key` against ORSWEB_API_KEYS.
+
+    Without configured keys every request is accepted; the server then listens on loopback only.
+    """
 
     def authenticate(self, request: Any) -> tuple[None, str] | None:
         labels = conf.key_labels()
@@ -23,8 +27,8 @@ class KeyAuthentication(BaseAuthentication):
         key = request.META.get("HTTP_X_API_KEY", "")
         label = labels.get(conf.hash_key(key))
         if label is None:
-            fault = "is not one of this server's keys" if key else "header is required"
-            raise AuthenticationFailed(f"X-API-Key {fault}; keys are set by ORSWEB_API_KEYS")
+            problem = "is not one of this server's keys" if key else "header is required"
+            raise AuthenticationFailed(f"X-API-Key {problem}; keys are set by ORSWEB_API_KEYS")
         return None, label
 
     def authenticate_header(self, request: Any) -> str:

@@ -1,4 +1,4 @@
-"""Paths of the protocol. Environment paths are served with and without the environment's name in front."""
+"""The paths of the protocol. Paths of an environment are served with and without its name as first segment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.urls import URLPattern, path
 from environments.protocol import calls, discovery, sessions
 from environments.protocol.view import ProtocolView
 
-ROOT: dict[str, type[ProtocolView]] = {
+ROOT_PATHS: dict[str, type[ProtocolView]] = {
     "health": discovery.Health,
     "version": discovery.Version,
     "list_environments": discovery.ListEnvironments,
@@ -18,7 +18,7 @@ ROOT: dict[str, type[ProtocolView]] = {
     "delete_session": sessions.Delete,
 }
 
-OF_AN_ENVIRONMENT: dict[str, type[ProtocolView]] = {
+ENVIRONMENT_PATHS: dict[str, type[ProtocolView]] = {
     "tools": discovery.Tools,
     "splits": discovery.Splits,
     "tasks": discovery.Tasks,
@@ -36,8 +36,8 @@ OF_AN_ENVIRONMENT: dict[str, type[ProtocolView]] = {
 
 
 def _paths() -> list[URLPattern]:
-    bare = [path(word, view.as_view()) for word, view in {**ROOT, **OF_AN_ENVIRONMENT}.items()]
-    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in OF_AN_ENVIRONMENT.items()]
+    bare = [path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()]
+    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()]
     return [*bare, *named]
 
 

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from environments.runtime.outcome import ERROR_CHARACTERS
+from environments.runtime.outcome import MAX_ERROR_CHARACTERS
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
 
@@ -39,7 +39,7 @@ async def test_a_listing_that_is_none_is_told_without_the_secret(
 ) -> None:
     answer = await client.get("/task_tools", headers=await leaky(client, "listing"))
     assert answer.status_code == 500
-    assert answer.json()["detail"].startswith("AttributeError: list_task_tools returned no ListToolsOutput: ")
+    assert answer.json()["detail"].startswith("AttributeError: list_task_tools did not return a ListToolsOutput: ")
     assert SECRET not in caplog.text + "".join(capsys.readouterr()) + answer.text
 
 
@@ -57,7 +57,7 @@ async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: st
     detail = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail)
     assert answer.status_code == 500
     for told in (answer.text, str(logged), detail):
-        assert "Error" in told and len(told) < 2.5 * ERROR_CHARACTERS
+        assert "Error" in told and len(told) < 2.5 * MAX_ERROR_CHARACTERS
         assert secret[:12] not in told and secret[-12:] not in told
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from environments.protocol.urls import OF_AN_ENVIRONMENT, ROOT
+from environments.protocol.urls import ENVIRONMENT_PATHS, ROOT_PATHS
 from orsweb.asgi import is_page
 from tests.environments.protocol.serving import events, opened, serving
 
@@ -74,7 +74,7 @@ def a_body(dice: random.Random) -> bytes:
 
 
 def a_path(dice: random.Random) -> str:
-    word = dice.choice([*ROOT, *OF_AN_ENVIRONMENT, "nope"])
+    word = dice.choice([*ROOT_PATHS, *ENVIRONMENT_PATHS, "nope"])
     front = dice.choice(["", "", "/echo", "/SCORED", "/procedural", "/nobody", "/", "/%00"])
     return f"{front}/{word}{dice.choice(['', '', '', '/', '/more'])}"
 

@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from environments.protocol.urls import OF_AN_ENVIRONMENT, ROOT
+from environments.protocol.urls import ENVIRONMENT_PATHS, ROOT_PATHS
 from tests.environments.protocol.serving import as_json, fresh_id, opened, raw, result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GETS = {"health", "version", "list_environments", "tools", "splits", "prompt", "messages", "task_tools"}
 WITH_BODY = ["/tasks", "/num_tasks", "/task", "/task_range", "/create", "/call", "/score_group"]
-ENDPOINTS = [f"/{word}" for word in [*ROOT, *OF_AN_ENVIRONMENT]] + [f"/echo/{word}" for word in OF_AN_ENVIRONMENT]
+ENDPOINTS = [f"/{word}" for word in [*ROOT_PATHS, *ENVIRONMENT_PATHS]] + [f"/echo/{word}" for word in ENVIRONMENT_PATHS]
 ENDPOINTS.remove("/tasks")  # a page for every method but POST
 
 

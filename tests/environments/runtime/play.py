@@ -81,11 +81,11 @@ class Play:
         await within(self.service.create(NewSession(sid=sid, environment=name, **values)))
 
     async def start(
-        self, sid: str, tool: str, *, task_id: str | None = None, named: str | None = None, **input: Any
+        self, sid: str, tool: str, *, task_id: str | None = None, path_environment: str | None = None, **input: Any
     ) -> Call:
         """The call, running or not; with one reader."""
         request = wire.ToolCall(name=tool, input=input, task_id=task_id)
-        call = await within(self.service.call(sid, "", named, request))
+        call = await within(self.service.call(sid, "", path_environment, request))
         call.join()
         return call
 

@@ -98,7 +98,7 @@ async def test_an_output_that_was_changed_into_none_is_a_fault_and_ends_nothing(
     async with Play(environment) as play:
         await play.open("s")
         answer = await play.answer("s", "assign", field=field, value=value)
-        assert answer.event == "error" and f"'assign' returned a ToolOutput that was changed into none ({field}" in (
+        assert answer.event == "error" and f"'assign' returned a ToolOutput with invalid values ({field}" in (
             answer.data
         )
         assert (await play.answer("s", "append")).event == "error"

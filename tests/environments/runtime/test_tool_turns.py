@@ -9,7 +9,7 @@ import pytest
 
 from environments.authoring.tools import Tool
 from environments.runtime.calls import Call
-from environments.runtime.tool_turns import Gate
+from environments.runtime.tool_turns import ToolTurns
 from environments.wire import ToolSpec
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Terminal
@@ -22,14 +22,14 @@ async def play() -> AsyncIterator[Play]:
     async with Play(Gated) as running:
         await running.open("s")
         yield running
-        for gate in GATES.values():
-            gate.set()
+        for turns in GATES.values():
+            turns.set()
 
 
-async def started(play: Play, tool: str, gate: str) -> Call:
+async def started(play: Play, tool: str, turns: str) -> Call:
     """A call that has entered its tool."""
-    call = await play.start("s", tool, gate=gate)
-    await until(lambda: f"{tool} {gate} starts" in PASSED)
+    call = await play.start("s", tool, turns=turns)
+    await until(lambda: f"{tool} {turns} starts" in PASSED)
     return call
 
 
@@ -41,7 +41,7 @@ async def settled() -> None:
 
 async def test_calls_of_one_tool_run_one_after_another(play: Play) -> None:
     first = await started(play, "hold", "a")
-    second = await play.start("s", "hold", gate="")
+    second = await play.start("s", "hold", turns="")
     await settled()
     assert PASSED == ["hold a starts"]
     GATES["a"].set()
@@ -51,7 +51,7 @@ async def test_calls_of_one_tool_run_one_after_another(play: Play) -> None:
 
 async def test_another_tool_does_not_wait(play: Play) -> None:
     await started(play, "hold", "a")
-    assert (await play.answer("s", "other", gate="")).event == "end"
+    assert (await play.answer("s", "other", turns="")).event == "end"
     assert "hold a ends" not in PASSED
 
 
@@ -64,8 +64,8 @@ async def test_concurrent_calls_overlap(play: Play) -> None:
 async def test_an_exclusive_call_waits_for_all_and_holds_back_the_rest(play: Play) -> None:
     await started(play, "hold", "a")
     await started(play, "glance", "b")
-    grade = await play.start("s", "grade", gate="")
-    late = await play.start("s", "glance", gate="")
+    grade = await play.start("s", "grade", turns="")
+    late = await play.start("s", "glance", turns="")
     GATES["b"].set()
     await until(lambda: "glance b ends" in PASSED)
     await settled()
@@ -77,14 +77,14 @@ async def test_an_exclusive_call_waits_for_all_and_holds_back_the_rest(play: Pla
 
 async def test_nothing_starts_beside_an_exclusive_call(play: Play) -> None:
     await started(play, "grade", "a")
-    call = await play.start("s", "glance", gate="b")
+    call = await play.start("s", "glance", turns="b")
     await settled()
     assert PASSED == ["grade a starts"] and call.result is None
 
 
 async def test_a_call_that_waited_reports_it(play: Play) -> None:
     first = await started(play, "hold", "a")
-    second = await play.start("s", "hold", gate="")
+    second = await play.start("s", "hold", turns="")
     await asyncio.sleep(0.03)
     GATES["a"].set()
     await asyncio.gather(ended(first), ended(second))
@@ -98,7 +98,7 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
         assert play.service.registry.default.tools.by_name["submit"].runs_alone
 
 
-# --- the gate itself, where a session could not be stopped at the right moment ---------------------------------------
+# --- the turns itself, where a session could not be stopped at the right moment ---------------------------------------
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
@@ -107,23 +107,23 @@ def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
 
 
 async def test_it_lets_in_first_come_first_served() -> None:
-    gate, tool, order = Gate(), a_tool("x"), list[int]()
+    turns, tool, order = ToolTurns(), a_tool("x"), list[int]()
 
     async def pass_through(number: int) -> None:
-        await gate.enter(tool)
+        await turns.enter(tool)
         order.append(number)
         await asyncio.sleep(0)
-        gate.leave(tool)
+        turns.leave(tool)
 
     await asyncio.gather(*(pass_through(number) for number in range(20)))
     assert order == list(range(20))
 
 
 async def test_a_cancelled_waiter_makes_way() -> None:
-    gate, ordinary, lone = Gate(), a_tool("x"), a_tool("alone", alone=True)
-    await gate.enter(ordinary)
-    waiting = asyncio.ensure_future(gate.enter(lone))
-    held_back = asyncio.ensure_future(gate.enter(a_tool("y")))
+    turns, ordinary, lone = ToolTurns(), a_tool("x"), a_tool("alone", alone=True)
+    await turns.enter(ordinary)
+    waiting = asyncio.ensure_future(turns.enter(lone))
+    held_back = asyncio.ensure_future(turns.enter(a_tool("y")))
     await settled()
     assert not held_back.done()
     waiting.cancel()
@@ -131,21 +131,21 @@ async def test_a_cancelled_waiter_makes_way() -> None:
 
 
 async def test_a_waiter_that_is_cancelled_as_its_turn_comes_gives_it_on() -> None:
-    gate, tool = Gate(), a_tool("x")
-    await gate.enter(tool)
-    first, second = asyncio.ensure_future(gate.enter(tool)), asyncio.ensure_future(gate.enter(tool))
+    turns, tool = ToolTurns(), a_tool("x")
+    await turns.enter(tool)
+    first, second = asyncio.ensure_future(turns.enter(tool)), asyncio.ensure_future(turns.enter(tool))
     await settled()
-    gate.leave(tool)
+    turns.leave(tool)
     first.cancel()
     await within(second)
 
 
 async def test_equal_tools_that_wait_are_not_mistaken_for_each_other() -> None:
-    gate, tool = Gate(), a_tool("x")
-    await gate.enter(tool)
-    waiting = [asyncio.ensure_future(gate.enter(a_tool("x"))) for _ in range(3)]
+    turns, tool = ToolTurns(), a_tool("x")
+    await turns.enter(tool)
+    waiting = [asyncio.ensure_future(turns.enter(a_tool("x"))) for _ in range(3)]
     await settled()
     waiting[1].cancel()
     for turn in (waiting[0], waiting[2]):
-        gate.leave(tool)
+        turns.leave(tool)
         await within(turn)
