@@ -22,14 +22,14 @@ async def play() -> AsyncIterator[Play]:
     async with Play(Gated) as running:
         await running.open("s")
         yield running
-        for turns in GATES.values():
-            turns.set()
+        for gate in GATES.values():
+            gate.set()
 
 
-async def started(play: Play, tool: str, turns: str) -> Call:
+async def started(play: Play, tool: str, gate: str) -> Call:
     """A call that has entered its tool."""
-    call = await play.start("s", tool, turns=turns)
-    await until(lambda: f"{tool} {turns} starts" in PASSED)
+    call = await play.start("s", tool, gate=gate)
+    await until(lambda: f"{tool} {gate} starts" in PASSED)
     return call
 
 
@@ -41,7 +41,7 @@ async def settled() -> None:
 
 async def test_calls_of_one_tool_run_one_after_another(play: Play) -> None:
     first = await started(play, "hold", "a")
-    second = await play.start("s", "hold", turns="")
+    second = await play.start("s", "hold", gate="")
     await settled()
     assert PASSED == ["hold a starts"]
     GATES["a"].set()
@@ -51,7 +51,7 @@ async def test_calls_of_one_tool_run_one_after_another(play: Play) -> None:
 
 async def test_another_tool_does_not_wait(play: Play) -> None:
     await started(play, "hold", "a")
-    assert (await play.answer("s", "other", turns="")).event == "end"
+    assert (await play.answer("s", "other", gate="")).event == "end"
     assert "hold a ends" not in PASSED
 
 
@@ -64,8 +64,8 @@ async def test_concurrent_calls_overlap(play: Play) -> None:
 async def test_an_exclusive_call_waits_for_all_and_holds_back_the_rest(play: Play) -> None:
     await started(play, "hold", "a")
     await started(play, "glance", "b")
-    grade = await play.start("s", "grade", turns="")
-    late = await play.start("s", "glance", turns="")
+    grade = await play.start("s", "grade", gate="")
+    late = await play.start("s", "glance", gate="")
     GATES["b"].set()
     await until(lambda: "glance b ends" in PASSED)
     await settled()
@@ -77,14 +77,14 @@ async def test_an_exclusive_call_waits_for_all_and_holds_back_the_rest(play: Pla
 
 async def test_nothing_starts_beside_an_exclusive_call(play: Play) -> None:
     await started(play, "grade", "a")
-    call = await play.start("s", "glance", turns="b")
+    call = await play.start("s", "glance", gate="b")
     await settled()
     assert PASSED == ["grade a starts"] and call.result is None
 
 
 async def test_a_call_that_waited_reports_it(play: Play) -> None:
     first = await started(play, "hold", "a")
-    second = await play.start("s", "hold", turns="")
+    second = await play.start("s", "hold", gate="")
     await asyncio.sleep(0.03)
     GATES["a"].set()
     await asyncio.gather(ended(first), ended(second))
@@ -98,7 +98,7 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
         assert play.service.registry.default.tools.by_name["submit"].runs_alone
 
 
-# --- the turns itself, where a session could not be stopped at the right moment ---------------------------------------
+# --- ToolTurns itself, where a session could not be stopped at the right moment ---------------------------------------
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:

@@ -65,14 +65,14 @@ def test_the_admin_is_for_staff(client: Client) -> None:
 def test_what_is_wrong_is_said_and_not_which_half(client: Client, name: str, password: str) -> None:
     User.objects.create(username=OPERATOR, is_staff=True, is_superuser=True, password="!")
     status, page = log_in(client, name, password)
-    assert status == 200 and "No active account has that name and password." in page
+    assert status == 200 and "Wrong user name or password." in page
     assert client.get("/").status_code == 302
 
 
 def test_an_account_that_is_not_active_is_told_the_same(client: Client, ada: User) -> None:
     ada.is_active = False
     ada.save()
-    assert "No active account has that name and password." in log_in(client)[1]
+    assert "Wrong user name or password." in log_in(client)[1]
 
 
 @pytest.mark.usefixtures("ada")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from orsweb.demo.script import GROUP, ScriptPart, script
+from orsweb.demo.script import GROUP_ATTEMPTS, ScriptPart, script
 
 NAMES = ["math", "guess", "maze"]
 COUNTS = {(name, split): 50 for name in NAMES for split in ("train", "test")}
@@ -27,7 +27,7 @@ def test_the_same_seed_plays_the_same() -> None:
 
 def test_training_attempts_each_task_eight_times_in_one_step() -> None:
     groups = Counter((part.run, part.step, part.environment, part.index) for part in parts() if part.step is not None)
-    assert set(groups.values()) == {GROUP}
+    assert set(groups.values()) == {GROUP_ATTEMPTS}
 
 
 def test_a_training_run_grows_more_skilled() -> None:

@@ -37,7 +37,7 @@ def read_answer(connection: socket.socket) -> tuple[int, bytes]:
 
 def is_refused(connection: socket.socket) -> bool:
     status, body = read_answer(connection)
-    detail = f"Request header is over {LIMIT} bytes, the most that ORSWEB_MAX_HEADER_BYTES allows"
+    detail = f"The request header has more than {LIMIT} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
     return (status, json.loads(body)) == (431, {"detail": detail})
 
 

@@ -48,8 +48,8 @@ def test_it_takes_an_address_of_ipv6() -> None:
 @pytest.mark.parametrize(
     ("host", "sentence"),
     [
-        ("0.0.0.0", "Listening on 0.0.0.0 lets other machines in without a key"),
-        ("no-such-host.invalid", "Listening on no-such-host.invalid lets other machines in without a key"),
+        ("0.0.0.0", "Listening on 0.0.0.0 gives other machines access without a key"),
+        ("no-such-host.invalid", "Listening on no-such-host.invalid gives other machines access without a key"),
     ],
 )
 def test_it_refuses_whom_serve_refuses(host: str, sentence: str) -> None:
@@ -61,7 +61,10 @@ def test_it_refuses_a_port_that_is_in_use() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        refused(Runserver(env={"ORSWEB_PORT": port}), f"Port {port} of 127.0.0.1 is in use; stop what listens there")
+        refused(
+            Runserver(env={"ORSWEB_PORT": port}),
+            f"Port {port} of 127.0.0.1 is used by another program; stop that program",
+        )
 
 
 def refused(server: LiveServer, sentence: str) -> None:
