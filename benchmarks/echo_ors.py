@@ -1,4 +1,4 @@
-"""Echo as an `ors` class: what the reference serves, and what this server hosts unmodified. See `echo`."""
+"""The environment of the benchmarks (see `echo`) as an `ors` class, which the reference and this server both serve."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The pages to log in and out, for every active account. Logins matter once ORSWEB_API_KEYS is set (see
-`access.py`).
-"""
+"""The pages to log in and out, for every active account; needed once ORSWEB_API_KEYS is set."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import million
-from benchmarks.million import seed
-from benchmarks.texts import index_all
+from benchmarks import seeded_episodes
+from benchmarks.seeded_episodes import seed
+from benchmarks.seeded_texts import index_all
 from episodes.models import Episode, Progress, RunTask, Step
 from episodes.rollups.follower import catch_up
 from episodes.search import index
@@ -19,7 +19,7 @@ SEARCHES = ["zephyr", "lantern granite", '"there is"', "submit", "key*", "KeyErr
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(million, "TASKS", 40)
+    monkeypatch.setattr(seeded_episodes, "TASKS", 40)
 
 
 def found() -> list[set[int]]:

@@ -1,6 +1,4 @@
-"""`manage.py runserver`: daphne's command, which reloads when a file changes, with the host and port rules of
-`serve`.
-"""
+"""`manage.py runserver`: daphne's command, which reloads on changes, with `serve`'s rules for host and port."""
 
 from __future__ import annotations
 

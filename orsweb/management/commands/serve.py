@@ -114,9 +114,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
         _fail(f"Port {port} does not exist; use one from 1 to 65535, or 0 for any free port.")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            _fail(
-                f"Port {port} of {host} is used by another program; stop that program, or choose another port with --port."
-            )
+            _fail(f"Port {port} of {host} is in use; stop what uses it, or choose another port with --port.")
         _fail(f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.")
 
 

@@ -63,7 +63,7 @@ def test_it_refuses_a_port_that_is_in_use() -> None:
         port = str(other.getsockname()[1])
         refused(
             Runserver(env={"ORSWEB_PORT": port}),
-            f"Port {port} of 127.0.0.1 is used by another program; stop that program",
+            f"Port {port} of 127.0.0.1 is in use; stop what uses it",
         )
 
 

@@ -90,7 +90,7 @@ def test_it_refuses_a_port_in_use() -> None:
     refused = LiveServer("tests.envs:Echo")
     with socket.create_server(("127.0.0.1", refused.port)):
         refused.launch().process.wait(60)
-    sentence = f"Port {refused.port} of 127.0.0.1 is used by another program; stop that program, or choose another port with --port.\n"
+    sentence = f"Port {refused.port} of 127.0.0.1 is in use; stop what uses it, or choose another port with --port.\n"
     told = (refused.returncode, refused.log)
     refused.discard()
     assert told == (1, sentence)
