@@ -1,4 +1,4 @@
-"""The seeded database of the dashboard's benchmark: it holds what a server would have recorded and derived."""
+"""The seeded database of the dashboard benchmark, which must hold what a server would have recorded and derived."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found() -> list[set[int]]:
-    """Episodes by each of SEARCHES."""
+    """The episodes that each of SEARCHES finds."""
     return [set(matching(text)) for text in SEARCHES]
 
 

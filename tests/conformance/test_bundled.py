@@ -1,4 +1,4 @@
-"""The bundled web, chart and maze, played by the unmodified clients: what they get is what the classes say."""
+"""The bundled web, chart and maze, played by the unmodified clients, which must get what the classes return."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def client(request: pytest.FixtureRequest, worlds: LiveServer) -> Iterator[Clien
 
 
 class Beside:
-    """A client's session and an instance of the class with the same task, played alike."""
+    """A client's session and an instance of the class with the same task, which get the same calls."""
 
     def __init__(self, session: Any, instance: Environment) -> None:
         self.session, self.instance, self.returned = session, instance, 0.0
         assert dumped(session.get_prompt()) == dumped(instance.get_prompt())
 
     def call(self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any) -> bool:
-        """Call `tool` by the client, whose answer must be this one too. Whether the episode is over."""
+        """Call `tool` on both and compare the results; return whether the episode is over."""
         told = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
         output = self.session.call_tool(tool, arguments)
         assert dumped(output.blocks) == dumped(told.blocks)
@@ -49,7 +49,7 @@ class Beside:
 
 
 def dumped(blocks: Any) -> list[dict[str, Any]]:
-    """Type with text or data of each block, whichever SDK's."""
+    """The type and the text or data of each block of any SDK."""
     return [{name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")} for block in blocks]
 
 

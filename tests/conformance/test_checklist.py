@@ -1,4 +1,4 @@
-"""What a client may rely on and no other file here covers: shapes, paths, refusals, latches; over plain HTTP."""
+"""Behaviour that clients rely on and no other file covers: formats, paths, refusals and endings, over plain HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While the database is away, calls wait with comments; when it is back they are answered, in order and once."""
+"""While the database cannot be reached, calls wait with comments; afterwards they are answered, in order and once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = ["one", "two", "three"]
 
 
 def begin_each(agent: Agent, log: Path) -> list[Pending]:
-    """A call for each of TEXTS, one after the other; the tool has run for all of them."""
+    """Start a call for each of TEXTS, one after another, and wait until the tool has run for all of them."""
     calls = []
     for text in TEXTS:
         calls.append(agent.begin("echo", {"text": text}))

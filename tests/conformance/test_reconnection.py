@@ -1,4 +1,4 @@
-"""A lost connection never runs a tool twice, and a result can be fetched as long as the record stands."""
+"""A lost connection never makes a tool run twice, and a result can be fetched as long as it is recorded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_gives_an_orphaned_run_to_the_same_request(server: LiveServer, log: P
 
 
 def test_it_tells_a_large_result_again_that_was_lost_on_the_way(server: LiveServer, record: Recorded) -> None:
-    large, rounds = {"size_bytes": 8_000_000}, 12  # of some the server hears the repeat before the loss
+    large, rounds = {"size_bytes": 8_000_000}, 12  # for some of them the server sees the repeat before the loss
     with Agent(server).open({"id": 1}, "raises") as agent:
         for _ in range(rounds):
             lost = agent.begin("huge", large)
@@ -90,7 +90,7 @@ def test_it_keeps_the_ids_of_sessions_apart(server: LiveServer) -> None:
 def test_it_answers_from_the_record_after_the_linger(server: LiveServer, record: Recorded) -> None:
     with Agent(server).open({"id": 1}, "counter") as agent:
         told = agent.call("count")
-        # what is on record is changed, so that it can be told from what is in memory
+        # the record is changed, so that its result differs from the one in memory
         step = record.steps(agent.sid)[0]
         step.output = step.output.replace('"text":"1"', '"text":"recorded"')
         step.save()

@@ -1,6 +1,6 @@
-"""A stop that was asked for: running calls get their answer, environments are torn down, all is on record.
+"""A requested stop: running calls are answered, environments are torn down, and everything is recorded.
 
-Afterwards a new server on the same database tells old results again.
+Afterwards a new server on the same database returns old results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stopped(NamedTuple):
     sids: list[str]
     heard: list[bytes]
     early: Answer
-    """A call of the first session that had been answered long before."""
+    """A call of the first session that was answered long before the stop."""
     log: Path
 
 

@@ -22,7 +22,7 @@ WORDS = ["the", "valve", "is", "stuck", "größe", "détente", "判断", "\t", "
 
 
 def mixed(parts: Sequence[str], size: int, joint: str = " ") -> str:
-    """About `size` characters of `parts` in an order that is the same at every run."""
+    """About `size` characters made of `parts`, in an order that is the same in every run."""
     chosen = random.Random(size).choices(parts, k=size // 4)
     return joint.join(chosen)[:size]
 
@@ -75,7 +75,7 @@ def test_it_sends_lines_of_at_most_4096_characters_of_data(server: LiveServer) -
 
 
 def _result(response: httpx.Response) -> str:
-    """As the public client guide reads a stream."""
+    """Read a stream as the public guide for clients does."""
     pieces: list[str] = []
     event = ""
     lines: Iterable[str] = response.iter_lines()

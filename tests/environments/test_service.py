@@ -1,4 +1,4 @@
-"""The door by which pages try a spec out, through the service of this process."""
+"""Trials of task specs by pages, through the service of this process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_services_own_loop_may_not_wait_for_it(service: asyncio.AbstractEven
         asyncio.run_coroutine_threadsafe(ask(), service).result(30)
 
 
-def test_one_more_than_may_run_at_once_is_told(
+def test_it_refuses_one_more_than_may_run_at_once(
     service: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = threading.BoundedSemaphore(1)
@@ -67,7 +67,7 @@ def test_one_more_than_may_run_at_once_is_told(
     assert try_out_spec("echo", '{"id": "new"}').prompt_json
 
 
-def test_a_failed_trial_gives_its_turn_back(service: asyncio.AbstractEventLoop) -> None:
+def test_a_failed_trial_frees_its_slot(service: asyncio.AbstractEventLoop) -> None:
     for _ in range(MAX_TRIALS + 1):
         with pytest.raises(UnknownEnvironment):
             try_out_spec("ecko", "{}")

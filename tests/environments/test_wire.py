@@ -1,4 +1,4 @@
-"""JSON text and message types."""
+"""The JSON text and the types of messages."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""Environment variables, read by type."""
+"""Typed reading of environment variables."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a wrong setting is answered with, and what a start leaves on the disk."""
+"""The errors about wrong settings, and the files that a start creates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
-    """Status of `manage.py check` and what it says about errors."""
+    """The status of `manage.py check` and its error message."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
     done = subprocess.run(
         [sys.executable, "manage.py", "check"],

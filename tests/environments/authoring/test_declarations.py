@@ -1,4 +1,4 @@
-"""What a class says of itself, in every form that can be read; else it is refused in one sentence."""
+"""The declarations of a class in every accepted form; any other form is refused with one sentence."""
 
 from __future__ import annotations
 

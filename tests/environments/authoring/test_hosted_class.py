@@ -1,4 +1,4 @@
-"""What the server knows of a class, whichever SDK it was written for."""
+"""What the server knows about a class, whichever SDK it was written for."""
 
 from collections.abc import Sequence
 from typing import Any

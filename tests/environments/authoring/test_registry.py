@@ -1,4 +1,4 @@
-"""From `module:Class` to hosted classes by name."""
+"""Loading classes from `module:Class`, and finding them by name."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Task schemas: what classes may declare, and what is told of a spec that does not fit."""
+"""Task schemas: what classes may declare, and what is reported about a spec that does not match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a class is searched for tools."""
+"""The search for tools in a class."""
 
 import functools
 from typing import Any

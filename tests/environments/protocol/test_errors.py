@@ -1,4 +1,4 @@
-"""What an error that is none of the protocol's own is answered with."""
+"""The responses to errors that are not the protocol's own."""
 
 from __future__ import annotations
 

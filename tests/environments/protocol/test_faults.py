@@ -1,4 +1,4 @@
-"""What an environment says when it raises, as the agent, the log and the record are told of it: without a secret."""
+"""Exceptions of an environment are reported to the agent, the log and the record without secrets."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ async def leaky(client: httpx.AsyncClient, *fails: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", ["prompt", "messages", "task_tools"])
-async def test_what_is_raised_is_told_without_the_secret(client: httpx.AsyncClient, what: str) -> None:
+async def test_what_is_raised_is_reported_without_the_secret(client: httpx.AsyncClient, what: str) -> None:
     answer = await client.get(f"/{what}", headers=await leaky(client, what))
     assert (answer.status_code, answer.json()) == (500, {"detail": f"RuntimeError: {what} refused ********"})
 
 
-async def test_a_listing_that_is_none_is_told_without_the_secret(
+async def test_a_listing_that_is_none_is_reported_without_the_secret(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = await client.get("/task_tools", headers=await leaky(client, "listing"))
@@ -48,8 +48,8 @@ LONG_SECRET = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 
 @pytest.mark.parametrize("secret", [SECRET, LONG_SECRET])
 @pytest.mark.parametrize("what", ["content", "model", "cut"])
-async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: str, secret: str) -> None:
-    """Not where pydantic quotes some of a value, and not where a long text is cut."""
+async def test_no_part_of_the_secret_is_reported(client: httpx.AsyncClient, what: str, secret: str) -> None:
+    """Neither where pydantic quotes a part of a value, nor where a long text is truncated."""
     header = await opened(client, task_spec={"fails": [what]}, secrets={"token": secret})
     with capture_logs() as logged:
         answer = await client.get("/prompt", headers=header)
@@ -61,7 +61,7 @@ async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: st
         assert secret[:12] not in told and secret[-12:] not in told
 
 
-async def test_no_part_of_the_secret_is_told_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
+async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
     header = await opened(client, task_spec={}, secrets={"token": LONG_SECRET})
     answer = await client.post("/call", json={"name": "check", "input": {}}, headers=header)
     step = await in_database(lambda: Step.objects.get(episode__session_id=header["X-Session-ID"]))
@@ -108,7 +108,7 @@ async def test_a_models_name_is_recorded_without_the_secret(client: httpx.AsyncC
 
 
 async def ending(client: httpx.AsyncClient, header: dict[str, str]) -> tuple[str, str, bool]:
-    """Delete the session; what the record says of its end: cause, detail, is_probe."""
+    """Delete the session; return the cause, detail and is_probe of its recorded end."""
     await client.post("/delete", headers=header)
     episode = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]))
     return episode.cause, episode.detail, episode.is_probe

@@ -1,4 +1,4 @@
-"""Limits and modes that a setting chooses, each on a server of its own."""
+"""Limits and modes that settings define, each on a server of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("db")
 
 
 def padded(size: int) -> bytes:
-    """A JSON body of that many bytes."""
+    """A JSON body of exactly this many bytes."""
     return b'{"split": "train"}'.ljust(size)
 
 
@@ -59,7 +59,7 @@ async def test_more_sessions_than_allowed_are_refused_for_now() -> None:
         await opened(client)
 
 
-async def test_setup_that_takes_too_long_is_told_as_starting() -> None:
+async def test_setup_that_takes_too_long_is_reported_as_starting() -> None:
     async with serving("tests.envs:SlowSetup", ORSWEB_SETUP_WAIT=0.02) as client:
         header = await opened(client, task_spec={"seconds": 30})
         answer = await client.get("/prompt", headers=header)
@@ -86,7 +86,7 @@ async def test_a_tool_has_a_longest_time() -> None:
         ("stacktrace", "Traceback ("),
     ],
 )
-async def test_a_fault_is_told_as_the_mode_says(mode: str, told: str) -> None:
+async def test_a_fault_is_reported_as_the_mode_says(mode: str, told: str) -> None:
     async with serving("tests.envs:FailingPrompt", ORSWEB_RETURN_ERRORS=mode) as client:
         answer = await client.get("/prompt", headers=await opened(client))
         assert answer.status_code == 500 and answer.json()["detail"].startswith(told)
@@ -96,7 +96,7 @@ async def test_a_fault_is_told_as_the_mode_says(mode: str, told: str) -> None:
     ("mode", "told"),
     [("none", "Internal Server Error"), ("exception", "the valve is stuck"), ("stacktrace", "Traceback (")],
 )
-async def test_a_tools_fault_is_told_as_the_mode_says(mode: str, told: str) -> None:
+async def test_a_tools_fault_is_reported_as_the_mode_says(mode: str, told: str) -> None:
     async with serving("tests.envs:Raises", ORSWEB_RETURN_ERRORS=mode) as client:
         header = await opened(client)
         for name in ("fault", "sync_fault"):

@@ -25,7 +25,7 @@ async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "accept", ["text/event-stream", "text/event-stream, */*", "application/json, text/event-stream"]
 )
-async def test_create_session_streams_to_who_accepts_it(client: httpx.AsyncClient, accept: str) -> None:
+async def test_create_session_streams_to_clients_that_accept_it(client: httpx.AsyncClient, accept: str) -> None:
     answer = await client.post("/create_session", json={"env": {"x": 1}}, headers={"Accept": accept})
     (first, sid), (last, data) = events(answer.text)
     assert (first, last, json.loads(data)) == ("task_id", "end", {"sid": sid})

@@ -17,7 +17,7 @@ from tests.envs_base import Small, said
 
 
 class Elsewhere(Small):
-    """Has a split that Echo has not."""
+    """An environment with a split that Echo does not have."""
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str]:
@@ -58,7 +58,7 @@ async def test_a_refused_binding_leaves_the_session_unbound() -> None:
 
 
 @pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
-async def test_nobody_having_the_task_is_told_at_once(split: str, index: int, error: type[Exception]) -> None:
+async def test_nobody_having_the_task_is_reported_at_once(split: str, index: int, error: type[Exception]) -> None:
     async with Play(Echo, Elsewhere) as play:
         with pytest.raises(error):
             await play.open("s", split=split, index=index)
@@ -85,7 +85,7 @@ async def test_a_path_of_another_environment_is_refused() -> None:
         assert (await play.answer("s", "echo", path_environment="ECHO", text="x")).text == "x"
 
 
-async def test_a_late_constructor_failure_is_recorded_and_told_again() -> None:
+async def test_a_late_constructor_failure_is_recorded_and_returned_again() -> None:
     async with Play(Echo, FailingConstructor) as play:
         await play.open("s", split="train", index=0)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Whatever an author's code does, the agent gets an answer, the step is on record, and the session goes on."""
+"""Whatever an author's code does, the agent gets an answer, the step is recorded, and the session continues."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_failing_constructor_leaves_no_session_and_is_on_record() -> Non
     assert (play.record.end.cause, play.record.end.detail) == ("setup_failed", "RuntimeError: the constructor gave up")
 
 
-async def test_a_failed_setup_is_told_to_every_request() -> None:
+async def test_a_failed_setup_is_reported_to_every_request() -> None:
     async with Play(FailingSetup) as play:
         await play.open("s")
         for _ in range(2):

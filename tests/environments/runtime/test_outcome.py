@@ -1,4 +1,4 @@
-"""How an outcome is told, and that the record tells the same."""
+"""The result that is sent for an outcome, live and from the record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUTPUT = '{"blocks":[],"metadata":null,"reward":1.0,"finished":true}'
 FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
 
 
-def test_an_output_is_told_byte_for_byte() -> None:
+def test_an_output_is_reported_byte_for_byte() -> None:
     assert result_of(CallOutcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
 
 
@@ -26,7 +26,7 @@ def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "text"), [("none", "Internal Server Error"), ("exception", "wrong"), ("stacktrace", FAULT.trace)]
 )
-def test_the_mode_says_how_much_of_a_fault_is_told(mode: str, text: str) -> None:
+def test_the_mode_says_how_much_of_a_fault_is_reported(mode: str, text: str) -> None:
     result = result_of(faulted(FAULT), mode)  # type: ignore[arg-type]
     assert (result.event, result.data) == ("error", text)
 

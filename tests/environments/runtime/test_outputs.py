@@ -1,4 +1,4 @@
-"""Whatever a tool returns, the agent gets JSON that it can read, or is told what is wrong with it."""
+"""Whatever a tool returns, the agent gets valid JSON or an error that says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Assigned(BaseModel):
 
 
 class Assigning(Small):
-    """Returns an output that was made well and changed afterwards."""
+    """Returns an output that was changed after its construction."""
 
     @tool
     async def assign(self, args: Assigned) -> ToolOutput:
@@ -70,7 +70,7 @@ class Assigning(Small):
 
 
 class OrsAssigning(envs_ors.Small):
-    """Like Assigning, with the reference's base class."""
+    """Assigning as a class of the reference."""
 
     @ors_tool
     async def assign(self, args: Assigned) -> OrsToolOutput:

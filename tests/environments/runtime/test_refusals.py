@@ -1,4 +1,4 @@
-"""What an agent does wrong is answered, on record as refused, and short."""
+"""An agent's mistakes are answered briefly and recorded as refused."""
 
 from __future__ import annotations
 

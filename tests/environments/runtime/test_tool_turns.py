@@ -1,4 +1,4 @@
-"""Which calls of a session run at the same time, seen from the order in which they start and end."""
+"""Which tool calls of an instance overlap, shown by the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_cancelled_waiter_makes_way() -> None:
     await within(held_back)
 
 
-async def test_a_waiter_that_is_cancelled_as_its_turn_comes_gives_it_on() -> None:
+async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
     turns, tool = ToolTurns(), a_tool("x")
     await turns.enter(tool)
     first, second = asyncio.ensure_future(turns.enter(tool)), asyncio.ensure_future(turns.enter(tool))

@@ -1,4 +1,4 @@
-"""What the demo is going to play: the same for the same seed, and something of everything."""
+"""The script of the demo: determined by its seed, with episodes of every kind."""
 
 from __future__ import annotations
 

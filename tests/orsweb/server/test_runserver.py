@@ -1,4 +1,4 @@
-"""`manage.py runserver`, for people who write environments: it listens where `serve` would, for the same people."""
+"""`manage.py runserver`, for authors of environments, which follows the rules of `serve` for host and port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server import ROOT, LiveServer
 
 
 class Runserver(LiveServer):
-    """As LiveServer, but daphne, which is told its port by the setting; `args` are those of the command."""
+    """A LiveServer that runs daphne, which gets its port from the setting; `args` are those of the command."""
 
     def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
         super().__init__(*args, env=env)
@@ -68,7 +68,7 @@ def test_it_refuses_a_port_that_is_in_use() -> None:
 
 
 def refused(server: LiveServer, sentence: str) -> None:
-    """It ends with status 1 and that sentence."""
+    """Check that it ends with status 1 and this sentence."""
     try:
         assert server.launch().process.wait(60) == 1
         assert server.log.startswith(sentence) and "Traceback" not in server.log

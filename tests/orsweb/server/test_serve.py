@@ -1,4 +1,4 @@
-"""`manage.py serve` as its operator meets it: what it prints, what it refuses, how it ends."""
+"""`manage.py serve` from the operator's side: what it prints, what it refuses, how it ends."""
 
 from __future__ import annotations
 

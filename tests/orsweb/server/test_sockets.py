@@ -1,4 +1,4 @@
-"""Players' sockets at a real server: messages beyond all bounds, foreign pages, a stop, a crash."""
+"""Websockets of players on a real server: huge messages, foreign pages, a stop, a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server() -> Iterator[LiveServer]:
 
 
 def begin(server: LiveServer) -> int:
-    """Number of the episode that a person now plays."""
+    """Start an episode as a person; return its number."""
     with httpx.Client(base_url=server.url, timeout=30) as browser:
         [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text))
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
@@ -39,14 +39,14 @@ def tab(server: LiveServer, episode: int, origin: str = "") -> ClientConnection:
 
 
 def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next message of that kind."""
+    """The next message of this kind."""
     while (message := json.loads(socket.recv(timeout=30)))["type"] != kind:
         pass
     return dict(message)
 
 
 def call(socket: ClientConnection, text: str) -> str:
-    """Of the step that came of it."""
+    """Make a call and return the HTML of its step."""
     socket.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text[:20]}))
     return str(told(socket, "step")["html"])
 
@@ -76,7 +76,7 @@ def test_an_open_tab_does_not_hold_up_a_stop(server: LiveServer) -> None:
         assert server.stop(timeout_seconds=30) == 0
 
 
-def test_after_a_crash_the_page_is_told_that_the_server_stopped(server: LiveServer) -> None:
+def test_after_a_crash_the_page_is_reported_that_the_server_stopped(server: LiveServer) -> None:
     episode = begin(server)
     with tab(server, episode) as socket:
         call(socket, "kept")
