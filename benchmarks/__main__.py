@@ -53,7 +53,9 @@ def _scenario(name: str) -> Scenario:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="orsweb beside the reference server.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Benchmarks of orsweb against the reference server."
+    )
     parser.add_argument("scenarios", nargs="*", type=_scenario, metavar="scenario", help=f"any of {_NAMES}")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
     parser.add_argument("--rounds", type=int, default=2, help="how often each server is started and measured")

@@ -21,7 +21,7 @@ class Nap(BaseModel):
 
 
 class Echo(Environment):
-    """Says back what it is told."""
+    """Returns the text that it receives."""
 
     @classmethod
     def list_splits(cls) -> Sequence[str]:  # type: ignore[override]

@@ -98,7 +98,9 @@ class Message(WireModel):
         for block in self.blocks:
             if block.type not in _BLOCKS_OF_ROLE[self.role]:
                 allowed = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
-                raise ValueError(f"a {block.type!r} block cannot stand in a {self.role!r} message; allowed: {allowed}")
+                raise ValueError(
+                    f"a {block.type!r} block is not allowed in a {self.role!r} message; allowed are: {allowed}"
+                )
         return self
 
 

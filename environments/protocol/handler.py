@@ -115,7 +115,7 @@ class ProtocolHandler:
 
 
 GONE = Response(b"")
-"""Stands for a response when the client has disconnected and nothing is to be sent."""
+"""Used in place of a response when the client has disconnected and nothing is to be sent."""
 
 
 def too_large(length: str, max_bytes: int) -> Response:

@@ -176,7 +176,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _start(self, exchange: Exchange) -> None:
         exchange.has_started = True
-        self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # as above
+        self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # an Exchange replaces the cycle
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that the parser refuses."""

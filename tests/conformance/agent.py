@@ -41,8 +41,8 @@ class Answer:
     @cached_property
     def result(self) -> dict[str, Any]:
         """The RunToolOutput."""
-        told: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
-        return told
+        outcome: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
+        return outcome
 
     @property
     def output(self) -> dict[str, Any]:

@@ -14,12 +14,12 @@ from tests.envs_ors import Small as OrsSmall
 from tests.envs_ors import said as ors_said
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
-LONGEST_BLOCKED_SECONDS = 120
+MAX_BLOCKED_SECONDS = 120
 
 
 def block_until(path: str) -> None:
     """Block until the file `path` exists."""
-    last = time.monotonic() + LONGEST_BLOCKED_SECONDS
+    last = time.monotonic() + MAX_BLOCKED_SECONDS
     while not Path(path).exists() and time.monotonic() < last:
         time.sleep(0.02)
 

@@ -67,10 +67,10 @@ def test_it_opens_a_session_when_it_is_back(server: LiveServer, record: Recorded
 
 def test_it_fetches_a_recorded_result_when_it_is_back(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "echo") as agent:
-        told = agent.call("echo", {"text": "kept"})
+        outcome = agent.call("echo", {"text": "kept"})
     with Agent(server) as later, ThreadPoolExecutor(1) as player:
         later.sid = agent.sid
         with away(server):
-            fetching = player.submit(later.call, "echo", {}, told.task_id)
+            fetching = player.submit(later.call, "echo", {}, outcome.task_id)
             assert later.http.get("/health").status_code == 200
-        assert fetching.result(timeout=30).raw == told.raw
+        assert fetching.result(timeout=30).raw == outcome.raw

@@ -89,21 +89,21 @@ def test_it_keeps_the_ids_of_sessions_apart(server: LiveServer) -> None:
 
 def test_it_answers_from_the_record_after_the_linger(server: LiveServer, record: Recorded) -> None:
     with Agent(server).open({"id": 1}, "counter") as agent:
-        told = agent.call("count")
+        result = agent.call("count")
         # the record is changed, so that its result differs from the one in memory
         step = record.steps(agent.sid)[0]
         step.output = step.output.replace('"text":"1"', '"text":"recorded"')
         step.save()
-        eventually(lambda: agent.call("count", task_id=told.task_id).text == "recorded")
+        eventually(lambda: agent.call("count", task_id=result.task_id).text == "recorded")
         assert agent.call("count").text == "2"
 
 
 def test_it_answers_from_the_record_after_the_session(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
-        told = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
+        result = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
     with Agent(server) as later:
         later.sid = agent.sid
-        assert [later.call("any", task_id=one.task_id).raw for one in told] == [one.raw for one in told]
+        assert [later.call("any", task_id=one.task_id).raw for one in result] == [one.raw for one in result]
 
 
 def test_it_knows_no_call_that_an_ended_session_never_made(server: LiveServer) -> None:

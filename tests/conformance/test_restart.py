@@ -79,8 +79,8 @@ def test_it_tells_an_old_result_after_the_restart(stopped: Stopped) -> None:
 
 
 def test_it_tells_the_result_of_the_interrupted_call_after_the_restart(stopped: Stopped) -> None:
-    told = stopped.heard[0].split(b"data: ")[1].split()[0].decode()
+    result = stopped.heard[0].split(b"data: ")[1].split()[0].decode()
     with Agent(stopped.server) as later:
         later.sid = stopped.sids[0]
-        assert later.call("wait", {"seconds": SECONDS}, task_id=told).text == "waited"
+        assert later.call("wait", {"seconds": SECONDS}, task_id=result).text == "waited"
     assert lines(stopped.log).count("wait starts") == 1

@@ -42,8 +42,8 @@ def test_it_shows_the_secret_to_the_agent_and_stars_on_record(client: Client, re
     with client.environment("secretive").session(
         split="train", index=0, secrets=client.secrets({"token": secret})
     ) as session:
-        told = session.call_tool("reveal", {})
-    assert told.blocks[0].text == f"token {secret}"
+        result = session.call_tool("reveal", {})
+    assert result.blocks[0].text == f"token {secret}"
     (step,) = record.steps(session.sid)
     assert step.blocks[0]["text"] == "token ********"
     assert step.metadata == {"token": "********"}

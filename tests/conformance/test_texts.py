@@ -61,8 +61,8 @@ def test_it_reaches_httpx_lines_unchanged(server: LiveServer, name: str) -> None
         body = json.dumps({"name": "echo", "input": {"text": TEXTS[name]}})
         headers = {"X-Session-ID": agent.sid, "Content-Type": "application/json"}
         with agent.http.stream("POST", "/call", content=body, headers=headers) as response:
-            told = json.loads(_result(response))
-    assert told["output"]["blocks"][0]["text"] == TEXTS[name]
+            result = json.loads(_result(response))
+    assert result["output"]["blocks"][0]["text"] == TEXTS[name]
 
 
 def test_it_sends_lines_of_at_most_4096_characters_of_data(server: LiveServer) -> None:

@@ -105,7 +105,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
         lambda: env_addresses(NAME, "::1"),
         "'foo' is not an IP address or a network such as 10.0.0.0/8; use * for all addresses.",
     ),
-    ("::1,10.0.0.1/8", lambda: env_addresses(NAME, "::1"), "10.0.0.0/8; * alone stands for all."),
+    ("::1,10.0.0.1/8", lambda: env_addresses(NAME, "::1"), "10.0.0.0/8; use * for all addresses."),
     (
         "::1,*",
         lambda: env_addresses(NAME, "::1"),

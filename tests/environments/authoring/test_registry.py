@@ -113,7 +113,7 @@ def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("raise SystemExit('bye')", "cannot be imported: SystemExit: bye."),
         ("raise SystemExit", "cannot be imported: SystemExit."),
@@ -125,11 +125,11 @@ def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], No
         ),
     ],
 )
-def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None], text: str, told: str) -> None:
+def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None], text: str, message: str) -> None:
     write("orsweb_test_hostile.py", text)
     with pytest.raises(Unhostable) as caught:
         load(["orsweb_test_hostile:Mine"])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -66,7 +66,7 @@ class Choices(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "detail"),
     [
         ({"level": "x"}, "$.level: 'x' was given; expected is whole number or null"),
         ({"mode": []}, '$.mode: [] was given; expected is "a" or "b" or whole number'),
@@ -74,9 +74,9 @@ class Choices(BaseModel):
         ({"level": ["x"] * 99}, "expected is whole number or null"),
     ],
 )
-def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, told: str) -> None:
+def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, detail: str) -> None:
     [problem] = check(schema_of(Choices), spec)
-    assert str(problem).endswith(told)
+    assert str(problem).endswith(detail)
 
 
 def test_it_tells_so_many_problems_at_most() -> None:

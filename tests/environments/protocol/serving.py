@@ -93,9 +93,9 @@ def events(text: str) -> list[tuple[str, str]]:
 def result(answer: httpx.Response) -> dict[str, Any]:
     """The RunToolOutput of a call's stream."""
     assert answer.status_code == 200, answer.text
-    told = events(answer.text)
-    assert [kind for kind, _ in told[:1] + told[-1:]] == ["task_id", "end"], told
-    return json.loads("".join(data for kind, data in told if kind in ("chunk", "end")))  # type: ignore[no-any-return]
+    message = events(answer.text)
+    assert [kind for kind, _ in message[:1] + message[-1:]] == ["task_id", "end"], message
+    return json.loads("".join(data for kind, data in message if kind in ("chunk", "end")))  # type: ignore[no-any-return]
 
 
 def error(answer: httpx.Response) -> str:

@@ -56,9 +56,9 @@ async def test_no_part_of_the_secret_is_reported(client: httpx.AsyncClient, what
     await client.post("/delete", headers=header)
     detail = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail)
     assert answer.status_code == 500
-    for told in (answer.text, str(logged), detail):
-        assert "Error" in told and len(told) < 2.5 * MAX_ERROR_CHARACTERS
-        assert secret[:12] not in told and secret[-12:] not in told
+    for message in (answer.text, str(logged), detail):
+        assert "Error" in message and len(message) < 2.5 * MAX_ERROR_CHARACTERS
+        assert secret[:12] not in message and secret[-12:] not in message
 
 
 async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
@@ -66,9 +66,9 @@ async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(clien
     answer = await client.post("/call", json={"name": "check", "input": {}}, headers=header)
     step = await in_database(lambda: Step.objects.get(episode__session_id=header["X-Session-ID"]))
     assert (step.status, step.reason) == ("refused", "tool_error")
-    for told in (answer.text, step.error):
-        assert "ValidationError: text: Input should be a valid string" in told
-        assert LONG_SECRET[:12] not in told and LONG_SECRET[-12:] not in told
+    for message in (answer.text, step.error):
+        assert "ValidationError: text: Input should be a valid string" in message
+        assert LONG_SECRET[:12] not in message and LONG_SECRET[-12:] not in message
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ async def score(client: httpx.AsyncClient, header: dict[str, str]) -> str:
 async def test_a_group_that_was_not_scored_is_logged_without_the_secret(client: httpx.AsyncClient) -> None:
     header = await leaky(client, "score_group")
     with capture_logs() as logged:
-        told = await score(client, header)
-    assert [line["event"] for line in logged] == ["group score failed"] and SECRET not in f"{logged} {told}"
+        message = await score(client, header)
+    assert [line["event"] for line in logged] == ["group score failed"] and SECRET not in f"{logged} {message}"
 
 
 @pytest.mark.parametrize("said", [{"orsweb_model": SECRET}, {"orsweb_run": "r", "orsweb_model": SECRET}])
@@ -123,8 +123,8 @@ async def test_an_agent_that_leaves_after_it_did_so_by_the_environments_fault(
 ) -> None:
     header = await leaky(client, what)
     await client.get(f"/{what}", headers=header)
-    told = f"{detail}: RuntimeError: {what} refused ********"
-    assert await ending(client, header) == ("env_error", told, False)
+    message = f"{detail}: RuntimeError: {what} refused ********"
+    assert await ending(client, header) == ("env_error", message, False)
 
 
 async def test_one_that_leaves_after_a_group_was_not_scored_too(client: httpx.AsyncClient) -> None:

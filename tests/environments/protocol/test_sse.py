@@ -65,8 +65,8 @@ def test_the_bytes_of_a_short_result() -> None:
 
 
 def test_an_error_of_several_lines_has_a_line_each() -> None:
-    [told] = events(CallResult("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
-    assert told == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
+    [message] = events(CallResult("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
+    assert message == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
 
 
 def test_an_error_may_hold_any_character() -> None:

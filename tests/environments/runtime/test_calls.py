@@ -162,7 +162,7 @@ async def test_the_finishing_call_can_be_returned_again_and_nothing_else_runs(pl
 class Ending(Gated):
     @tool(concurrent=True)
     async def finish(self, args: Gate) -> ToolOutput:
-        """End the episode, possibly beside another such call."""
+        """End the episode, possibly at the same time as another such call."""
         return (await self._pass("finish", args.gate)).model_copy(update={"finished": True, "reward": 1.0})
 
 

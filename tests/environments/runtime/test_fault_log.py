@@ -175,12 +175,12 @@ async def test_what_a_tool_raises_after_its_time_is_logged_by_nobody() -> None:
             gone.set()
             raise RuntimeError("bad token")
 
-    gone, told = asyncio.Event(), list[dict[str, Any]]()
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    gone, message = asyncio.Event(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: message.append(context))
     async with Play(Late, tool_timeout_seconds=0.02) as play:
         await play.open("s")
         assert "ran longer than 0.02 s" in (await play.answer("s", "wait")).data
         await within(gone.wait())
         await asyncio.sleep(0)
     gc.collect()
-    assert told == []
+    assert message == []

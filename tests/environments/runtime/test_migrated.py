@@ -111,8 +111,8 @@ ALL = [ors, *BOTH]
 async def test_its_own_task_tools_stand_beside_the_bases(sdk: Any) -> None:
     async with Play(migrated(sdk)) as play:
         await play.open("s")
-        told = json.loads(await within(play.service.task_tools_json("s", "", None)))
-    assert [spec["name"] for spec in told["tools"]] == ["how", "extra"]
+        message = json.loads(await within(play.service.task_tools_json("s", "", None)))
+    assert [spec["name"] for spec in message["tools"]] == ["how", "extra"]
 
 
 @pytest.mark.parametrize("sdk", ALL)

@@ -37,8 +37,8 @@ def test_a_training_run_grows_more_skilled() -> None:
 
 
 def test_it_goes_through_the_past_in_order() -> None:
-    begun = [-part.days_ago for part in parts()]
-    assert begun == sorted(begun)
+    starts = [-part.days_ago for part in parts()]
+    assert starts == sorted(starts)
 
 
 def test_three_models_are_evaluated_at_the_same_tasks() -> None:

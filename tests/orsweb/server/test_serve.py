@@ -91,9 +91,9 @@ def test_it_refuses_a_port_in_use() -> None:
     with socket.create_server(("127.0.0.1", refused.port)):
         refused.launch().process.wait(60)
     sentence = f"Port {refused.port} of 127.0.0.1 is in use; stop what uses it, or choose another port with --port.\n"
-    told = (refused.returncode, refused.log)
+    message = (refused.returncode, refused.log)
     refused.discard()
-    assert told == (1, sentence)
+    assert message == (1, sentence)
 
 
 def test_it_refuses_a_second_server_on_the_database_and_names_the_first(server: LiveServer) -> None:
