@@ -1,10 +1,11 @@
-"""The base class of the protocol's endpoints: a DRF view with a cheap async dispatch.
+"""The base class of the protocol's endpoints, a DRF view with a cheap async dispatch, and the check of API keys.
 
 It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
 for every request although this protocol does not use it: negotiation by Accept, parsers, renderers and throttles.
 
-Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is
-answered with a 404 that lists the hosted names; a session id that is not UTF-8 is refused.
+Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
+environment of bare paths; an unknown name in the path is answered with a 404 that lists the hosted names; a session id
+that is not UTF-8 is refused.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
 from rest_framework.views import APIView
 
+from environments import conf
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import InvalidRequest
-from environments.protocol.auth import KeyAuthentication
 from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
@@ -28,6 +30,28 @@ from environments.wire import parsed_json
 Message = TypeVar("Message", bound=BaseModel)
 
 MAX_SESSION_ID_CHARACTERS = 500
+
+
+class KeyAuthentication(BaseAuthentication):
+    """DRF's authenticator for the protocol: checks `X-API-Key` against ORSWEB_API_KEYS.
+
+    Without configured keys every request is accepted; the server then listens on loopback only. Sessions and records
+    store only the label of a key.
+    """
+
+    def authenticate(self, request: Any) -> tuple[None, str] | None:
+        labels = conf.key_labels()
+        if not labels:
+            return None
+        key = request.META.get("HTTP_X_API_KEY", "")
+        label = labels.get(conf.hash_key(key))
+        if label is None:
+            problem = "is not one of this server's keys" if key else "header is required"
+            raise AuthenticationFailed(f"X-API-Key {problem}; keys are set by ORSWEB_API_KEYS")
+        return None, label
+
+    def authenticate_header(self, request: Any) -> str:
+        return "X-API-Key"
 
 
 class ProtocolView(APIView):
