@@ -10,9 +10,7 @@ BATCH_ROWS = 50_000
 
 
 def write_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Insert `rows` in batches, each in a transaction. Times are text in UTC without a zone, which both databases
-    read.
-    """
+    """Insert `rows` in batches, each in a transaction. Times are UTC text without a zone, which both databases read."""
     names, remaining = ", ".join(f'"{column}"' for column in columns), iter(rows)
     while batch := list(islice(remaining, BATCH_ROWS)):
         _write(f"{table} ({names})", batch)

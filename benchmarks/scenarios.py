@@ -74,9 +74,7 @@ def below(field: str, text: str, bound: float, unit: str = "ms") -> Target:
 
 
 def slowness(reference: Sample) -> float:
-    """Factor by which this machine is slower than that of the targets, judged by the reference's CPU time per
-    episode.
-    """
+    """Factor by which this machine is slower than that of the targets, from the reference's CPU time per episode."""
     return reference.cpu_ms_per_episode["server"] / TARGETS_CPU_MS
 
 

@@ -1,8 +1,7 @@
-"""Cost of the catalogue: the time to sync 100,000 tasks, and the latencies of count, get and range by size of the
-split.
+"""Cost of the catalogue: the time to sync 100,000 tasks, and the latencies of count, get and range.
 
 Run as `python -m benchmarks.tasks [tasks of the large split]`, on SQLite in a temporary directory or on DATABASE_URL (a
-database that may be filled).
+database that may be filled). Latencies are measured for a small and a large split.
 """
 
 from __future__ import annotations

@@ -113,8 +113,9 @@ class Split(WireModel):
 
 
 class ToolSpec(WireModel):
-    """One tool. No further keys: both SDK clients pass the object's keys to a constructor. `input_schema` null: no
-    parameters.
+    """One tool. `input_schema` is null for a tool without parameters.
+
+    No further keys may be added: both SDK clients pass the object's keys to a constructor.
     """
 
     name: str
@@ -259,8 +260,9 @@ def revalidate(model: M) -> M:
 
 
 def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
-    """Compact ASCII JSON of a value that a TypeAdapter describes; NaN and infinities become null, lone surrogates stay
-    escaped.
+    """Compact ASCII JSON of a value that a TypeAdapter describes.
+
+    NaN and infinities become null, lone surrogates stay escaped.
     """
     try:
         return kind.dump_json(value, ensure_ascii=True).decode("ascii")

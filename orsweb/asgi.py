@@ -73,9 +73,7 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
 
 
 async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Open the service before a page of playtest. Under `runserver`, which sends no lifespan events, nothing else
-    did.
-    """
+    """Open the service before a page of playtest, because `runserver` sends no lifespan events that would open it."""
     await open_service()
     await pages(scope, receive, send)
 

@@ -226,9 +226,7 @@ class Leaky(Working):
 
 
 class Counter(Small):
-    """Records everything that is done to it in its log file and, for tests in this process, in `Counter.events[task
-    id]`.
-    """
+    """Records everything that is done to it in its log file and, in this process, in `Counter.events[task id]`."""
 
     events: ClassVar[defaultdict[str, list[str]]] = defaultdict(list)
 

@@ -52,9 +52,7 @@ PASSED: list[str] = []
 
 
 class Gated(Small):
-    """Tools of every kind that wait until the test opens their gate. Use it instead of Slow where no time is
-    measured.
-    """
+    """Tools of every kind that wait until the test opens their gate; better than Slow where no time is measured."""
 
     @tool
     async def hold(self, args: Gate) -> ToolOutput:

@@ -36,14 +36,14 @@ class CheckedHost(LocalHost):
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
         hosted = self._registry.get(environment)
-        session = Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
-        self._sessions[sid] = session
+        instance = Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+        self._instances[sid] = instance
         try:
-            await session.construct(spec, secrets, toolset)
+            await instance.construct(spec, secrets, toolset)
         except BaseException:
             await self.close(sid)
             raise
-        return session.has_setup
+        return instance.has_setup
 
 
 class _WatchedCode(UserCode):

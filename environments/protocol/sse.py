@@ -50,9 +50,7 @@ def comment() -> bytes:
 
 
 def first_event(call: Call) -> bytes:
-    """The event with the task_id. A client may have chosen an id with characters that some readers take for
-    newlines.
-    """
+    """The event with the task_id. A client may choose an id with characters that some readers take for newlines."""
     return event("task_id", _LINE_ENDS.sub("\n", call.task_id))
 
 

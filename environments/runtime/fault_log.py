@@ -34,7 +34,5 @@ def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **abou
 
 
 def log_class_fault(event: str, environment: str, split: str, fault: EnvironmentFault) -> None:
-    """Log an exception of a class method, which belongs to no session; `event` says which request to the class
-    failed.
-    """
+    """Log an exception of a class method, which belongs to no session; `event` says what was requested."""
     log.warning(event, environment=environment, split=split, error=str(fault), trace=fault.trace or None)

@@ -15,9 +15,7 @@ from environments.authoring.tools import Tool
 
 
 class ToolTurns:
-    """Admits the tool calls of one instance. Used on the event loop only; `leave` must follow every completed
-    `enter`.
-    """
+    """Admits the tool calls of one instance, on the event loop only. `leave` must follow every completed `enter`."""
 
     __slots__ = ("_has_lone", "_running", "_waiting")
 

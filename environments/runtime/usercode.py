@@ -170,8 +170,9 @@ def fault_of(error: BaseException) -> EnvironmentFault:
 
 
 def text_of(error: BaseException) -> str:
-    """The message of `error`. A ValidationError's omits the input values: pydantic truncates them, and the mask does
-    not find a truncated secret.
+    """The message of `error`, which for a ValidationError omits the input values.
+
+    pydantic truncates those, and the mask does not find a truncated secret.
     """
     if not isinstance(error, ValidationError):
         return str(error)

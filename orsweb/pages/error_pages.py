@@ -39,14 +39,14 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     sentence = (
         f"The form was sent from another site, or its page is too old: {reason} Reload the page and send it again."
     )
-    return _page(request, Fault(403, "Not sent", sentence))
+    return _page(request, Fault(403, "Form not sent", sentence))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Show the message of the view that raised Http404, unless it is Django's own, which names classes and routes."""
     message = exception.args[0] if isinstance(exception, Http404) and exception.args else ""
     is_ours = isinstance(message, str) and message and " matches the given query" not in message
-    return _page(request, Fault(404, "Nothing here", message if is_ours else NO_SUCH_PAGE))
+    return _page(request, Fault(404, "Page not found", message if is_ours else NO_SUCH_PAGE))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
@@ -55,7 +55,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         "This page failed; the reason is in the server's log. Nothing that was recorded is lost, and agents can "
         "continue to play. Reload the page. If it keeps failing, check that the database is reachable and migrated."
     )
-    return _page(request, Fault(500, "Something broke", sentence), is_bare=True)
+    return _page(request, Fault(500, "Something went wrong", sentence), is_bare=True)
 
 
 def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:

@@ -52,8 +52,9 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         return HttpResponse(zipped.body, headers=zipped.headers)
 
     def _is_for(self, request: HttpRequest) -> bool:
-        """Whether to answer with the gzipped file. Ranges count bytes of the plain one; with DEBUG, files may
-        change.
+        """Whether to answer with the gzipped file.
+
+        Ranges count bytes of the plain file, and with DEBUG files may change.
         """
         if self.autorefresh or request.method not in ("GET", "HEAD") or "Range" in request.headers:
             return False

@@ -116,9 +116,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 async def _interrupt_calls() -> None:
-    """After half of the time for responses, end running calls, so that clients get an error instead of a lost
-    connection.
-    """
+    """End running calls after half of the time for responses, so that clients get an error before they are cut off."""
     half_seconds = settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2
     await asyncio.sleep(half_seconds)
     if (service := service_or_none()) is not None:

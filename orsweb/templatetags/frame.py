@@ -86,9 +86,7 @@ def url_if_any(name: str, *args: object) -> str:
 
 
 def _open_pages(context: dict[str, Any]) -> list[tuple[MenuPage, str]]:
-    """The pages of the rail that the visitor may see, with their URLs. A bare page does not check who the visitor
-    is.
-    """
+    """The pages of the rail that the visitor may see, with their URLs. On a bare page, all of them."""
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
     is_staff = user is None or user.is_staff
     found = [page for page in RAIL if is_staff or not page.is_for_staff]

@@ -140,9 +140,7 @@ class Pending:
         self.heard = b""
 
     def hear(self, what: bytes, times: int = 1) -> bytes:
-        """Read until `what` has arrived; return everything read so far. Raises: AssertionError at the end,
-        TimeoutError.
-        """
+        """Read until `what` has arrived; return everything read so far. Raises: AssertionError, TimeoutError."""
         while self.heard.count(what) < times:
             more = self.socket.recv(65536)
             assert more, f"the stream ended without {what!r}: {self.heard!r}"

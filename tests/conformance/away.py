@@ -15,8 +15,9 @@ from tests.server import LiveServer
 
 @contextmanager
 def away(server: LiveServer) -> Iterator[None]:
-    """Make the database unreachable. PostgreSQL: all connections are closed and new ones refused. SQLite: it is
-    locked.
+    """Make the database unreachable.
+
+    PostgreSQL: all connections are closed and new ones refused. SQLite: another process holds the write lock.
     """
     with _refused(server.database_url) if server.database_url else _locked(server):
         yield

@@ -1,6 +1,4 @@
-"""An answered call is recorded: however often the server is killed (SIGKILL) during play, no answered step is
-missing.
-"""
+"""An answered call is recorded, however often the server is killed (SIGKILL) during play."""
 
 from __future__ import annotations
 

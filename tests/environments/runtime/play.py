@@ -73,9 +73,7 @@ class Play:
         self.pool.close()
 
     async def open(self, sid: str, environment: str | None = None, **values: Any) -> None:
-        """Open a session of the first class or of `environment`, with a task of its own unless split and index are
-        given.
-        """
+        """Open a session of the first class or `environment`, with a task of its own unless split and index are given."""
         values.setdefault("owner", "")
         name = environment if environment or "split" in values else self.service.registry.default.name
         if "split" not in values:

@@ -1,6 +1,4 @@
-"""Environments whose stages (constructor, setup, tools, teardown, lookup of a task) wait until the test releases
-them.
-"""
+"""Environments whose stages, from the lookup of a task to teardown, wait until the test releases them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A class that uses methods of its base class behaves the same with the base classes of both SDKs and of this
-server.
-"""
+"""A class that uses methods of its base class behaves the same with the base classes of all three packages."""
 
 import json
 import threading

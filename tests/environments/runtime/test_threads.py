@@ -1,6 +1,4 @@
-"""Threads for plain code: the pool grows, idle ones retire, hung ones are abandoned, and instances may have their
-own.
-"""
+"""Threads for plain code: the pool grows, idle ones retire, hung ones are abandoned, instances may have their own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Rules for all pages outside the admin: they load nothing from other hosts, contain no inline scripts, and have no
-duplicate ids.
-"""
+"""Rules for all pages outside the admin: nothing from other hosts, no inline scripts, no duplicate ids."""
 
 from __future__ import annotations
 
