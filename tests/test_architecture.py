@@ -1,6 +1,7 @@
-"""The rules of docs/architecture.md hold: what stands where, which room may use which, and that files stay small.
+"""The rules of docs/architecture.md: which rooms exist, which room may use which, and how large files may be.
 
-A room is an entry of an application's root: a package such as `episodes.search`, or a module such as `environments.wire`.
+A room is an entry of an application's root: a package such as `episodes.search`, or a module such as
+`environments.wire`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MAX_LINES = 400
 MIN_LINES = 60
 
 DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "templatetags"}
-"""What Django looks for at an application's root."""
+"""Entries that Django looks for at an application's root."""
 
 ROOMS = {
     "environments": [
@@ -48,14 +49,14 @@ ROOMS = {
 """The rooms of each application by floor, lowest first. A room uses those on the floors below its own."""
 
 FACES = {"protocol", "admin", "dashboard", "playtest", "api", "management"}
-"""Where somebody enters. Faces never use each other; the admins of both applications are one face."""
+"""The rooms through which people and programs enter. Faces never use each other; both admins are one face."""
 
 ROOTS = {
     "orsweb": {"__init__", "asgi", "env", "logs", "settings", "urls", "accounts", "demo", "pages", "server"},
     "environments": {"__init__", "apps", "migrations"},
     "episodes": {"__init__", "apps", "migrations"},
 }
-"""What stands at a root and is no room with a floor."""
+"""Entries of the roots that are not rooms with a floor."""
 
 FOREIGN_TO_PLAY = {
     "django",
@@ -67,7 +68,7 @@ FOREIGN_TO_PLAY = {
     "sqlite3",
     "uvicorn",
 }
-"""Packages that an author's code and live play do without."""
+"""Packages that the authors' API and live play must not import."""
 
 OF_ONE_SHAPE = ("environments.checking.checks.", "episodes.rollups.", "orsweb.demo.players.")
 """Packages that are a row of modules of one shape, each of which may be as short as it is."""
@@ -76,9 +77,8 @@ AUTHORS = "environments.builtin."
 """Bundled environments: each is an author's code on its own, with names that its tools and tasks show to agents."""
 
 SHARED_NAMES = {"Command", "Environment", "Split", "Task"}
-"""Classes that may share a name: every command has to be a `Command`; a class of environments and its row, a split and a
-task on the wire and their rows, are told apart by the qualified `models.`.
-"""
+"""Names that several classes may have. Every command has to be a `Command`. The classes of an environment, a split and a
+task on the one hand, and their rows on the other, are distinguished by the qualified `models.`."""
 
 
 @cache
@@ -180,7 +180,7 @@ def test_a_room_uses_only_the_floors_below_its_own() -> None:
 
 
 def test_applications_use_each_other_one_way() -> None:
-    """`orsweb` puts the other two together, and `episodes` knows `environments`; reading variables is for all."""
+    """`orsweb` may use the other two, and `episodes` may use `environments`. All may read environment variables."""
     allowed = {"orsweb": {"orsweb", "environments", "episodes"}, "episodes": {"episodes", "environments"}}
     wrong = [
         f"{name} -> {other}"
@@ -237,7 +237,7 @@ def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
 
 
 def test_a_short_module_serves_more_than_one() -> None:
-    """A page or endpoint of a face, which only `urls` names, and what stands in a row of one shape may be short."""
+    """Pages and endpoints of a face, which only `urls` names, and modules of a row of one shape may be short."""
     users = defaultdict[str, set[str]](set)
     for name in modules():
         for other in ours(name):

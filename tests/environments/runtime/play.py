@@ -73,7 +73,10 @@ class Play:
         self.pool.close()
 
     async def open(self, sid: str, environment: str | None = None, **values: Any) -> None:
-        """Open a session of the first class or `environment`, with a task of its own unless split and index are given."""
+        """Open a session of the first class or of `environment`.
+
+        It has a task of its own unless split and index are given.
+        """
         values.setdefault("owner", "")
         name = environment if environment or "split" in values else self.service.registry.default.name
         if "split" not in values:
