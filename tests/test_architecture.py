@@ -77,8 +77,8 @@ AUTHORS = "environments.builtin."
 """Bundled environments: each is an author's code on its own, with names that its tools and tasks show to agents."""
 
 SHARED_NAMES = {"Command", "Environment", "Split", "Task"}
-"""Names that several classes may have. Every command has to be a `Command`. The classes of an environment, a split and a
-task on the one hand, and their rows on the other, are distinguished by the qualified `models.`."""
+"""Names that several classes may have. Every command has to be a `Command`. The classes of environments, splits and
+tasks, and those of their rows, are distinguished by the qualified `models.`."""
 
 
 @cache
