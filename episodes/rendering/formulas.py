@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from xml.etree import ElementTree
 
 from django.utils.html import escape, format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from latex2mathml.converter import convert
 
+from environments.display.sanitizer import clean_math
 from episodes.rendering.visible import visible
 
 LONGEST = 1_000
@@ -27,20 +27,6 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 _COMMAND = re.compile(r"\\[a-zA-Z]|[\^_]")
-_ELEMENTS = frozenset(
-    (
-        "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
-        "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose",
-        "mmultiscripts", "mprescripts", "none", "merror",
-    )
-)  # fmt: skip
-_ATTRIBUTES = frozenset(
-    (
-        "display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence", "separator", "form", "lspace",
-        "rspace", "largeop", "movablelimits", "accent", "accentunder", "linethickness", "columnalign", "rowspacing",
-        "columnspacing", "width", "height", "depth", "minsize", "maxsize", "symmetric", "notation",
-    )
-)  # fmt: skip
 
 
 def latex(text: str) -> SafeString:
@@ -87,20 +73,9 @@ def _drawn(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeSt
 
 
 def _math(source: str, *, is_display: bool) -> SafeString | None:
-    """None: the converter does not know it, or what it wrote is more than a formula."""
+    """Return `source` as MathML, or None where the converter fails or its output holds more than a formula."""
     try:
-        written = convert(visible(source), display="block" if is_display else "inline")
-        return mark_safe(_allowed(ElementTree.fromstring(written)))
-    # someone else's parser on anybody's text: it raises its own kinds, IndexError, KeyError, RecursionError and more
+        return clean_math(convert(visible(source), display="block" if is_display else "inline"))
+    # a third-party parser on untrusted text: it raises its own exceptions, IndexError, KeyError, RecursionError and more
     except Exception:
         return None
-
-
-def _allowed(element: ElementTree.Element) -> str:
-    """The element as markup. Raises: ValueError at one that is no formula's."""
-    name = element.tag.rpartition("}")[2]
-    if name not in _ELEMENTS:
-        raise ValueError(f"a formula holds no <{name}>")
-    kept = "".join(f' {key}="{escape(value)}"' for key, value in element.items() if key in _ATTRIBUTES)
-    inner = "".join(_allowed(child) + escape(child.tail or "") for child in element)
-    return f"<{name}{kept}>{escape(element.text or '')}{inner}</{name}>"
