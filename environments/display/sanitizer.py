@@ -14,8 +14,8 @@ LINK_REL = "noopener noreferrer nofollow"
 _SCHEMES = {"http", "https", "mailto"}
 _PROSE = frozenset(
     (
-        "p", "a", "em", "strong", "s", "code", "pre", "span", "ul", "ol", "li", "blockquote", "hr", "br", "h1", "h2", "h3",
-        "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td",
+        "p", "a", "em", "strong", "s", "code", "pre", "span", "ul", "ol", "li", "blockquote", "hr", "br",
+        "h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td",
     )
 )  # fmt: skip
 _PROSE_ATTRIBUTES = {
