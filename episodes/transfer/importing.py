@@ -9,7 +9,7 @@ with the first batch, and counted at the end; what follows endings then follows 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import Max
 
 from environments.database.bulk_writer import BulkWriter
+from environments.database.jobs import Progress
 from environments.models import Environment
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
@@ -25,9 +26,6 @@ from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up
 from episodes.transfer.episode_line import HIGHEST_ID, EpisodeLine, episode_of
 from episodes.transfer.import_batch import ImportBatch, NewEpisode, Parents, Places, can_be_kept, end_numbers
-
-Progress = Callable[[int, int], None]
-"""Hears bytes done, and of how many."""
 
 MAX_LINE_BYTES = 512 * 1024 * 1024
 """A line is an episode and is held in memory."""
