@@ -1,7 +1,8 @@
 """ProtocolView: a DRF view with an async dispatch, made cheap. Every endpoint of the protocol derives from it.
 
-DRF keeps its part (authenticators, method handlers, one place for exceptions); what it would build anew for every
-request and this protocol does not use (negotiation by Accept, parsers, renderers, throttles) is left out.
+DRF's authenticators, method handlers and exceptions work. What it would create for every request and this protocol does
+not use (negotiation by Accept, parsers, renderers, throttles) is left out; docs/decisions/0001-lean-handler.md lists
+every hook of DRF and whether it works here.
 
 Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is a
 404 that names those hosted; a session id that is no UTF-8 is refused.
