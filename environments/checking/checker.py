@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import load
 from environments.checking.bench import Bench, CheckOptions
 from environments.checking.checks import (
@@ -145,7 +145,7 @@ async def _guarded(bench: Bench, subject: str, check: Check) -> None:
         bench.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
 
 
-def _check_card(report: CheckReport, hosted: Hosted) -> None:
+def _check_card(report: CheckReport, hosted: HostedClass) -> None:
     problem = (
         f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: describe what the agent "
         "does, which rewards it gets and which fields a task has."
@@ -154,9 +154,9 @@ def _check_card(report: CheckReport, hosted: Hosted) -> None:
     report.judge("environment", "described", problems, "It has a docstring.", "warning")
 
 
-def _loaded(specification: str, seconds: float) -> Hosted:
+def _loaded(specification: str, seconds: float) -> HostedClass:
     """Import the class on a thread, which is abandoned when the import does not end. Raises: Unhostable."""
-    results: list[Hosted] = []
+    results: list[HostedClass] = []
     errors: list[Unhostable] = []
 
     def work() -> None:

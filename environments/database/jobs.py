@@ -1,4 +1,4 @@
-"""Jobs: long work on threads of this process, with progress that a page polls; used by the admin for imports and actions.
+"""Jobs: long work on threads of this process, with progress that a page polls; the admin starts imports and actions.
 
 Nothing is kept across a restart. The threads are daemons and a process may end at any time, so the work has to be
 written so that stopping it anywhere does no harm. Why this is not django-tasks: docs/decisions/0019-libraries.md.

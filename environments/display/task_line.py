@@ -1,8 +1,8 @@
 """A task's content as one readable line, which lists and pages of the admin show.
 
 The line is the field that the environment's schema names (`"x-summary": "field"`), otherwise a question, prompt, goal
-or title, otherwise the longest text. A task without text is shown by all its members, `size 5 · seed 3`. Fields that the
-environment hides from agents, such as the answer, are never shown, because other people see these lists too.
+or title, otherwise the longest text. A task without text is shown by all its members, `size 5 · seed 3`. Fields that
+the environment hides from agents, such as the answer, are never shown, because other people see these lists too.
 """
 
 from __future__ import annotations

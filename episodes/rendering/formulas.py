@@ -1,7 +1,7 @@
 """LaTeX formulas within a text, as MathML, which browsers draw without a script.
 
-The converter's output is sanitised: it leaves markup within `\\text{…}` as markup, and turns `\\href` and `\\style` into
-attributes. Only elements and attributes of a formula are kept (`environments/display/sanitizer.py`).
+The converter's output is sanitised: it leaves markup within `\\text{…}` as markup, and turns `\\href` and `\\style`
+into attributes. Only elements and attributes of a formula are kept (`environments/display/sanitizer.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds of text that pages show (Markdown, code, terminal output …): the choice of one, and the text as safe HTML."""
+"""The kinds of text that pages show (Markdown, code, terminal output …): their detection and rendering as safe HTML."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def _is_drawing(text: str) -> bool:
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
     """Return `text` as safe HTML. `language` applies to code; if it is empty, the language is guessed.
 
-    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, because parsing a hostile text takes
-    time that grows with the square of its length.
+    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, because parsing a hostile text
+    takes time that grows with the square of its length.
     """
     if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))

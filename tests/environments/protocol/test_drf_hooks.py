@@ -10,10 +10,10 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.views import APIView
 
-from environments.protocol import base
-from environments.protocol.base import ProtocolView
+from environments.protocol import view
 from environments.protocol.request import HttpRequest
 from environments.protocol.response import Response, json_response
+from environments.protocol.view import ProtocolView
 
 
 class Known(BaseAuthentication):
@@ -42,7 +42,7 @@ class Trial(ProtocolView):
 @pytest.fixture(autouse=True)
 def service(monkeypatch: pytest.MonkeyPatch) -> None:
     """No view here needs a session, so any object will do."""
-    monkeypatch.setattr(base, "current_service", object)
+    monkeypatch.setattr(view, "service_or_none", object)
 
 
 def request_of(method: str = "GET") -> HttpRequest:
