@@ -225,6 +225,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
+    "PATH_CONVERTER_OVERRIDES": {"id": int},
     "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # and none that would give enums names
 }
 LANGUAGE_CODE = "en-us"

@@ -81,7 +81,7 @@ class EnvironmentAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         do = self.admin_site.admin_view(self.do)
-        return [path("<int:pk>/do/", do, name="environments_environment_do"), *super().get_urls()]
+        return [path("<id:pk>/do/", do, name="environments_environment_do"), *super().get_urls()]
 
     def do(self, request: HttpRequest, pk: int) -> HttpResponse:
         """What the page's forms ask for; the page again, with what is wrong, when one was not filled in well."""

@@ -62,7 +62,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         act = self.admin_site.admin_view(self.act)
-        own = [path(f"<int:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
+        own = [path(f"<id:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
         return [*own, *super().get_urls()]
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:

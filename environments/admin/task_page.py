@@ -49,7 +49,7 @@ class TaskPage(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         admin_view = self.admin_site.admin_view
-        one = "<int:pk>"
+        one = "<id:pk>"
         return [
             path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
             path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
@@ -57,7 +57,7 @@ class TaskPage(ReadOnlyAdmin):
             path(f"{one}/do/", self._changing(task_change.change_view), name="environments_task_do"),
             path(f"{one}/settle/", self._changing(task_change.settle_view), name="environments_task_settle"),
             path(
-                f"{one}/restore/<int:revision>/",
+                f"{one}/restore/<id:revision>/",
                 self._changing(task_change.restore_view),
                 name="environments_task_restore",
             ),

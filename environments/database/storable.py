@@ -8,7 +8,8 @@ import sys
 from hashlib import blake2b
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_BIGGEST_INT = 2**63 - 1
+MAX_BIGINT = 2**63 - 1
+"""Largest number that a column of 64 bits holds, so also the largest id."""
 
 
 def storable(text: str, limit: int | None = None) -> str:
@@ -31,7 +32,7 @@ def digest_of(data: bytes) -> str:
 
 def bigint(value: int | None) -> int | None:
     """None for what 64 bits cannot hold."""
-    return value if value is None or abs(value) <= _BIGGEST_INT else None
+    return value if value is None or abs(value) <= MAX_BIGINT else None
 
 
 def finite(value: float | None) -> float | None:

@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
 from environments.transfer.cells import is_storable
 from environments.transfer.rows import BadRow, TransferError
@@ -131,7 +132,6 @@ def _shown(value: Any) -> str:
 
 
 MAX_COLUMNS = 2000
-_BIGGEST = 2**63
 
 
 class Survey:
@@ -162,5 +162,5 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer" if -_BIGGEST <= value < _BIGGEST else "json"
+        return "integer" if -MAX_BIGINT - 1 <= value <= MAX_BIGINT else "json"
     return "number" if isinstance(value, float) else "json"

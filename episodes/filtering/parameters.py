@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import OrsError, shorten
 
-LARGEST = 2**63 - 1
 """Of a whole number: what the databases hold."""
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
@@ -65,7 +65,7 @@ def flag(name: str, text: str) -> bool:
 
 
 def whole(name: str, text: str) -> int:
-    return _integer(name, text, -LARGEST)
+    return _integer(name, text, -MAX_BIGINT)
 
 
 class WholeRange(NamedTuple):
@@ -99,7 +99,7 @@ def _integer(name: str, text: str, least: int) -> int:
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= LARGEST:
+    if not least <= value <= MAX_BIGINT:
         raise BadFilter(name, text, f"it has to be a whole number{'' if least else ' of at least 0'}, such as 12")
     return value
 

@@ -14,7 +14,6 @@ from django.views.decorators.http import require_http_methods
 from environments.models import Environment, Split, Task
 from episodes.models import Play
 from episodes.playtest.opening import NotOpened, open_play
-from episodes.playtest.play_facts import BIGGEST_ID
 from episodes.playtest.seat import PlayerSeat, seated
 from episodes.playtest.task_choice import BadWish, TaskChoice, misnamed, session_of, wish_of
 
@@ -93,7 +92,7 @@ def _task(wish: TaskChoice, environment: Environment | None) -> Task | None:
     """The task that the address names; the page says its name alone, for agents see none of its fields either."""
     if environment is None or not wish.task.isdecimal() or len(wish.task) > 18:
         return None
-    return Task.objects.filter(pk=min(int(wish.task), BIGGEST_ID), environment=environment).first()
+    return Task.objects.filter(pk=int(wish.task), environment=environment).first()
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:
