@@ -31,8 +31,7 @@ class ToolError(OrsError):
 class UnknownEnvironment(OrsError):
     def __init__(self, name: str, hosted: Iterable[str]) -> None:
         names = list(hosted)
-        near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=1)  # its time grows with the square
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name, names).replace(" Did", "; did")
         super().__init__(f"unknown environment {shorten(name, SHOWN)!r}; this server hosts {_listing(names)}{hint}")
 
 
@@ -132,6 +131,14 @@ class EnvironmentFault(OrsError):
 def shorten(text: str, limit: int) -> str:
     """`text`, cut to `limit` characters with a mark where it was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """ " Did you mean 'math'?" with at most `most` of the known names that are much like `name`; empty without any."""
+    by_folded = {one.lower(): one for one in known}
+    folded = name[:SHOWN].lower()  # cut, because the time of the comparison grows with the square of the length
+    near = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def describe(error: BaseException) -> str:

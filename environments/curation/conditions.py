@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 
 from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
+from environments.database.storable import is_storable
 from environments.models import Split, TaskFlag, TaskTag
 from environments.scoring.buckets import BUCKETS, tasks_in
 from environments.tasks.places import places, places_of
-
-_UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
 
 
 def stands_in(split: int) -> Q:
@@ -26,12 +23,8 @@ def stands_at(split: Split | None) -> Q:
     return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
 
 
-def is_askable(text: str) -> bool:
-    return _UNASKABLE.search(text) is None
-
-
 def is_tagged(tag: str) -> Q:
-    return nothing() if not is_askable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    return nothing() if not is_storable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
 
 
 def is_from(source: str) -> Q:
@@ -52,7 +45,7 @@ def contains(text: str) -> Q:
     """The text as it is or as JSON writes it within a string: a spec may hold it either way."""
     written = json.dumps(text)[1:-1]
     escaped = Q(spec__icontains=written)
-    return escaped if written == text or _UNASKABLE.search(text) else escaped | Q(spec__icontains=text)
+    return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
 
 
 def nothing() -> Q:

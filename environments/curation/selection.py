@@ -17,9 +17,10 @@ from typing import Any, Literal
 from django.db.models import Q, QuerySet
 
 from environments.curation import walk as look
-from environments.curation.conditions import is_askable, stands_at
+from environments.curation.conditions import stands_at
 from environments.curation.filters import Filters
 from environments.curation.walk import Candidates, Order, Walk, WalkCursor
+from environments.database.storable import is_storable
 from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
 from environments.tasks.places import listed, places, places_of
 
@@ -50,7 +51,7 @@ def ways(chosen: Filters, split: Split | None) -> list[Route]:
 
 def _ways(chosen: Filters, split: Split | None) -> Iterator[Route]:
     if chosen.tag:
-        tagged = TaskTag.objects.filter(name=chosen.tag) if is_askable(chosen.tag) else TaskTag.objects.none()
+        tagged = TaskTag.objects.filter(name=chosen.tag) if is_storable(chosen.tag) else TaskTag.objects.none()
         yield Route("tag", _by_task(tagged))
     if chosen.flags:
         # distinct: a task may have several flags, and stand at several places of a split

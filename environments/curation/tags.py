@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.db import connection
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, carry_out, silent
@@ -17,6 +16,7 @@ from environments.curation.conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, some_of, tasks
+from environments.database.bulk import distinct_values
 from environments.models import Task, TaskTag
 
 MAX_CHARACTERS = 60
@@ -128,19 +128,7 @@ def _listed(tags: Sequence[str]) -> str:
 
 TAGS_OFFERED = 60
 
-# one look into the index per word: SELECT DISTINCT would read every tag of every task
-_NAMES = """
-    WITH RECURSIVE words(name) AS (
-        SELECT MIN(name) FROM environments_tasktag
-        UNION ALL
-        SELECT (SELECT MIN(name) FROM environments_tasktag WHERE name > words.name) FROM words WHERE name IS NOT NULL
-    )
-    SELECT name FROM words WHERE name IS NOT NULL LIMIT %s
-"""
-
 
 def tag_names(limit: int = TAGS_OFFERED) -> list[str]:
     """The first words in use, in the database's order."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NAMES, [limit])
-        return [name for (name,) in cursor.fetchall()]
+    return distinct_values(TaskTag, "name", limit)

@@ -7,15 +7,21 @@ import re
 import sys
 from hashlib import blake2b
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses, so that no stored text has them."""
 MAX_BIGINT = 2**63 - 1
 """Largest number that a column of 64 bits holds, so also the largest id."""
+
+
+def is_storable(text: str) -> bool:
+    """Whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
+    return UNSTORABLE.search(text) is None
 
 
 def storable(text: str, limit: int | None = None) -> str:
     """`text` without NUL and lone surrogates, which PostgreSQL or UTF-8 refuse, cut to `limit` characters."""
     if not text.isascii() or "\0" in text:
-        text = _UNSTORABLE.sub("\ufffd", text)
+        text = UNSTORABLE.sub("\ufffd", text)
     return text[:limit]
 
 

@@ -4,7 +4,8 @@ DRF keeps its part (authenticators, method handlers, one place for exceptions); 
 request and this protocol does not use (negotiation by Accept, parsers, renderers, throttles) is left out.
 
 Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is a
-404 that names those hosted; a session id that is no UTF-8 is refused.
+404 that names those hosted; a session id that is no UTF-8 is refused; a server may have keys, and then refuses clients
+without one (the references let everybody in).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
 from rest_framework.views import APIView
 
+from environments import conf
 from environments.authoring.hosted import Hosted
 from environments.errors import InvalidRequest
-from environments.protocol.auth import KeyAuthentication
 from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
@@ -28,6 +30,27 @@ from environments.wire import parsed_json
 Message = TypeVar("Message", bound=BaseModel)
 
 LONGEST_SESSION_ID = 500
+
+
+class KeyAuthentication(BaseAuthentication):
+    """`X-API-Key` against ORSWEB_API_KEYS. Without configured keys everybody is welcome (and only loopback listens).
+
+    Sessions and records know only the label of a key.
+    """
+
+    def authenticate(self, request: Any) -> tuple[None, str] | None:
+        labels = conf.key_labels()
+        if not labels:
+            return None
+        key = request.META.get("HTTP_X_API_KEY", "")
+        label = labels.get(conf.hash_key(key))
+        if label is None:
+            fault = "is not one of this server's keys" if key else "header is required"
+            raise AuthenticationFailed(f"X-API-Key {fault}; keys are set by ORSWEB_API_KEYS")
+        return None, label
+
+    def authenticate_header(self, request: Any) -> str:
+        return "X-API-Key"
 
 
 class ProtocolView(APIView):

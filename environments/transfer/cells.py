@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from environments.database.storable import is_storable
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SHOWN = 60
 
 
@@ -68,11 +67,6 @@ def as_object(value: Any) -> dict[str, Any]:
         shown = "" if isinstance(value, list) or value is None else f" ({shorten(json.dumps(value), _SHOWN)})"
         raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
     return value
-
-
-def is_storable(text: str) -> bool:
-    """Without NUL and lone surrogates."""
-    return not _UNSTORABLE.search(text)
 
 
 _KINDS: dict[type, str] = {

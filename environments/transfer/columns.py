@@ -22,9 +22,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from environments.database.storable import MAX_BIGINT
+from environments.database.storable import MAX_BIGINT, is_storable
 from environments.errors import shorten
-from environments.transfer.cells import is_storable
 from environments.transfer.rows import BadRow, TransferError
 
 COLUMNS = ("_hash", "_split", "_tags", "_state", "_reason")
