@@ -20,11 +20,11 @@ DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "te
 
 ROOMS = {
     "environments": [
-        {"errors", "command_line", "database", "scoring"},
-        {"wire"},
+        {"errors", "command_line", "models"},
+        {"wire", "database", "scoring"},
         {"display"},
         {"authoring"},
-        {"sandbox", "models"},
+        {"sandbox"},
         {"runtime", "builtin", "starter"},
         {"conf"},
         {"checking", "tasks"},
