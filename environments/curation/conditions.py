@@ -1,4 +1,4 @@
-"""Conditions on Task, one for each thing a selection can ask for."""
+"""Conditions on Task, one for each filter of a selection. Used by `filters` and by the actions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from environments.scoring.buckets import BUCKETS, tasks_in
 from environments.tasks.places import places, places_of
 
 
-def stands_in(split: int) -> Q:
-    """Tasks that stand in the split, as one subquery: for queries of whole sets."""
+def is_in_split(split: int) -> Q:
+    """Tasks in the split, as one subquery of all of them: for queries over whole sets."""
     return Q(pk__in=places(split).values("task"))
 
 
-def stands_at(split: Split | None) -> Q:
-    """Tasks that stand in the split, looked up task by task: for walks that go along the tasks."""
+def is_at_a_place_of(split: Split | None) -> Q:
+    """Tasks in the split, looked up task by task: for walks along the tasks."""
     return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
 
 
@@ -28,7 +28,7 @@ def is_tagged(tag: str) -> Q:
 
 
 def is_from(source: str) -> Q:
-    """`dropped` and `code`, `import`, `edit`, `played`."""
+    """Tasks from a source: `code`, `import`, `edit` or `played`; or `dropped` from the code."""
     return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
 
 
@@ -37,12 +37,12 @@ def is_in_bucket(bucket: str) -> Q:
 
 
 def is_flagged() -> Q:
-    """Somebody said that it is broken, and nobody has settled it."""
+    """Tasks that somebody flagged as broken and nobody has settled."""
     return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 
 def contains(text: str) -> Q:
-    """The text as it is or as JSON writes it within a string: a spec may hold it either way."""
+    """Tasks whose spec holds the text, as it is or as JSON escapes it within a string."""
     written = json.dumps(text)[1:-1]
     escaped = Q(spec__icontains=written)
     return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)

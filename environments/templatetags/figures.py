@@ -1,4 +1,4 @@
-"""How figures are written on every page: returns, rates with what they rest on, buckets, times. Used by templates."""
+"""Filters and tags that write figures on every page: returns, success rates, buckets and times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ register = template.Library()
 NOTHING = "\N{EN DASH}"
 NONE = format_html('<span class="none">{}</span>', NOTHING)
 BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
-"""Mark of each bucket; the mark, not only its colour, tells them apart."""
+"""Mark of each bucket, so that buckets differ not only by colour."""
 _BUCKET_WORDS = {
     "unseen": "no attempt yet",
     "hopeless": "enough attempts, almost no success: no signal to learn from",
@@ -32,7 +32,7 @@ _AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 @register.filter
 def reward(value: float | None, environment: Environment) -> SafeString:
-    """A reward or return: signed number on the diverging scale that the environment's declared rewards span."""
+    """A reward or return as a signed number, coloured on the diverging scale of the environment's declared rewards."""
     if value is None:
         return NONE
     return format_html(
@@ -45,13 +45,13 @@ def reward(value: float | None, environment: Environment) -> SafeString:
 
 @register.filter
 def signed(value: float) -> str:
-    """Two decimals and a sign; fewer digits only where two decimals would hide the value."""
+    """The number with two decimals and a sign; with significant digits where two decimals would hide the value."""
     return f"+{unsigned(value)}" if value > 0 else unsigned(value)
 
 
 @register.filter
 def unsigned(value: float) -> str:
-    """As `signed` but without a plus: for what is a size, such as a standard error, or an end of a range."""
+    """The number without a plus sign, otherwise as `signed` writes it: for a standard error or an end of a range."""
     size = abs(value)
     if size == 0:
         return "0.00"
@@ -60,19 +60,19 @@ def unsigned(value: float) -> str:
 
 
 def _rounded(size: float) -> Decimal:
-    """To two decimals of the number as it is written, a half up: 0.075 is 0.08, as scripts and people have it."""
+    """Round to two decimals, a half up, by the shortest decimal text of the number: 0.075 gives 0.08."""
     return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
 @register.filter
 def rate(statistics: TaskStatistics | None) -> SafeString:
-    """The success rate with the ends of its 95 % interval, in percent; what it rests on, on hover."""
+    """The success rate with its 95 % interval, in percent; the counts on hover."""
     return success(statistics.successes, statistics.attempts) if statistics else NONE
 
 
 @register.simple_tag
 def success(successes: int, attempts: int) -> SafeString:
-    """The success rate of so many attempts with the ends of its 95 % interval, in percent; the counts on hover."""
+    """The success rate of `attempts` with its 95 % interval, in percent; the counts on hover."""
     if not attempts:
         return NONE
     low, high = interval(successes, attempts)
@@ -87,7 +87,7 @@ def success(successes: int, attempts: int) -> SafeString:
 
 @register.filter
 def bucket(name: str) -> SafeString:
-    """Mark and name of a bucket; what it means on hover."""
+    """The mark and the name of a bucket; its meaning on hover."""
     return format_html(
         '<span class="bucket" data-bucket="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
@@ -99,7 +99,7 @@ def bucket(name: str) -> SafeString:
 
 @register.filter
 def moment(when: datetime | None) -> SafeString:
-    """How long ago, with the exact time (UTC) on hover."""
+    """How long ago `when` was; the exact time (UTC) on hover."""
     if when is None:
         return NONE
     return format_html(
@@ -112,7 +112,7 @@ def moment(when: datetime | None) -> SafeString:
 
 @register.filter
 def until(when: datetime) -> SafeString:
-    """How long until then, a minute up, with the exact time (UTC) on hover."""
+    """The time left until `when`, rounded up to a minute; the exact time (UTC) on hover."""
     age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
@@ -126,7 +126,7 @@ def _age(seconds: float) -> str:
 
 
 def _level(value: float, low: float, high: float) -> int:
-    """-3 … 3: sign and strength of `value` against the declared range; 0 for NaN."""
+    """A level from -3 to 3: sign and strength of `value` within the declared range; 0 for NaN."""
     if not value or math.isnan(value):
         return 0
     span = high if value > 0 else abs(low)

@@ -115,7 +115,7 @@ def test_it_says_when_the_class_lists_the_same(client: Client) -> None:
 
 
 def test_a_large_split_is_compared_when_asked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.admin.split.AT_ONCE_TASKS", 1)
+    monkeypatch.setattr("environments.admin.split.MAX_TASKS_AT_ONCE", 1)
     split = make_split(make_task(), make_task())
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     assert "Compare it with the class" in page_of(client, split)

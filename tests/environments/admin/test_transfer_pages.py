@@ -102,7 +102,7 @@ def test_the_file_is_private_and_goes_when_it_is_used(client: Client) -> None:
 
 def test_it_goes_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     report(client, LINES)
-    monkeypatch.setattr("environments.admin.uploads.KEPT_SECONDS", -10.0)
+    monkeypatch.setattr("environments.admin.uploads.MAX_AGE_SECONDS", -10.0)
     [old] = waiting()
     report(client, LINES)
     assert old not in waiting()
@@ -131,7 +131,7 @@ def test_a_look_that_is_stopped_imports_nothing(client: Client, monkeypatch: pyt
         go_on.wait(10)
         return dry_run(source, target, progress)
 
-    monkeypatch.setattr(imports, "SHORT_SECONDS", 0)
+    monkeypatch.setattr(imports, "MAX_WAIT_SECONDS", 0)
     monkeypatch.setattr(imports, "dry_run", slow)
     address, page = report(client, LINES)
     stop = re.search(r'<button type="submit"([^>]*)>Stop', page)

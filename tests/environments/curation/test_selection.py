@@ -168,8 +168,8 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
     monkeypatch.setattr(walk, "SPANS", (2,))
-    monkeypatch.setattr(selection, "FEW", 2)
-    monkeypatch.setattr(selection, "WALKED", 6)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
+    monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 6)
     tasks = make_tasks(30)
     split = make_split(*(Task.objects.get(pk=task) for task in tasks))
     tag(tasks[20:])
@@ -180,8 +180,8 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
 
 def test_a_task_that_stands_twice_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "SPANS", (2,))
-    monkeypatch.setattr(selection, "WALKED", 2)
-    monkeypatch.setattr(selection, "FEW", 2)
+    monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 2)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
     split = make_split(*tasks, *tasks)
     assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [task.pk for task in tasks[::-1]]
@@ -208,7 +208,7 @@ def test_it_joins_all_its_filters() -> None:
 
 
 def test_it_narrows_only_by_filters_that_leave_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "FEW", 2)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = make_tasks(9)
     split = make_split(*Task.objects.filter(pk__in=tasks).order_by("pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[2:])
