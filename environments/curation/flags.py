@@ -36,7 +36,7 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
     if not text:
         raise ActionRefused("Say what is wrong with the task: a curator reads this first.")
     if len(text) > MAX_CHARACTERS:
-        raise ActionRefused(f"This note has {len(text):,} characters; the most is {MAX_CHARACTERS:,}. Shorten it.")
+        raise ActionRefused(f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
     with transaction.atomic():
         # anyone who flags the same task waits here, so that one person has one open flag; episodes go on being recorded
         Task.objects.select_for_update(no_key=True).get(pk=task.pk)
@@ -71,7 +71,7 @@ def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
     said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
     if len(found.note) + len(said) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your open flag of this task has {len(found.note):,} characters, the most is {MAX_TOGETHER:,}. "
+            f"Your open flag of this task has {len(found.note):,} characters, and at most {MAX_TOGETHER:,} fit. "
             "Flag the task again once a curator has settled it."
         )
     found.note = f"{found.note}\n\n{said}"

@@ -83,7 +83,7 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without spaces around them, each once. Raises: ActionRefused."""
     found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
     if not found:
-        raise ActionRefused("There is no tag. Write at least one word.")
+        raise ActionRefused("No tag is given. Write at least one word.")
     for tag in found:
         if len(tag) > MAX_CHARACTERS:
             raise ActionRefused(

@@ -44,7 +44,7 @@ def test_it_says_what_a_quarantine_will_touch(client: Client) -> None:
     task = make_task()
     make_split(task, make_task(), name="train")
     page = ask(client, "quarantine", task=task.pk)
-    assert "Quarantine 1 task" in page and "1 task stands in split &#x27;train&#x27;." in page
+    assert "Quarantine 1 task" in page and "1 task is in split &#x27;train&#x27;." in page
     assert Task.objects.get(pk=task.pk).state == "active"
 
 

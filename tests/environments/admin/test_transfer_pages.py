@@ -97,7 +97,7 @@ def test_the_file_is_private_and_goes_when_it_is_used(client: Client) -> None:
     assert file.parent.stat().st_mode & 0o777 == 0o700
     client.post(address)
     assert not waiting()
-    assert "is gone: it is kept for an hour" in client.get(address, follow=True).content.decode()
+    assert "is gone: files are stored for an hour" in client.get(address, follow=True).content.decode()
 
 
 def test_it_goes_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

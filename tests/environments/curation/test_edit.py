@@ -129,7 +129,7 @@ def test_who_has_seen_the_others_edit_may_edit_again() -> None:
 
 def test_it_refuses_content_that_is_the_same() -> None:
     [old] = make_tasks(1)
-    with pytest.raises(ActionRefused, match="as it was"):
+    with pytest.raises(ActionRefused, match="hasn't changed"):
         edit(old, ' {"n":0} ')
 
 
@@ -165,14 +165,14 @@ def test_it_plans_what_will_be_touched() -> None:
     assert plan.splits == (SplitShare(train.pk, "train", 1),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)
     assert plan.sentences == (
-        "1 task stands in split 'train'.",
-        "Split 'held-out' is frozen and goes on serving 1 task of them.",
-        f"This content is known already, as {name}: that task, with its results, takes the place.",
-        "It is quarantined (odd) and will not be served until it is released.",
-        "In split 'train' it has a place of its own and will stand there once.",
+        "1 task is in split 'train'.",
+        "Split 'held-out' is frozen and continues to serve 1 task of them.",
+        f"There is a task with this content already, {name}: that task, with its results, takes the place.",
+        "It is quarantined (odd), so agents won't get it until you release it.",
+        "Split 'train' has it already and will have it once.",
     )
 
 
 def test_it_says_when_nobody_will_be_served_the_new_content() -> None:
     [old] = make_tasks(1)
-    assert "agents will not be served" in Edit(old, NEW, 0).plan().sentences[0]
+    assert "agents won't get" in Edit(old, NEW, 0).plan().sentences[0]

@@ -61,7 +61,7 @@ def test_it_tells_the_history_of_each_task() -> None:
 
 def test_it_wants_a_reason() -> None:
     make_tasks(1)
-    with pytest.raises(ActionRefused, match="Say why"):
+    with pytest.raises(ActionRefused, match="Give a reason"):
         Quarantine(Selection(), "  ").apply(AUTHOR)
 
 
@@ -88,9 +88,9 @@ def test_it_plans_what_will_be_touched() -> None:
     assert plan.splits == (SplitShare(train.pk, "train", 2),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)
     assert plan.sentences == (
-        "1 task is quarantined already.",
-        "2 tasks stand in split 'train'.",
-        "Split 'held-out' is frozen and goes on serving 1 task of them.",
+        "1 task is already quarantined.",
+        "2 tasks are in split 'train'.",
+        "Split 'held-out' is frozen and continues to serve 1 task of them.",
     )
 
 

@@ -45,7 +45,7 @@ def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
     Release(Selection(ids=(three,))).apply(AUTHOR)
     assert served(split) == [one, two]
     plan = UnfreezeSplit(split.pk).plan()
-    assert plan.sentences == ("2 tasks were quarantined or released meanwhile, which will take effect in it.",)
+    assert plan.sentences == ("2 tasks were quarantined or released meanwhile, which takes effect when you unfreeze it.",)
     UnfreezeSplit(split.pk).apply(AUTHOR)
     assert served(split) == [two, three]
 
@@ -101,9 +101,7 @@ def test_it_unfreezes_without_a_change_of_content() -> None:
 
 def test_it_refuses_to_freeze_a_split_whose_tasks_the_class_makes() -> None:
     split = split_of(environment=make_environment(is_procedural=True))
-    with pytest.raises(
-        ActionRefused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"
-    ):
+    with pytest.raises(ActionRefused, match=r"The class generates the tasks of split 'train', .* as a new split"):
         FreezeSplit(split.pk).apply(AUTHOR)
     assert Split.objects.get().frozen is None
 
@@ -119,10 +117,7 @@ def test_it_says_whose_tasks_a_split_will_serve_when_its_class_makes_them_now() 
     FreezeSplit(split.pk).apply(AUTHOR)
     Environment.objects.update(is_procedural=True)
     [sentence] = UnfreezeSplit(split.pk).plan().sentences
-    assert (
-        sentence
-        == "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
-    )
+    assert sentence == "Its class generates tasks: from the next start of the server it generates those of this split."
 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:
@@ -130,7 +125,7 @@ def test_it_freezes_once_and_unfreezes_once() -> None:
     with pytest.raises(ActionRefused, match="not frozen"):
         UnfreezeSplit(split.pk).plan()
     FreezeSplit(split.pk).apply(AUTHOR)
-    with pytest.raises(ActionRefused, match="frozen already"):
+    with pytest.raises(ActionRefused, match="already frozen"):
         FreezeSplit(split.pk).apply(AUTHOR)
 
 
@@ -181,5 +176,5 @@ def test_it_refuses_a_split_that_is_gone() -> None:
     split = saved()
     DeleteSplit(split).apply(AUTHOR)
     for action in (DeleteSplit(split), FreezeSplit(split), UnfreezeSplit(split)):
-        with pytest.raises(ActionRefused, match="does not exist any more"):
+        with pytest.raises(ActionRefused, match="no longer exists"):
             action.plan()

@@ -55,7 +55,7 @@ def test_it_plans_how_many_tasks_will_change() -> None:
     AddTags(Selection(ids=(one,)), ("hard",)).apply(AUTHOR)
     plan = AddTags(Selection(), ("hard",)).plan()
     assert (plan.title, plan.selected, plan.changing) == ("Tag 2 tasks “hard”", 3, 2)
-    assert plan.sentences == ("1 task is tagged already.",)
+    assert plan.sentences == ("1 task is already tagged.",)
     assert RemoveTags(Selection(), ("hard",)).plan().title == "Take “hard” off 1 task"
 
 

@@ -98,7 +98,7 @@ def test_a_page_may_have_parameters_of_its_own() -> None:
 def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
     with pytest.raises(BadFilter, match=r"Did you mean 'environment'\? There are environment, split"):
         EpisodeFilter.parse({"enviroment": "math"})
-    with pytest.raises(BadFilter, match="no filter has that name. There are environment, split"):
+    with pytest.raises(BadFilter, match=r"no filter has that name\. There are environment, split"):
         EpisodeFilter.parse({"colour": "red"})
 
 
