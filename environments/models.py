@@ -114,7 +114,7 @@ class Task(models.Model):
         ]
         indexes: ClassVar = [
             # each leads to the tasks of one filter, newest first; of several filters, what they have in common is found
-            # by going along all of them at once (`curation/look.py`)
+            # by going along all of them at once (`curation/walk.py`)
             models.Index(fields=["environment", "id"], name="task_environment"),
             models.Index(fields=["state", "id"], name="task_state"),
             models.Index(fields=["source", "id"], name="task_source"),
