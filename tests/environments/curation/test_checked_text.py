@@ -52,14 +52,14 @@ def test_it_refuses_what_is_no_strict_json_object(text: str, why: str) -> None:
     assert (path, message) == ("", why)
 
 
-def test_it_tells_everything_that_the_schema_refuses_by_its_place() -> None:
+def test_it_reports_everything_that_the_schema_refuses_with_its_path() -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}}}
     schema = {"properties": {"grid": {"type": "array", "items": size}}, "required": ["question"]}
     found = problems('{"grid": [{"size": 1}, {"size": "x"}]}', schema)
     assert sorted(found) == [("", "'question' is a required property"), ("grid.1.size", "'x' is not of type 'integer'")]
 
 
-def test_it_tells_the_first_of_very_many_problems_and_cuts_them() -> None:
+def test_it_reports_the_first_of_very_many_problems_and_shortens_them() -> None:
     found = problems(json.dumps({"a": ["x" * 5000] * 500}), {"properties": {"a": {"items": {"type": "integer"}}}})
     assert len(found) == 20
     assert max(len(message) for _, message in found) <= 300

@@ -24,7 +24,7 @@ def everything() -> Selection:
 
 
 def history(change: str) -> dict[int, tuple[list[str], list[str]]]:
-    """Task -> its splits before and after."""
+    """Task -> (its splits before, its splits after)."""
     rows = TaskRevision.objects.filter(change=change, kind="splits").values_list("task_id", "before", "after")
     return {task: (json.loads(before)["splits"], json.loads(after)["splits"]) for task, before, after in rows}
 
@@ -52,7 +52,7 @@ def test_it_moves_tasks_in_one_moment() -> None:
     assert history(outcome.change) == {two: (["hard", "train"], ["hard"]), three: (["train"], ["hard"])}
 
 
-def test_it_moves_only_what_stands_in_the_source() -> None:
+def test_it_moves_only_tasks_of_the_source() -> None:
     one, _ = make_tasks(2)
     train, hard = split_of(one), split_of(name="hard")
     plan = MoveToSplit(everything(), train.pk, hard.pk).plan()
@@ -110,7 +110,7 @@ def test_it_refuses_a_name_or_type_that_no_split_can_have(name: str, kind: str, 
     assert Split.objects.count() == 1
 
 
-def test_it_wants_an_environment_for_a_new_split() -> None:
+def test_it_needs_an_environment_for_a_new_split() -> None:
     make_tasks(1)
     with pytest.raises(ActionRefused, match="Choose the environment first"):
         SaveAsSplit(Selection(), "new", "train").plan()
@@ -165,7 +165,7 @@ def test_it_refuses_tasks_of_another_environment() -> None:
         CopyToSplit(Selection(), split.pk).plan()
 
 
-def test_it_refuses_a_split_whose_tasks_the_class_makes() -> None:
+def test_it_refuses_a_generated_split() -> None:
     split = split_of(*make_tasks(1))
     Environment.objects.update(is_procedural=True)
     with pytest.raises(ActionRefused, match="Save these as a new split"):

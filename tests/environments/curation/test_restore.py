@@ -1,4 +1,4 @@
-"""Restore: every kind of revision can be put back."""
+"""Restore: every kind of revision can be undone."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_it_puts_back_splits() -> None:
 
 
 @pytest.mark.parametrize("kind", ["edit", "quarantine", "tag", "splits"])
-def test_it_refuses_what_was_put_back_already(kind: str) -> None:
+def test_it_refuses_what_was_restored_already(kind: str) -> None:
     [one] = make_tasks(1)
     split = split_of(one)
     actions = {

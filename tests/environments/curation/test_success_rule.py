@@ -1,4 +1,4 @@
-"""What people decide about an environment: how it is scored, and whether agents may play it."""
+"""Actions on an environment as a whole: how it is scored, and whether agents and people may play it."""
 
 from __future__ import annotations
 

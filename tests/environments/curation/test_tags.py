@@ -35,7 +35,7 @@ def test_it_removes_tags() -> None:
     assert (tags_of(one), tags_of(two), outcome.changed) == (["old"], ["hard", "old"], 1)
 
 
-def test_it_tells_the_history() -> None:
+def test_it_shows_the_history() -> None:
     make_tasks(1)
     AddTags(Selection(), ("b",), "so").apply(AUTHOR)
     outcome = AddTags(Selection(), ("a",)).apply(AUTHOR)
@@ -43,7 +43,7 @@ def test_it_tells_the_history() -> None:
     assert (json.loads(revision.before), json.loads(revision.after)) == ({"tags": ["b"]}, {"tags": ["a", "b"]})
 
 
-def test_it_writes_no_history_of_what_was_so_already() -> None:
+def test_it_writes_no_history_of_what_did_not_change() -> None:
     make_tasks(1)
     AddTags(Selection(), ("a",)).apply(AUTHOR)
     assert AddTags(Selection(), ("a",)).apply(AUTHOR).changed == 0
