@@ -159,9 +159,9 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
 
 def _address(values: QueryDict) -> str:
     """The chosen tasks and the form's values as a query string; the checked tasks are one value."""
-    kept = {name: value for name, value in values.items() if name not in _POST_ONLY}
+    sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
     ids = chosen_tasks(values, values.getlist("task")).values().get("ids")
-    return urlencode(kept | ({"ids": ids} if ids else {}))
+    return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
 def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
@@ -170,8 +170,8 @@ def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
     if selection.ids or values.get("scope") == "all":
         return selection
     ids = tuple(int(pk) for pk in checked if pk.isdecimal() and len(pk) < 19)
-    kept = Selection(environment=selection.environment, split=selection.split)
-    return replace(kept, ids=ids) if ids else replace(kept, ids=(0,))
+    # no task has the id 0, so nothing is chosen
+    return Selection(environment=selection.environment, split=selection.split, ids=ids or (0,))
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:

@@ -149,7 +149,8 @@ class UnfreezeSplit:
     def plan(self) -> Plan:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
-        changed = f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which takes effect when you unfreeze it."
+        meanwhile = tasks(len(stale), "was", "were")
+        changed = f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze it."
         is_left = split.environment.is_procedural and not split.is_curated
         asked = "Its class generates tasks: from the next start of the server it generates those of this split."
         sentences = (*([changed] if stale else []), *([asked] if is_left else []))
