@@ -79,7 +79,7 @@ def test_a_spec_that_fails_the_schema_is_kept_with_an_error_at_its_field(client:
     ("text", "message"),
     [
         ('{"a": 1', "line 1, column 8: Expecting"),
-        ("[1]", "it is a list, and a task is an object"),
+        ("[1]", "it is a list, but a task has to be an object"),
         ('{"a": NaN}', "NaN is not a JSON number"),
         ('{"a": 1, "a": 2}', "occurs twice in one object"),
         ("", "line 1, column 1"),

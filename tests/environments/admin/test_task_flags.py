@@ -61,7 +61,7 @@ def test_settling_what_somebody_else_has_settled_is_refused(client: Client) -> N
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     settled(client, task)
-    assert "somebody else has settled it meanwhile" in settled(client, task, flag=number).content.decode()
+    assert "somebody else has settled it already" in settled(client, task, flag=number).content.decode()
 
 
 @pytest.mark.parametrize("number", ["x", "9" * 30, "-1"])
