@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from environments.database.bulk import execute
 from environments.models import TaskRevision
-from environments.tasks.places import standings
+from environments.tasks.places import places_of_tasks
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
@@ -62,6 +62,6 @@ class Revisions:
 def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
     """Names of the splits that hold each of some hundred tasks now."""
     names = defaultdict[int, set[str]](set)
-    for place in standings(tasks):
+    for place in places_of_tasks(tasks):
         names[place.task].add(place.split.name)
     return names

@@ -1,4 +1,4 @@
-"""Thresholds: episodes by their return, by one definition or by that of each episode's environment."""
+"""Filters episodes by return, using one definition of return or that of each episode's environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from episodes.recording.task_statistics import FAILURES
 
 
 def return_by(definition: str | None) -> Combinable:
-    """`definition`: sum, last, max or mean; None: the environment's own."""
+    """Return the expression of an episode's return. `definition`: sum, last, max, mean; None: the environment's."""
     if definition:
         return F(f"return_{definition}")
     whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in RETURNS]
@@ -26,12 +26,12 @@ def attempts(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
 
 
 def at_least(episodes: QuerySet[Episode], value: float, definition: str | None) -> QuerySet[Episode]:
-    """Those that ended with a return of `value` or more."""
+    """Return the ended episodes with a return of at least `value`."""
     return episodes.alias(its_return=return_by(definition)).filter(status="ended", its_return__gte=value)
 
 
 def successes(episodes: QuerySet[Episode], definition: str | None) -> QuerySet[Episode]:
-    """Attempts with a return above their environment's threshold."""
+    """Return the attempts whose return is above their environment's threshold."""
     above = Q(its_return__gt=F("environment__success_threshold"))
     return attempts(episodes).alias(its_return=return_by(definition)).filter(above)
 
@@ -39,7 +39,7 @@ def successes(episodes: QuerySet[Episode], definition: str | None) -> QuerySet[E
 def narrowed(
     episodes: QuerySet[Episode], definition: str | None, *, least: float | None = None, only_successes: bool = False
 ) -> QuerySet[Episode]:
-    """What is left of a filter's episodes. `definition`: None: each environment's own."""
+    """Return the episodes with a minimum return, or only successes. `definition`: None: each environment's own."""
     if least is not None:
         episodes = at_least(episodes, least, definition)
     return successes(episodes, definition) if only_successes else episodes

@@ -118,7 +118,7 @@ def test_endings_are_numbered_after_those_that_are_there(tmp_path: Path) -> None
     catch_up()
     report = import_text(tmp_path, text)
     assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [(1, 40), (3, 41), (4, 42)]
-    assert report.new_ends == 2 and "(2 with a new number of their ending)" in report.sentence
+    assert report.new_ends == 2 and "(2 with a new ending number)" in report.sentence
 
 
 def test_endings_of_two_databases_do_not_share_a_number(tmp_path: Path) -> None:
