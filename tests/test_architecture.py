@@ -34,9 +34,10 @@ ROOMS = {
         {"templatetags", "protocol", "admin", "management"},
     ],
     "episodes": [
+        {"attempts"},
         {"models"},
         {"rendering"},
-        {"attempts", "search"},
+        {"search"},
         {"filtering"},
         {"rollups"},
         {"recording", "analytics"},

@@ -11,7 +11,7 @@ from django.db.models import F
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
-from environments.scoring.task_statistics import Figures, Statistics, figures_of, statistics_of
+from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_positions import last_served, served_indexes
 
 MAX_PLACES = 20
@@ -56,11 +56,11 @@ def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts
     )
 
 
-def figures_by_task(tasks: Iterable[int]) -> dict[int, Figures]:
-    """Return task -> figures over all attempts at it. One query."""
+def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
+    """Return task -> result of all attempts at it. One query."""
     ids, thresholds = list(tasks), conf.thresholds()
     found = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=ids, by="all")}
-    return {task: figures_of(found.get(task), thresholds) for task in ids}
+    return {task: result_of(found.get(task), thresholds) for task in ids}
 
 
 def _places(task: Task) -> list[PlaceOfTask]:

@@ -15,6 +15,7 @@ from typing import Literal, Protocol, get_args
 from django.db.models import QuerySet
 
 from environments.transfer.streaming import Pieces
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
 from episodes.transfer.csv_lines import EpisodeTable
 from episodes.transfer.episode_lines import EpisodeLines
@@ -64,7 +65,7 @@ class EpisodeFileWriter(Protocol):
 
 
 def exported(
-    episodes: QuerySet[Episode],
+    episodes: AttemptQuerySet[Episode],
     format: Format,
     *,
     definition: str | None = None,

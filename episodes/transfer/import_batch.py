@@ -14,10 +14,10 @@ from typing import NamedTuple
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
-from episodes.attempts.endings import last_end
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
-from episodes.recording.batch import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
+from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.recording.row_ids import TASK_COLUMNS
+from episodes.rollups.progress import last_end
 from episodes.transfer.episode_line import (
     MAX_ID,
     EnvironmentPart,
@@ -250,7 +250,7 @@ class ImportBatch:
 
     def _large(self, text: str) -> tuple[str, str | None]:
         """Return the text stored in the step itself and the digest of its blob, as the recorder stores them."""
-        return (text, None) if len(text) <= INLINE_CHARACTERS else ("", self._blob(text))
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _blob(self, text: str) -> str | None:
         if not text:

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from environments.display.parts import read_json
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
 from episodes.transfer.export_source import ExportedStep, Recorded, recorded
-from episodes.transfer.thresholds import attempts, return_by
 
 BATCH_TASKS = 200
 
@@ -165,12 +165,12 @@ class _Extremes:
             self.worst, self.low = number, value
 
 
-def pairs(episodes: QuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
+def pairs(episodes: AttemptQuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
     """Yield a pair for each task. `margin`: the minimum difference of the returns, which must differ in any case."""
-    compared = attempts(episodes).alias(its_return=return_by(definition)).filter(its_return__isnull=False)
+    compared = episodes.attempts().with_return(definition).filter(Q(own_return__isnull=False))
     compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
     for tasks in _batches(compared):
-        found = _extremes(compared.filter(task__in=tasks), definition)
+        found = _extremes(compared.filter(task__in=tasks))
         ids = [number for one in found if one.high - one.low >= margin and one.high > one.low for number in _ids(one)]
         taken = recorded(ids)
         for chosen in taken:
@@ -189,10 +189,10 @@ def _batches(episodes: QuerySet[Episode]) -> Iterator[list[int]]:
         last = batch[-1]
 
 
-def _extremes(episodes: QuerySet[Episode], definition: str | None) -> list[_Extremes]:
-    """Return the best and worst attempt for each task and prompt, in the order of the tasks."""
+def _extremes(episodes: QuerySet[Episode]) -> list[_Extremes]:
+    """Return the best and worst attempt for each task and prompt, by the episodes' `own_return`, in order of tasks."""
     found: dict[tuple[int, str | None], _Extremes] = {}
-    rows = episodes.annotate(value=return_by(definition)).order_by("task_id", "pk")
+    rows = episodes.annotate(value=F("own_return")).order_by("task_id", "pk")
     for task, prompt, number, value in rows.values_list("task_id", "prompt_id", "pk", "value").iterator():
         found.setdefault((task, prompt), _Extremes(number, value, number, value)).take(number, value)
     return list(found.values())
