@@ -151,7 +151,7 @@ def test_it_refuses_a_frozen_split() -> None:
         MoveToSplit(everything(), train.pk, frozen.pk),
         RemoveFromSplit(everything(), frozen.pk),
     ):
-        with pytest.raises(FrozenSplit, match="unfreeze it"):
+        with pytest.raises(FrozenSplit, match="Unfreeze it"):
             action.plan()
         with pytest.raises(FrozenSplit):
             action.apply(AUTHOR)

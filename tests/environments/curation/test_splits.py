@@ -162,7 +162,7 @@ def test_it_refuses_to_delete_a_frozen_split() -> None:
     tasks = make_tasks(1)
     split = saved()
     FreezeSplit(split).apply(AUTHOR)
-    with pytest.raises(FrozenSplit, match="unfreeze it"):
+    with pytest.raises(FrozenSplit, match="Unfreeze it"):
         DeleteSplit(split).apply(AUTHOR)
     assert served(split) == tasks
 
