@@ -1,7 +1,7 @@
-"""Every way a request or an environment can go wrong, without a word of HTTP.
+"""The exceptions of this server, independent of HTTP.
 
-Raised by the registry, the catalogue and the runtime; mapped to statuses once, in `protocol/errors.py`. Messages carry
-the value that was refused and the values that are allowed, never a secret and never a task's content.
+The registry, the catalogue and the runtime raise them; `protocol/errors.py` alone maps them to statuses. A message
+carries the refused value and the allowed ones, never a secret and never a task's content.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-SHOWN = 200
-"""Most characters of a refused name that a message repeats."""
+MAX_QUOTED_CHARACTERS = 200
+"""Longest part of a refused name that a message repeats."""
 
 
 class OrsError(Exception):
-    """Base of everything this server refuses or reports on purpose."""
+    """Base of all exceptions that this server raises on purpose."""
 
 
 class Unhostable(OrsError):
@@ -32,11 +32,13 @@ class UnknownEnvironment(OrsError):
     def __init__(self, name: str, hosted: Iterable[str]) -> None:
         names = list(hosted)
         hint = nearest(name, names).replace(" Did", "; did")
-        super().__init__(f"unknown environment {shorten(name, SHOWN)!r}; this server hosts {_listing(names)}{hint}")
+        super().__init__(
+            f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts {_listing(names)}{hint}"
+        )
 
 
 class Unavailable(OrsError):
-    """The environment is hosted, but this machine cannot run it; `reason` is the class's own sentence."""
+    """The environment is hosted, but this machine cannot run it; `reason` is the sentence that the class gives."""
 
     def __init__(self, environment: str, reason: str) -> None:
         super().__init__(f"Environment {environment!r} is unavailable. {reason}")
@@ -44,7 +46,9 @@ class Unavailable(OrsError):
 
 class InvalidSplit(OrsError):
     def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
-        super().__init__(f"Invalid split {shorten(split, SHOWN)!r}: {environment!r} has {_listing(list(splits))}")
+        super().__init__(
+            f"Invalid split {shorten(split, MAX_QUOTED_CHARACTERS)!r}: {environment!r} has {_listing(list(splits))}"
+        )
 
 
 class InvalidIndex(OrsError):
@@ -104,7 +108,7 @@ class OtherEnvironment(OrsError):
 
 
 class Unsupported(OrsError):
-    """The environment class does not offer what was asked for (score_group)."""
+    """The environment class does not implement the requested feature (score_group)."""
 
 
 class Draining(OrsError):
@@ -114,11 +118,11 @@ class Draining(OrsError):
 
 class NotPlaying(OrsError):
     def __init__(self) -> None:
-        super().__init__("This process plays no environments; ask again once the server has started.")
+        super().__init__("This process does not serve environments; try again once the server has started.")
 
 
 class EnvironmentFault(OrsError):
-    """The author's code raised. Holds text only, so that a stored fault grows no traceback when it is told again.
+    """The author's code raised. Holds text only, so that raising a stored fault again adds no traceback to it.
 
     `kind` is the exception's type name, `text` its message, `trace` the formatted traceback.
     """
@@ -129,14 +133,16 @@ class EnvironmentFault(OrsError):
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, cut to `limit` characters with a mark where it was cut."""
+    """`text`, truncated to `limit` characters and then ending in an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """ " Did you mean 'math'?" with at most `most` of the known names that are much like `name`; empty without any."""
     by_folded = {one.lower(): one for one in known}
-    folded = name[:SHOWN].lower()  # cut, because the time of the comparison grows with the square of the length
+    folded = name[
+        :MAX_QUOTED_CHARACTERS
+    ].lower()  # cut, because the time of the comparison grows with the square of the length
     near = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 

@@ -1,11 +1,11 @@
-"""ProtocolView: a DRF view with an async dispatch, made cheap. Every endpoint of the protocol derives from it.
+"""The base class of the protocol's endpoints, a DRF view with a cheap async dispatch, and the check of API keys.
 
-DRF keeps its part (authenticators, method handlers, one place for exceptions); what it would build anew for every
-request and this protocol does not use (negotiation by Accept, parsers, renderers, throttles) is left out.
+It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
+for every request although this protocol does not use it: negotiation by Accept, parsers, renderers and throttles.
 
-Divergences from the references: X-Deployment chooses the environment of bare paths; an unknown name in the path is a
-404 that names those hosted; a session id that is no UTF-8 is refused; a server may have keys, and then refuses clients
-without one (the references let everybody in).
+Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
+environment of bare paths; an unknown name in the path is answered with a 404 that lists the hosted names; a session id
+that is not UTF-8 is refused.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
 from rest_framework.views import APIView
 
 from environments import conf
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import InvalidRequest
 from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
 from environments.protocol.request import HttpRequest, ProtocolRequest
 from environments.protocol.response import Response
 from environments.runtime.service import SessionService
-from environments.service import current_service, open_service
+from environments.service import open_service, service_or_none
 from environments.wire import parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
 
-LONGEST_SESSION_ID = 500
+MAX_SESSION_ID_CHARACTERS = 500
 
 
 class KeyAuthentication(BaseAuthentication):
-    """`X-API-Key` against ORSWEB_API_KEYS. Without configured keys everybody is welcome (and only loopback listens).
+    """DRF's authenticator for the protocol: checks `X-API-Key` against ORSWEB_API_KEYS.
 
-    Sessions and records know only the label of a key.
+    Without configured keys every request is accepted; the server then listens on loopback only. Sessions and records
+    store only the label of a key.
     """
 
     def authenticate(self, request: Any) -> tuple[None, str] | None:
@@ -45,8 +46,8 @@ class KeyAuthentication(BaseAuthentication):
         key = request.META.get("HTTP_X_API_KEY", "")
         label = labels.get(conf.hash_key(key))
         if label is None:
-            fault = "is not one of this server's keys" if key else "header is required"
-            raise AuthenticationFailed(f"X-API-Key {fault}; keys are set by ORSWEB_API_KEYS")
+            problem = "is not one of this server's keys" if key else "header is required"
+            raise AuthenticationFailed(f"X-API-Key {problem}; keys are set by ORSWEB_API_KEYS")
         return None, label
 
     def authenticate_header(self, request: Any) -> str:
@@ -54,7 +55,10 @@ class KeyAuthentication(BaseAuthentication):
 
 
 class ProtocolView(APIView):
-    """One request. `owner` is the label of its key, `named` the environment its path names or None."""
+    """Handles one request.
+
+    `owner` is the label of its API key, `path_environment` the environment that its path names, or None.
+    """
 
     authenticators: ClassVar[tuple[Any, ...]] = (KeyAuthentication(),)
     http_method_names = ["get", "post"]
@@ -62,17 +66,17 @@ class ProtocolView(APIView):
 
     service: SessionService
     owner: str
-    named: str | None
+    path_environment: str | None
 
     async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
         request = ProtocolRequest(http_request, self.authenticators)
         self.request, self.http_request = request, http_request
         try:
             self.owner = request.authenticate()
-            self.service = current_service() or await open_service()
-            self.named = kwargs.get("env_name")
-            if self.named is not None:
-                self.service.registry.get(self.named)
+            self.service = service_or_none() or await open_service()
+            self.path_environment = kwargs.get("env_name")
+            if self.path_environment is not None:
+                self.service.registry.get(self.path_environment)
             method = http_request.method.lower()
             handler = getattr(self, method, None) if method in self.http_method_names else None
             if handler is None:
@@ -82,41 +86,47 @@ class ProtocolView(APIView):
         except Exception as error:
             return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(request))
         finally:
-            # view, request and handler refer to each other; breaking the cycle spares the garbage collector's pauses
+            # view, request and handler refer to each other; breaking the cycle avoids pauses of the garbage collector
             del self.request, self.http_request, request
 
     # --- what requests say --------------------------------------------------------------------------------------------
 
     @property
-    def hosted(self) -> Hosted:
-        """The environment of a discovery request: its path's, its X-Deployment's, or the default."""
+    def hosted(self) -> HostedClass:
+        """The environment of a discovery request: the one in its path, the one in X-Deployment, or the default."""
         registry = self.service.registry
-        return registry.get(self.named) if self.named is not None else self.deployment or registry.default
+        return (
+            registry.get(self.path_environment)
+            if self.path_environment is not None
+            else self.deployment or registry.default
+        )
 
     @property
     def env_name(self) -> str:
-        """The environment's name as the path has it, or as it is served; clients send it back to /create."""
-        return self.named or self.hosted.name
+        """The environment's name as the path spells it, or as it is served; clients send it back to /create."""
+        return self.path_environment or self.hosted.name
 
     @property
-    def deployment(self) -> Hosted | None:
-        """The hosted environment that X-Deployment names (its last path part), if any."""
+    def deployment(self) -> HostedClass | None:
+        """The hosted environment that the last path segment of X-Deployment names, or None."""
         name = self.http_request.META.get("HTTP_X_DEPLOYMENT")
         return self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
 
     def session_id(self) -> str:
-        """Raises: InvalidRequest."""
+        """The session id in X-Session-ID. Raises: InvalidRequest."""
         sid = utf8(self.http_request.META.get("HTTP_X_SESSION_ID", ""), "X-Session-ID").strip()
         if not sid:
             raise InvalidRequest("X-Session-ID header is required")
-        if len(sid) > LONGEST_SESSION_ID:
-            raise InvalidRequest(f"X-Session-ID has {len(sid)} characters; at most {LONGEST_SESSION_ID} are allowed")
+        if len(sid) > MAX_SESSION_ID_CHARACTERS:
+            raise InvalidRequest(
+                f"X-Session-ID has {len(sid)} characters; at most {MAX_SESSION_ID_CHARACTERS} are allowed"
+            )
         return sid
 
     def read(self, model: type[Message]) -> Message | Unprocessable:
-        """The body as `model`, or what is wrong with its types, to be raised once the session has been judged.
+        """The body as `model`, or the error about its fields, which the caller raises after checking the session.
 
-        Raises: Unprocessable when the body is not JSON at all.
+        Raises: Unprocessable when the body is not JSON.
         """
         request = self.http_request
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
@@ -127,7 +137,7 @@ class ProtocolView(APIView):
         except ValidationError as error:
             if not is_malformed_json(error):
                 return mistyped(error, model)
-        try:  # Python's reader takes what clients may send and pydantic's refuses: lone surrogates
+        try:  # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
             return model.model_validate(parsed_json(request.content))
         except ValidationError as error:
             return mistyped(error, model)
@@ -135,7 +145,7 @@ class ProtocolView(APIView):
             raise malformed(f"JSON decode error: {error}") from None
 
     def body(self, model: type[Message]) -> Message:
-        """Raises: Unprocessable."""
+        """The body as `model`. Raises: Unprocessable."""
         message = self.read(model)
         if isinstance(message, Unprocessable):
             raise message
@@ -143,7 +153,7 @@ class ProtocolView(APIView):
 
 
 def utf8(value: str, name: str) -> str:
-    """A header's value (handed over as ISO-8859-1) read as UTF-8. Raises: InvalidRequest."""
+    """The value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises: InvalidRequest."""
     if value.isascii():
         return value
     try:
