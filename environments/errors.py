@@ -140,9 +140,8 @@ def shorten(text: str, limit: int) -> str:
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """ " Did you mean 'math'?" with at most `most` of the known names that are much like `name`; empty without any."""
     by_folded = {one.lower(): one for one in known}
-    folded = name[
-        :MAX_QUOTED_CHARACTERS
-    ].lower()  # cut, because the time of the comparison grows with the square of the length
+    # shortened, because the time of get_close_matches grows with the square of the length
+    folded = name[:MAX_QUOTED_CHARACTERS].lower()
     near = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
