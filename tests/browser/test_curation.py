@@ -30,7 +30,7 @@ def import_file(page: Page, file: Path, split: str) -> None:
     page.get_by_label("File").set_input_files(file)
     page.get_by_label("Environment").select_option("math")
     page.get_by_label("Split").fill(split)
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("status")).to_contain_text(f"was imported into math/{split}")
 
@@ -93,7 +93,7 @@ def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file)
     page.get_by_label("Split").fill("apples")
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     expect(page.locator(".tally")).to_contain_text("refused")
     expect(page.get_by_role("row", name="3 is not JSON")).to_be_visible()
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
@@ -104,10 +104,10 @@ def test_a_refused_form_can_be_mended_and_sent_again(page: Page, tmp_path: Path)
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file.rename(tmp_path / "figs.txt"))
     page.get_by_label("Split").fill("figs")
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     expect(page.get_by_role("alert")).to_contain_text("figs.txt")
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2))
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     expect(page.locator(".tally")).to_contain_text("2")
 
 
@@ -118,7 +118,7 @@ def test_a_file_alone_goes_into_the_split_whose_page_led_there(
     page.get_by_role("link", name="Open the split").click()
     page.get_by_role("link", name="Import into it").click()
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     expect(page.locator("article")).to_contain_text("lemons.jsonl into math/citrus")
 
 
@@ -126,7 +126,7 @@ def test_the_name_of_a_file_is_not_taken_for_that_of_a_split(page: Page, complai
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
     expect(page.get_by_label("Split")).to_have_value("")
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Check the file").click()
     expect(page.locator("input:invalid")).to_be_focused()
 
 

@@ -1,4 +1,4 @@
-"""Flags on the page of one task: what a curator reads of them, and how they are settled."""
+"""Flags on the page of one task: what a curator reads, and how flags are settled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def settled(client: Client, task: Task, **values: object) -> HttpResponse:
     return client.post(reverse("admin:environments_task_settle", args=[task.pk]), values, follow=True)
 
 
-def test_it_tells_who_says_what_of_which_episode(client: Client) -> None:
+def test_it_shows_who_flagged_what_in_which_episode(client: Client) -> None:
     task = make_task()
     flag(task, "ada", "The answer is <b>wrong</b>.\nIt is 5.", 12)
     page = page_of(client, task)
@@ -32,7 +32,7 @@ def test_it_tells_who_says_what_of_which_episode(client: Client) -> None:
         assert shown in page
 
 
-def test_the_reason_of_a_quarantine_is_offered_from_the_note(client: Client) -> None:
+def test_the_note_of_a_flag_is_offered_as_the_reason_of_a_quarantine(client: Client) -> None:
     task = make_task()
     assert 'rows="2" maxlength="2000" required></textarea>' in page_of(client, task)
     flag(task, "ada", "The answer is wrong.")
@@ -57,22 +57,22 @@ def test_a_curator_settles_all_of_a_task(client: Client) -> None:
     assert not flags_of(task).open and flags_of(other).open
 
 
-def test_what_somebody_else_has_settled_is_told(client: Client) -> None:
+def test_settling_what_somebody_else_has_settled_is_refused(client: Client) -> None:
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     settled(client, task)
-    assert "somebody else has settled it meanwhile" in settled(client, task, flag=number).content.decode()
+    assert "somebody else has settled it already" in settled(client, task, flag=number).content.decode()
 
 
 @pytest.mark.parametrize("number", ["x", "9" * 30, "-1"])
-def test_a_number_that_is_none_settles_nothing(client: Client, number: str) -> None:
+def test_a_malformed_flag_number_settles_nothing(client: Client, number: str) -> None:
     task = make_task()
     flag(task, "ada", "Wrong.")
     settled(client, task, flag=number)
     assert flags_of(task).open
 
 
-def test_only_those_who_may_change_tasks_settle_flags() -> None:
+def test_only_people_who_may_change_tasks_may_settle_flags() -> None:
     task = make_task()
     flag(task, "ada", "Wrong.")
     reader = person_who_may("view_task")

@@ -1,4 +1,4 @@
-"""The list of tasks, as a person at the page sees it."""
+"""The list of tasks, as a person sees it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_it_shows_the_newest_first(client: Client) -> None:
     assert listed(client) == ["new", "old"]
 
 
-def test_it_asks_as_many_questions_for_a_page_as_for_a_task(
+def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     client.get(TASKS)  # makes the operator
@@ -122,8 +122,8 @@ def test_it_searches_inside_specs(client: Client) -> None:
     assert listed(client, "?search=THE+<needle") == [escape("Find the <needle>.")]
 
 
-def test_it_says_how_far_a_long_search_looked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.admin.task_list.SCAN_SECONDS", -1.0)
+def test_it_says_how_far_a_long_search_has_come(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.admin.task_list.MAX_SCAN_SECONDS", -1.0)
     for number in range(300):
         question(f"hay {number}")
     page = client.get(TASKS + "?search=needle").content.decode()
@@ -162,7 +162,7 @@ def test_it_says_that_nothing_matches(client: Client) -> None:
     assert "No task matches." in client.get(TASKS + "?state=quarantined").content.decode()
 
 
-def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings: Settings) -> None:
+def test_someone_with_only_view_permission_is_offered_no_action(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     make_task()
     client.force_login(viewer("view_task"))
@@ -170,7 +170,7 @@ def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings
     assert "data-row" in page and "Quarantine" not in page
 
 
-def test_someone_who_may_not_look_is_refused(client: Client, settings: Settings) -> None:
+def test_someone_without_view_permission_is_refused(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     client.force_login(viewer())
     assert client.get(TASKS).status_code == 403

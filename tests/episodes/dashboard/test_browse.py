@@ -110,7 +110,7 @@ def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
     make_environment("math")
     answer = client.get("/episodes/?environment=maths")
     assert answer.status_code == 400
-    assert "No environment is named &#x27;maths&#x27;. The nearest: &#x27;math&#x27;." in answer.content.decode()
+    assert "No environment is named &#x27;maths&#x27;. Did you mean &#x27;math&#x27;?" in answer.content.decode()
 
 
 def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:

@@ -125,7 +125,7 @@ def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
 def test_an_unknown_one_is_told_the_nearest(client: Client) -> None:
     make_environment("chess")
     answer = client.get("/environments/ches/")
-    assert answer.status_code == 404 and "Did you mean chess?" in answer.content.decode()
+    assert answer.status_code == 404 and "Did you mean &#x27;chess&#x27;?" in answer.content.decode()
 
 
 def test_without_a_near_one_it_says_how_many_there_are(client: Client) -> None:
