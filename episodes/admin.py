@@ -88,7 +88,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     ordering = ("-pk",)
     search_fields = ("session_id",)
     search_help_text = "Episode number, session id, or part of a run's name"
-    empty = "Every session that an agent opens is recorded here, step by step. The first page shows how to connect one."
+    empty = "No episodes yet. Every session that an agent opens is recorded here. The overview shows how to connect an agent."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
@@ -180,7 +180,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def time(self, episode: Episode) -> str:
         return record.acted(episode)
 
-    @admin.display(description="begun")
+    @admin.display(description="started")
     def begun(self, episode: Episode) -> SafeString:
         return figures.moment(episode.created)
 
@@ -191,7 +191,7 @@ class RunAdmin(ReadOnlyAdmin):
     list_display = ("name", "model", "episodes_count", "begun")
     ordering = ("-pk",)
     search_fields = ("name", "model")
-    empty = "A run appears here when a client names one: header X-Run, or secret orsweb_run."
+    empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         """With `played`, its episodes; one scan of an index per run that is shown."""
@@ -207,6 +207,6 @@ class RunAdmin(ReadOnlyAdmin):
     def episodes_count(self, run: Any) -> SafeString:
         return format_html('<span class="number">{}</span>', f"{run.played:,}")
 
-    @admin.display(description="begun")
+    @admin.display(description="started")
     def begun(self, run: Run) -> SafeString:
         return figures.moment(run.created)

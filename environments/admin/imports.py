@@ -48,9 +48,9 @@ class ImportForm(forms.Form):
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
-        help_text="One that is there, or a name for a new one.",
+        help_text="An existing split, or the name of a new one.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="Of a new split: what clients are told it is for.")
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split. Clients see what the split is for.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,9 @@ def continues(episode: Episode) -> SafeString:
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
     if play is None or play.parent_step is None:
         return SafeString()
-    title = "It plays on from another episode, so it is no attempt of its own and stays out of every figure"
+    title = "Continues another episode, so it isn't counted as an attempt in any figure"
     if play.parent_id is None:
-        return format_html('<span class="hint" title="{}">continues one that was deleted</span>', title)
+        return format_html('<span class="hint" title="{}">continues a deleted episode</span>', title)
     where = f"{reverse('episode', args=[play.parent_id])}#step-{play.parent_step}"
     return format_html('<a class="hint" href="{}" title="{}">continues {}</a>', where, title, play.parent_id)
 

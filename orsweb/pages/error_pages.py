@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 
-NOWHERE = "There is no such page, or what it was about has been deleted."
+NOWHERE = "This page doesn't exist, or its content was deleted."
 _PLACES = (("overview", "Overview"), ("episodes", "All episodes"), ("environments", "Environments"))
 
 
@@ -24,40 +24,40 @@ class Fault:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    sentence = str(exception) or "Its address is malformed."
+    sentence = str(exception) or "The address of this page is invalid."
     if isinstance(exception, DisallowedHost):
         sentence = (
-            "This server does not answer under that name. Set ORSWEB_ALLOWED_HOSTS to the names that it may have."
+            "This server doesn't answer under this host name. Add the name to ORSWEB_ALLOWED_HOSTS."
         )
-    return _page(request, Fault(400, "This request cannot be understood", sentence))
+    return _page(request, Fault(400, "Invalid request", sentence))
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    sentence = str(exception) or "Your account may not see this. A superuser can change that, in the admin under Users."
-    return _page(request, Fault(403, "Not allowed", sentence))
+    sentence = str(exception) or "Your account doesn't have permission to view this. A superuser can change that in the admin under Users."
+    return _page(request, Fault(403, "No permission", sentence))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     sentence = (
-        f"The form was sent from another site, or its page is too old: {reason} Load the page again and resend it."
+        f"The form came from another site, or its page is too old: {reason} Reload the page and try again."
     )
-    return _page(request, Fault(403, "Not sent", sentence))
+    return _page(request, Fault(403, "The form was not sent", sentence))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """The words of the view that raised Http404, where it gave any; Django's own name classes and routes."""
     said = exception.args[0] if isinstance(exception, Http404) and exception.args else ""
     is_ours = isinstance(said, str) and said and " matches the given query" not in said
-    return _page(request, Fault(404, "Nothing here", said if is_ours else NOWHERE))
+    return _page(request, Fault(404, "Page not found", said if is_ours else NOWHERE))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Asks nothing of the database, for that may be what is away."""
     sentence = (
-        "This page failed; the reason stands in the server's log. Nothing that was recorded is lost, and agents can go "
-        "on playing. Load the page again; if it keeps failing, see whether the database can be reached and is migrated."
+        "This page failed; the server's log says why. No recorded data is lost, and agents can keep playing. "
+        "Reload the page. If it keeps failing, check that the database is reachable and migrated."
     )
-    return _page(request, Fault(500, "Something broke", sentence), is_bare=True)
+    return _page(request, Fault(500, "Something went wrong", sentence), is_bare=True)
 
 
 def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:

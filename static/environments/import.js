@@ -10,14 +10,14 @@ function complain(form, words) {
 function isTooLarge(form) {
   const chosen = form.querySelector("[data-file]").files[0];
   const isLarge = Boolean(chosen) && chosen.size > Number(form.dataset.maxBytes);
-  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with ${form.dataset.command}.` : "");
+  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; the limit is ${form.dataset.max}. To import a larger file, run ${form.dataset.command} on the server.` : "");
   return isLarge;
 }
 
 function showProgress(form, event) {
   const shown = form.querySelector("[data-progress]");
   shown.querySelector("progress").value = event.loaded / event.total;
-  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % sent` : "sent, being read";
+  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % uploaded` : "Uploaded, processing…";
 }
 
 function setSending(form, isSending) {
@@ -32,7 +32,7 @@ function answered(form, request) {
   setSending(form, false);
   if (!fresh) {
     const words = page.querySelector("main, #content")?.textContent.replace(/\s+/g, " ").trim();
-    return complain(form, words || `The server answered with status ${request.status}. Nothing was changed.`);
+    return complain(form, words || `The server responded with status ${request.status}. Nothing was changed.`);
   }
   const files = form.querySelector("[data-file]").files;
   form.replaceWith(fresh);
@@ -49,7 +49,7 @@ function send(form) {
   request.addEventListener("load", () => answered(form, request));
   request.addEventListener("error", () => {
     setSending(form, false);
-    complain(form, "The upload broke off: the server does not answer. Nothing was changed; try again.");
+    complain(form, "Upload failed: the server doesn't respond. Nothing was changed. Try again.");
   });
   request.open("POST", form.action);
   request.send(data);

@@ -18,7 +18,7 @@ async function look() {
       count.textContent = `${Math.floor((100 * job.done) / job.total)} %`;
     }
   } catch {
-    count.textContent = "the server does not answer, trying again";
+    count.textContent = "The server doesn't respond, retrying…";
   }
   setTimeout(look, EVERY_MS);
 }

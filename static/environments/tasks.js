@@ -18,7 +18,7 @@ function showChecked() {
   const isIdle = !checked && bar.querySelector("[name=scope]:checked").value !== "all";
   bar.toggleAttribute("data-idle", isIdle);
   bar.querySelectorAll("button").forEach((button) => (button.disabled = isIdle));
-  bar.querySelector("[data-count]").textContent = `${checked} checked`;
+  bar.querySelector("[data-count]").textContent = `${checked} selected`;
   all.checked = checked > 0 && checked === boxes.length;
   all.indeterminate = checked > 0 && checked < boxes.length;
 }
@@ -116,7 +116,7 @@ async function lookFurther() {
     const fresh = found.querySelector("[data-pages]");
     const more = fresh.querySelector("[data-looked]");
     looked += Number(more?.dataset.looked ?? 0);
-    if (more) more.textContent = `looked at ${looked.toLocaleString("en-US")} tasks so far`;
+    if (more) more.textContent = `searched ${looked.toLocaleString("en-US")} tasks so far`;
     fresh.querySelector("[data-previous]")?.remove();
     if (previous) fresh.prepend(previous);
     pages.replaceWith(fresh);

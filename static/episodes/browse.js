@@ -158,7 +158,7 @@ function showPicked() {
   bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected`;
   const compare = bar.querySelector("[data-compare-link]");
   compare.setAttribute("aria-disabled", String(picked.size !== 2));
-  compare.title = picked.size === 2 ? "" : "Select two episodes to compare them";
+  compare.title = picked.size === 2 ? "" : "Select two episodes to compare";
   if (picked.size === 2) compare.href = `${browse.dataset.compare}?episodes=${list}`;
   else compare.removeAttribute("href");
   for (const link of bar.querySelectorAll("[data-selected-format]")) {

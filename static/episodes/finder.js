@@ -65,7 +65,7 @@ export class Finder {
   #say(step) {
     const more = this.#form.dataset.isAll === "false" ? " or more" : "";
     const total = this.steps.length;
-    this.#count.textContent = total ? `${this.steps.indexOf(step) + 1} of ${total}${more} step${total === 1 ? "" : "s"}` : this.#text && `in no step${more && " that was searched"}`;
+    this.#count.textContent = total ? `${this.steps.indexOf(step) + 1} of ${total}${more} step${total === 1 ? "" : "s"}` : this.#text && `no matches${more && " so far"}`;
   }
 
   // Marks the text in what is on the page, without changing it.

@@ -57,7 +57,7 @@ export class Rail {
 
   #say() {
     const { total } = this.#steps;
-    this.#position.textContent = total ? `step ${this.#current.toLocaleString("en-US")} · ${total.toLocaleString("en-US")} in all` : "no steps yet";
+    this.#position.textContent = total ? `Step ${this.#current.toLocaleString("en-US")} · ${total.toLocaleString("en-US")} total` : "No steps yet";
   }
 
   #draw() {

@@ -150,7 +150,7 @@ function neighbour(key) {
   const found = document.querySelector(`.neighbours [data-key="${key}"]`);
   if (found?.href) return found.click();
   const said = document.querySelector("[data-neighbours-end]");
-  said.textContent = found ? found.dataset.end : "The episode belongs to no run.";
+  said.textContent = found ? found.dataset.end : "This episode is not in a run.";
   clearTimeout(saidTimer);
   saidTimer = setTimeout(() => (said.textContent = ""), SAID_MS);
 }
@@ -170,11 +170,11 @@ async function copyLink() {
   history.replaceState(history.state, "", address);
   try {
     await navigator.clipboard.writeText(address.href);
-    button.textContent = "copied";
+    button.textContent = "Copied";
   } catch {
-    button.textContent = "in the address bar"; // the clipboard is for localhost and https only
+    button.textContent = "Link is in the address bar"; // the clipboard is for localhost and https only
   }
-  setTimeout(() => (button.textContent = "link"), 1500);
+  setTimeout(() => (button.textContent = "Copy link"), 1500);
 }
 
 // --- following ---------------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ function gone() {
   notice.className = "notice";
   notice.dataset.kind = "warn";
   notice.setAttribute("role", "alert");
-  notice.textContent = "This episode has been deleted. What is on this page stays until you leave it; the rest cannot be loaded any more.";
+  notice.textContent = "This episode was deleted. You can still read what is on this page, but nothing more can be loaded.";
   page.querySelector(".headline").after(notice);
 }
 

@@ -39,7 +39,7 @@ export class ReturnChart {
     this.#cursor.setAttribute("x2", x);
     const y = value === null ? HEIGHT / 2 : this.#y(value);
     this.#dot.setAttribute("d", value === null ? "" : `M${x} ${y}h0`);
-    this.#panel.querySelector("[data-chart-at]").textContent = value === null ? `step ${index}: none yet` : `step ${index}: ${signed(value)}`;
+    this.#panel.querySelector("[data-chart-at]").textContent = value === null ? `Step ${index}: none yet` : `Step ${index}: ${signed(value)}`;
   }
 
   #x(index) {

@@ -45,7 +45,7 @@ export class Steps extends EventTarget {
       this.#again = false;
       const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } });
       if (answer.status === 404) return void this.dispatchEvent(new Event("gone"));
-      if (!answer.ok) throw new Error(`the steps could not be read: status ${answer.status}`);
+      if (!answer.ok) throw new Error(`The steps could not be loaded: status ${answer.status}`);
       this.#take(await answer.json());
     } while (this.#again || before < this.known && this.known < this.total);
   }

@@ -1,13 +1,13 @@
 // A button beside everything marked data-copy.
 function addCopyButton(source) {
   const button = document.createElement("button");
-  button.className = "copy";
+  button.className = "Copy";
   button.type = "button";
-  button.textContent = "copy";
+  button.textContent = "Copy";
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(source.textContent);
-    button.textContent = "copied";
-    setTimeout(() => (button.textContent = "copy"), 1500);
+    button.textContent = "Copied";
+    setTimeout(() => (button.textContent = "Copy"), 1500);
   });
   source.parentElement.append(button);
 }

@@ -4,7 +4,7 @@
 // listens on window, leaves that key alone.
 const THEMES = ["auto", "light", "dark"];
 const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
-const THEME_WORDS = { auto: "as the system", light: "light", dark: "dark" };
+const THEME_WORDS = { auto: "system", light: "light", dark: "dark" };
 const PREFIX_MS = 1200;
 
 const keys = document.getElementById("keys");

@@ -1,6 +1,6 @@
 // An image that the browser can make nothing of becomes a sentence: the browser's own sign of that tells nobody why.
 const PICTURES = ".zoom img, .part-image";
-const WORDS = "This image cannot be displayed: what came is no image that a browser can read.";
+const WORDS = "This image can't be displayed: it isn't in a format that browsers can read.";
 
 function tell(picture) {
   const words = document.createElement("p");

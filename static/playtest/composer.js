@@ -4,9 +4,9 @@ import { isTyping } from "../orsweb/frame.js";
 import { mountForm } from "./form.js";
 import { Past } from "./past.js";
 
-const RUNS = "Wait for the call that is running.";
+const RUNS = "Wait until the running call is done.";
 const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
-const WAITS = "It is sent as soon as the connection is back.";
+const WAITS = "It will be sent when the connection is back.";
 
 export class Composer extends EventTarget {
   #element;
@@ -149,7 +149,7 @@ export class Composer extends EventTarget {
   invalid(number, errors) {
     this.#forms.get(number).form.showErrors(errors);
     const count = errors.length;
-    this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} do${count === 1 ? "es" : ""} not fit. An agent's call would be refused and recorded.`);
+    this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} ${count === 1 ? "is" : "are"} invalid. An agent's call would be refused and recorded.`);
     this.#find("[data-anyway]").hidden = false;
   }
 
@@ -165,7 +165,7 @@ export class Composer extends EventTarget {
   #clicked(event) {
     if (event.detail !== 2) return;
     event.preventDefault();
-    if (!this.#isBusy) this.#say("A double click calls once.");
+    if (!this.#isBusy) this.#say("Clicked twice, called once.");
   }
 
   // A held Enter is one press, but where it breaks lines.

@@ -106,7 +106,7 @@ export class Connection extends EventTarget {
       this.dispatchEvent(new CustomEvent("unwelcome", { detail: refusal }));
       return;
     }
-    if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server takes (ORSWEB_MAX_BODY_BYTES)." }));
+    if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server allows (ORSWEB_MAX_BODY_BYTES)." }));
     this.#tryLater();
   }
 

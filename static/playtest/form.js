@@ -53,7 +53,7 @@ class Form {
     const answer = await this.#send({ do: "read" });
     if (answer.errors) {
       this.showErrors(answer.errors);
-      throw new Error(answer.errors.length === 1 ? "One field has to be filled in differently." : `${answer.errors.length} fields have to be filled in differently.`);
+      throw new Error(answer.errors.length === 1 ? "Correct one field first." : `Correct ${answer.errors.length} fields first.`);
     }
     if (answer.error) throw new Error(answer.error);
     return parseExact(answer.input);
@@ -203,7 +203,7 @@ class Form {
     const missing = [...this.#element.querySelectorAll("[data-needed]")].find(isMissing);
     if (!missing) return this.#element.closest("form")?.requestSubmit();
     const isText = missing.matches("textarea");
-    mark(missing.closest(".slot"), isText ? "This is needed; Ctrl+Enter sends it empty." : "This is needed.");
+    mark(missing.closest(".slot"), isText ? "Required. Press Ctrl+Enter to send it empty." : "Required.");
     (missing.querySelector("input") ?? missing).focus();
   }
 }

@@ -220,12 +220,12 @@ function warn() {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "button";
-  button.textContent = "I am still here";
+  button.textContent = "I'm still here";
   button.addEventListener("click", () => {
     alive = 0;
     connection.send({ type: "alive" });
   });
-  notice("soon", "The session expires in a minute unless you do something.", "warn", button);
+  notice("soon", "The session expires in one minute because of inactivity.", "warn", button);
 }
 
 function connected(isConnected) {
@@ -235,15 +235,15 @@ function connected(isConnected) {
     sign.textContent = isConnected ? "live" : "reconnecting";
   }
   composer.wait(!isConnected && !pending?.isRunning);
-  notice("lost", isConnected ? "" : "The connection is lost; trying again. The episode waits for you for a while.");
+  notice("lost", isConnected ? "" : "Connection lost, reconnecting. Your episode is kept open for a while.");
 }
 
 // The server would not let this page in again, so it does not try.
 function shutOut(why) {
   const [words, address, label] = {
-    login: [`Your ${"isGuest" in page.dataset ? "invite has ended here; open its link again, or ask for another" : "login has expired"}. What you did is on record.`, page.dataset.login, "Log in again"],
+    login: [`Your ${"isGuest" in page.dataset ? "invite is no longer valid; open its link again, or ask for a new one" : "login has expired"}. Your steps were recorded.`, page.dataset.login, "Log in again"],
     invite: [page.dataset.over, "", ""],
-    stranger: ["This play is not yours any more; somebody else is logged in here.", page.dataset.choose, "Choose what to play"],
+    stranger: ["Someone else is logged in here now, so you can't continue this episode.", page.dataset.choose, "Choose what to play"],
   }[why];
   if (sign) sign.hidden = true;
   clock.stop();

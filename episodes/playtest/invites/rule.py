@@ -48,11 +48,11 @@ def welcome(token: str) -> Invite:
     """The open invite of a link. Raises: Unwelcome, which tells nothing of what it was for."""
     invite = Invite.objects.select_related("environment", "split").filter(token_hash=_hash(token)).first()
     if invite is None:
-        raise Unwelcome("No invite has this address. Look whether the link was copied to its end.", 404)
+        raise Unwelcome("There is no invite with this link. Check that you copied the whole link.", 404)
     state = state_of(invite)
     if state != "open":
-        was = "has expired" if state == "expired" else "was taken back"
-        raise Unwelcome(f"This invite {was}. Whoever sent it to you can make another.", 410)
+        was = "has expired" if state == "expired" else "was revoked"
+        raise Unwelcome(f"This invite {was}. Ask the person who sent it for a new one.", 410)
     return invite
 
 
