@@ -81,7 +81,7 @@ class ProbeFilter(ChipFilter):
 
 @admin.register(Episode)
 class EpisodeAdmin(ReadOnlyAdmin):
-    page_template = "episodes/episode.html"
+    page_template = "episodes/admin_episode.html"
     list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "begun")
     list_filter = (EnvironmentFilter, EndingFilter, RunFilter, PlayerFilter, ProbeFilter)
     list_select_related = ("environment", "split", "task", "run")
@@ -187,7 +187,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    page_template = "episodes/run.html"
+    page_template = "episodes/admin_run.html"
     list_display = ("name", "model", "episodes_count", "begun")
     ordering = ("-pk",)
     search_fields = ("name", "model")

@@ -72,7 +72,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_now.html", _now(request.user, span, asked))
+        return render(request, "episodes/overview_activity.html", _now(request.user, span, asked))
     if part == "environments":
         return render(request, "episodes/overview_environments.html", _environments(asked))
     context = _now(request.user, span, asked) | _environments(asked) | _connecting(request)

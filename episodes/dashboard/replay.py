@@ -214,7 +214,7 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
         raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
     context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
-    return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)
+    return render(request, "episodes/content_block.html" if is_swapped else "episodes/replay_part.html", context)
 
 
 def _ways(episode: Episode) -> dict[str, bool]:

@@ -36,7 +36,7 @@ def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     except ActionRefused as error:
         context |= {"problem": str(error), "note": note}
     if "HX-Request" in request.headers:
-        return render(request, "episodes/flag.html", {**context, "flags": shown_flags(seat, task)})
+        return render(request, "episodes/task_flags.html", {**context, "flags": shown_flags(seat, task)})
     return _page(request, context)
 
 
@@ -73,7 +73,7 @@ def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     sentence = "A curator will look at the task and settle it." if raised else context["problem"]
     title = "Flagged as broken" if raised else "The task was not flagged"
     context = {"title": title, "sentence": sentence, "links": links, "seat": seat}
-    return render(request, "orsweb/fault.html", context, status=200 if raised else 422)
+    return render(request, "orsweb/error_page.html", context, status=200 if raised else 422)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -93,7 +93,7 @@ def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     if problem and not is_piece:
         links = [(_page_of(seat, pk), f"Back to episode {pk}")]
         context = {"title": "The note was not kept", "sentence": problem, "links": links, "seat": seat}
-        return render(request, "orsweb/fault.html", context, status=422)
+        return render(request, "orsweb/error_page.html", context, status=422)
     found = notes_of(episode, seat.author if seat.guest else None)
     context = {"episode": episode, "notes": found, "author": seat.author, "problem": problem}
     return render(request, "episodes/notes_list.html", context)

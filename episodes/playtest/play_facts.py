@@ -24,7 +24,7 @@ SHOWN_CHARACTERS = 4_000
 
 
 def content_of(episode: Episode) -> dict[str, Any]:
-    """What `playtest/content.html` shows. `episode` has its environment and task."""
+    """What `playtest/task_content.html` shows. `episode` has its environment and task."""
     hidden = hidden_fields(episode.environment.name)
     told = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
     if not told["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):

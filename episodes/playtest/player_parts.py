@@ -110,4 +110,4 @@ def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> Ht
     except NoSuchPart as error:
         raise Http404(str(error)) from None
     context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
-    return render(request, "episodes/said.html", context)
+    return render(request, "episodes/content_block.html", context)

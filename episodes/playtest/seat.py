@@ -99,7 +99,7 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
         if seat is not None:
             return view(request, seat, *args, **kwargs)
         if GUEST_KEY in request.session:
-            return render(request, "playtest/invite_over.html", {"sentence": OVER}, status=410)
+            return render(request, "playtest/invite_closed.html", {"sentence": OVER}, status=410)
         return redirect_to_login(request.get_full_path())
 
     return wrapped

@@ -121,7 +121,7 @@ def ending_of(pk: int) -> dict[str, Any]:
     related = ("environment", "split", "task", "play")
     episode = Episode.objects.select_related(*related).get(pk=pk)
     html = render_to_string("playtest/outcome.html", outcome_of(episode))
-    return {"type": "ended", "html": html, "content": render_to_string("playtest/content.html", content_of(episode))}
+    return {"type": "ended", "html": html, "content": render_to_string("playtest/task_content.html", content_of(episode))}
 
 
 def _told(facts: PlayFacts, line: StepLine, is_seen: bool) -> ToldStep:

@@ -38,7 +38,7 @@ class Share(NamedTuple):
     percent: float
 
 
-@register.inclusion_tag("episodes/bars.html")
+@register.inclusion_tag("episodes/activity_bars.html")
 def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dict[str, Any]:
     """`figure`: "episodes" or "steps" of each point; each bar leads to the episodes of that time."""
     values = [getattr(point, figure) for point in points]

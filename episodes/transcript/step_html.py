@@ -7,7 +7,7 @@ Frames: HTML as a template makes it once for each shape that a thing can have, w
 
 For what stands on a page hundreds of times: a template takes longer for its conditions than for all else.
 
-Blocks: one thing that was said, as `templates/episodes/said.html` shows it, for pages that show many of them.
+Blocks: one thing that was said, as `templates/episodes/content_block.html` shows it, for pages that show many of them.
 
 Most of a block's HTML is the same for every block of its shape, so the template is asked once for each shape, and only
 what differs is put in. A template takes longer for a block's conditions than all else that a short step needs.
@@ -94,7 +94,7 @@ def block_html(
     if one.kind == "image":
         addresses = {"source": source, "whole": whole, "swap": swap}
         return render_to_string(
-            "episodes/said.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
+            "episodes/content_block.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
         )
     shape = _BlockShape(
         *(one.place, one.label, one.kind, one.kinds, one.omitted, one.is_short, one.is_long, not one.html),
@@ -118,7 +118,7 @@ def _block_frame(shape: _BlockShape) -> Frame:
     )
     ways = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
     source, whole = place("source") if shape.has_source else "", place("whole") if shape.has_whole else ""
-    return framed("episodes/said.html", {"one": one, "source": source, "whole": whole, **ways})
+    return framed("episodes/content_block.html", {"one": one, "source": source, "whole": whole, **ways})
 
 
 MAX_ERROR = 8_000
@@ -206,7 +206,7 @@ def _rewards(card: Card, episode: Episode) -> Texts:
     return {
         "reward": reward(card.step.reward, environment),
         "running": NOTHING if card.running is None else signed(card.running),
-        "components": render_to_string("episodes/components.html", components) if card.components else "",
+        "components": render_to_string("episodes/reward_components.html", components) if card.components else "",
     }
 
 
@@ -231,7 +231,7 @@ def _block(one: MessageCard, side: str, at: str, ways: Ways) -> SafeString:
         return block_html(one, is_open=is_open, is_alone=is_alone)
     if side == "output" and one.kind == "image":  # it has an address of its own, from which a browser keeps it
         look = {"is_open": is_open, "is_alone": is_alone, "image": f"{at}/images/{one.number}"}
-        return render_to_string("episodes/said.html", {"one": one, **look})
+        return render_to_string("episodes/content_block.html", {"one": one, **look})
     return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
 
 

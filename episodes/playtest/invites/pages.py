@@ -40,7 +40,7 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
     try:
         found = welcome(token)
     except Unwelcome as refusal:
-        answer = render(request, "playtest/invite_over.html", {"sentence": refusal}, status=refusal.status)
+        answer = render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
     else:
         answer = _answer(request, found)
     answer.headers["Referrer-Policy"] = REFERRER
@@ -51,7 +51,7 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
 def leave(request: HttpRequest) -> HttpResponse:
     """The browser is nobody's guest any more; its episodes stay."""
     request.session.pop(GUEST_KEY, None)
-    return redirect("play") if request.user.is_authenticated else render(request, "playtest/invite_left.html")
+    return redirect("play") if request.user.is_authenticated else render(request, "playtest/invite_goodbye.html")
 
 
 def _answer(request: HttpRequest, found: Invite) -> HttpResponse:

@@ -39,4 +39,4 @@ def test_blocks_of_one_shape_keep_their_own_texts() -> None:
 
 
 def _templates(one: MessageCard, **ways: object) -> str:
-    return str(render_to_string("episodes/said.html", {"one": one, **ways}))
+    return str(render_to_string("episodes/content_block.html", {"one": one, **ways}))
