@@ -68,11 +68,11 @@ def test_dragging_looks_closer_and_stands_in_the_address(curve: Page) -> None:
     curve.mouse.down()
     curve.mouse.move(*across(curve, 0.7))
     curve.mouse.up()
-    expect(curve.get_by_role("button", name="Whole curve")).to_be_visible()
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
     expect(curve).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+$"))
     assert 0 < len(points(curve)) < 6
     curve.keyboard.press("0")
-    expect(curve.get_by_role("button", name="Whole curve")).to_be_hidden()
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_hidden()
     assert len(points(curve)) == 6
 
 

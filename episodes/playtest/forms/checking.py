@@ -152,7 +152,7 @@ def _told(error: jsonschema.ValidationError, root: Any) -> Iterator[FormProblem]
         cast(Any, error.validator_value),
     )
     if word == "required" and isinstance(value, dict):
-        yield from (FormProblem((*path, name), "This is needed.") for name in asked if name not in value)
+        yield from (FormProblem((*path, name), "Required.") for name in asked if name not in value)
     elif word == "additionalProperties" and asked is False and isinstance(value, dict):
         named = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
         known = ", ".join(map(shown, list(named)[:12])) or "none"

@@ -115,7 +115,7 @@ def test_people_can_be_made_to_play_it_blind_and_not(client: Client) -> None:
     environment = make_environment()
     assert "hidden until the end" in do(client, environment, "blind").content.decode()
     assert Environment.objects.get().is_blind
-    assert "see each reward as it comes" in do(client, environment, "seeing").content.decode()
+    assert "see each reward right away" in do(client, environment, "seeing").content.decode()
 
 
 def test_who_may_only_look_is_offered_no_changes() -> None:

@@ -136,7 +136,7 @@ def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
     TaskTag.objects.create(task=task, name="<check>")
     make_split(task, name="held out")
     page = client.get(TASKS).content.decode()
-    for shown in ("quarantined", "The answer is wrong.", "&lt;check&gt;", "imported", "dropped from code", "held out"):
+    for shown in ("quarantined", "The answer is wrong.", "&lt;check&gt;", "imported", "no longer in the class", "held out"):
         assert shown in page
 
 
@@ -154,12 +154,12 @@ def test_an_odd_address_does_no_harm(client: Client, query: str) -> None:
 
 
 def test_it_says_what_would_be_listed(client: Client) -> None:
-    assert "Tasks appear here when" in client.get(TASKS).content.decode()
+    assert "No tasks yet." in client.get(TASKS).content.decode()
 
 
 def test_it_says_that_nothing_matches(client: Client) -> None:
     make_task()
-    assert "No task matches." in client.get(TASKS + "?state=quarantined").content.decode()
+    assert "No tasks match these filters." in client.get(TASKS + "?state=quarantined").content.decode()
 
 
 def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings: Settings) -> None:

@@ -225,7 +225,7 @@ def test_the_preview_escapes_what_was_said(client: Client) -> None:
 
 def test_the_preview_of_an_episode_without_calls_says_so(client: Client) -> None:
     running = make_episode(status="running", cause="")
-    assert "No tool was called yet." in page(client, f"/episodes/{running.pk}/preview/")
+    assert "No tool calls yet." in page(client, f"/episodes/{running.pk}/preview/")
 
 
 def test_the_preview_of_a_deleted_episode_is_not_found(client: Client) -> None:

@@ -64,7 +64,7 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
     for run in runs:
         end_episode(run=run)
     page = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").content.decode()
-    assert "No task was attempted by all of these runs" in page
+    assert "These runs have no task in common" in page
 
 
 @pytest.mark.parametrize(

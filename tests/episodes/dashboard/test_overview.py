@@ -31,7 +31,7 @@ def test_it_marks_what_this_machine_cannot_run_with_the_reason(client: Client) -
     make_environment("code", unavailable="Install <bubblewrap>.")
     make_environment("math")
     page = client.get("/").content.decode()
-    assert page.count("Unavailable here.") == 1 and "Unavailable here. Install &lt;bubblewrap&gt;." in page
+    assert page.count("Not available on this machine.") == 1 and "Not available on this machine. Install &lt;bubblewrap&gt;." in page
 
 
 def test_it_tells_splits_and_numbers_of_tasks(client: Client) -> None:
@@ -139,7 +139,7 @@ def test_another_threshold_is_asked_for_in_the_address_and_stays(client: Client)
 
 
 def test_the_success_of_the_day_says_by_whose_definition(client: Client) -> None:
-    assert "by each environment&#x27;s own return and threshold" in client.get("/?part=now&return=max").content.decode()
+    assert "as each environment defines it" in client.get("/?part=now&return=max").content.decode()
 
 
 def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:

@@ -40,7 +40,7 @@ def test_an_environment_shows_them_by_the_definition_asked_for(client: Client) -
 def test_where_nobody_has_played_it_says_so(client: Client, page: str) -> None:
     task = make_task(environment=make_environment("math"))
     end_episode(task=task)
-    assert "No person has finished an attempt yet" in section(client.get(page.format(task.pk)).content.decode())
+    assert "Nobody has finished an attempt yet" in section(client.get(page.format(task.pk)).content.decode())
 
 
 def test_the_admins_page_of_a_task_names_the_people_among_all(client: Client) -> None:

@@ -145,7 +145,7 @@ def test_each_text_is_shown_as_what_it_is(client: Client) -> None:
 
 def test_it_says_when_nothing_was_called(client: Client) -> None:
     assert "ended without a tool call" in seen(client, make_episode(cause="abandoned", is_probe=True))
-    assert "No tool was called yet" in seen(client, make_episode(status="running", cause="", ended=None))
+    assert "No tool calls yet" in seen(client, make_episode(status="running", cause="", ended=None))
 
 
 @pytest.mark.parametrize("cause", ["abandoned", "expired", "interrupted", "env_error", "setup_failed"])
@@ -266,8 +266,8 @@ def test_hugest_and_deepest_texts_are_bounded(client: Client) -> None:
 def test_what_is_too_large_for_the_window_is_a_click_away(client: Client) -> None:
     episode = make_episode()
     make_step(episode, output="", output_blob=make_blob(output_of("word " * 600_000)))
-    assert "Large: <a" in seen(client, episode)
-    assert "Large: <a" not in seen(client, episode, "steps/0/")
+    assert "Large step. <a" in seen(client, episode)
+    assert "Large step. <a" not in seen(client, episode, "steps/0/")
 
 
 # --- one step, one text ----------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_name_that_is_no_persons_leads_nowhere(client: Client) -> None:
 
 
 def test_it_says_what_would_be_there(client: Client) -> None:
-    assert "Nobody has played here yet" in client.get("/play/people/").content.decode()
+    assert "Nobody has played yet" in client.get("/play/people/").content.decode()
 
 
 def test_it_takes_two_queries(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:

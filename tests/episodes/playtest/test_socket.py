@@ -44,7 +44,7 @@ async def test_an_input_that_does_not_fit_is_not_called() -> None:
             task_id = await tab.call("echo", words="hello")
             refused = await tab.told("invalid")
             assert refused["task_id"] == task_id
-            assert refused["errors"] == [{"path": ["text"], "message": "This is needed."}]
+            assert refused["errors"] == [{"path": ["text"], "message": "Required."}]
         assert await in_database(lambda: Episode.objects.get(pk=pk).steps.count()) == 0
 
 

@@ -20,7 +20,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_page_is_told_when_it_is_ready() -> None:
     async with table("tests.envs_slow:GatedSetup") as browser:
         pk = await begin(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
-        assert "The environment is being set up" in (await browser.get(f"/play/{pk}/")).text
+        assert "The environment is starting" in (await browser.get(f"/play/{pk}/")).text
         async with seated(browser, pk) as tab:
             assert (await tab.told("state"))["status"] == "starting"
             GATES["ready"].set()

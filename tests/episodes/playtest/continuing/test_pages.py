@@ -144,7 +144,7 @@ async def test_a_difference_is_told_before_anything_else_is_called(world: dict[s
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
-        for shown in ("Step 1 came out otherwise", "output, reward", "as ever", "a &lt;door&gt;", "+0.10", "+0.40"):
+        for shown in ("Step 1 gave a different result", "output, reward", "as ever", "a &lt;door&gt;", "+0.10", "+0.40"):
             assert shown in page
         assert len(await steps_of(play.pk)) == 2 and (await newest()).differs_at == 1
 
@@ -242,7 +242,7 @@ async def test_a_long_prefix_shows_how_far_it_is_and_may_be_left() -> None:
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
-        assert "1 of 5" in page and "came out otherwise" not in page
+        assert "1 of 5" in page and "different result" not in page
         async with seated(browser, play.pk) as tab:
             await tab.told("state")
             GATES["prefix"].set()
@@ -280,7 +280,7 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
         parent = await recorded(browser, LOOKS)
         answer = await asked(browser, parent, 1)
         assert answer.status_code == 200
-        for shown in (f"Play on after step 1 of episode {parent}", "2 steps 0 to 1", "right", "Play on from here"):
+        for shown in (f"Continue episode {parent} from step 1", "steps 0 to 1", "right", "Continue from here"):
             assert shown in answer.text
 
 

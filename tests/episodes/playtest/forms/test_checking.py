@@ -28,7 +28,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     ({"const": "v1"}, "v2", ["a"], '"v2" was given; it has to be "v1".'),
     ({"uniqueItems": True}, [1, 1], ["a"], "Two of the items are the same; each may stand here once."),
     ({"items": WHOLE}, [1, "b"], ["a", 1], '"b" was given; needed is: whole number.'),
-    ({"required": ["b"]}, {}, ["a", "b"], "This is needed."),
+    ({"required": ["b"]}, {}, ["a", "b"], "Required."),
     (
         {"properties": {"x": {}}, "additionalProperties": False},
         {"y": 1},

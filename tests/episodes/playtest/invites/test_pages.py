@@ -116,7 +116,7 @@ def test_an_account_plays_as_itself(stranger: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was taken back")]
+    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was revoked")]
 )
 def test_a_link_that_is_over_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
     answer = stranger.get(make_link(lasts, revoked=revoked))
@@ -149,7 +149,7 @@ def test_revoking_ends_it_once_and_keeps_what_was_played(client: Client) -> None
 
 def test_the_operator_can_try_one_out_and_stop(client: Client) -> None:
     path = make_link()
-    assert "trying your own invite out" in client.get(path).content.decode()
+    assert "trying out your own invite" in client.get(path).content.decode()
     client.post(path, {"name": "Zoë"})
     assert "Zoë, guest" in client.get("/play/").content.decode()
     client.post("/play/leave/")
