@@ -145,7 +145,7 @@ def _look(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Jo
     """Raises: TransferError, when the file's name tells no format."""
     source = FileSource.of(upload.path)
     job = jobs.start(
-        f"Look at {upload.name}",
+        f"Preview of {upload.name}",
         lambda progress: dry_run(source, target, progress),
         owner=author_of(request),
         subject=_subject(upload, target),

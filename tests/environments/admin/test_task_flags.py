@@ -52,7 +52,7 @@ def test_a_curator_settles_all_of_a_task(client: Client) -> None:
     task, other = make_task(), make_task()
     for row, author in ((task, "ada"), (task, "bob"), (other, "ada")):
         flag(row, author, "Wrong.")
-    assert "Settle all 2" in page_of(client, task)
+    assert "Resolve all 2" in page_of(client, task)
     assert "Resolved 2 flags." in settled(client, task).content.decode()
     assert not flags_of(task).open and flags_of(other).open
 
@@ -76,5 +76,5 @@ def test_only_those_who_may_change_tasks_settle_flags() -> None:
     task = make_task()
     flag(task, "ada", "Wrong.")
     reader = person_who_may("view_task")
-    assert "Wrong." in page_of(reader, task) and ">Settle</button>" not in page_of(reader, task)
+    assert "Wrong." in page_of(reader, task) and ">Resolve</button>" not in page_of(reader, task)
     assert settled(reader, task).status_code == 403 and flags_of(task).open
