@@ -20,9 +20,14 @@ DOCUMENTS = [
 ]
 
 ELSEWHERE = {
-    "my_env.py", "word_order.py", "test_word_order.py",  # what a reader writes
-    "ors/server.py", "openreward/environments/server.py",  # the references
-}  # fmt: skip
+    "my_env.py",
+    "word_order.py",
+    "test_word_order.py",
+    "ors/server.py",
+    "openreward/environments/server.py",
+    "Chart.js",
+}
+"""What readers write themselves, files of the reference servers, and a library."""
 
 PATH = re.compile(r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

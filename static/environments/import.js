@@ -1,5 +1,5 @@
-// The import form: refuses a file that is too large before it is sent, and shows how far the upload is. Where the server
-// refuses the form, the new one takes its place, with the file still chosen.
+// The import form: rejects a file that is too large before uploading it, and shows the progress of the upload. If the server
+// rejects the form, its response replaces the form and the file stays selected.
 
 function complain(form, words) {
   const trouble = form.querySelector("[data-trouble]");
@@ -57,8 +57,8 @@ function send(form) {
 
 function take(form) {
   const file = form.querySelector("[data-file]");
-  // django-unfold's app.js writes the name of a chosen file into the text field beside it, which here is the split's;
-  // it passes by what it has marked as listened to, and looks on load and after each change of the page
+  // django-unfold's app.js writes the name of a chosen file into the next text field, which is the split's here.
+  // It skips elements that it has marked as handled, and scans the page on load and after each change
   file.hasChangeListener = true;
   file.addEventListener("change", () => isTooLarge(form));
   form.addEventListener("submit", (event) => {

@@ -1,4 +1,4 @@
-// A running job's page: asks twice a second how far it is, and shows the outcome when it has ended.
+// The page of a running job: requests its progress twice a second, and shows the result when the job has ended.
 const page = document.querySelector("[data-job]");
 const bar = page.querySelector("[data-bar]");
 const count = page.querySelector("[data-count]");

@@ -1,4 +1,4 @@
-// What can be done with the texts and images of steps, on every page that shows them: more of a long one, a large image.
+// Texts and images of steps, on every page that shows them: expanding a long text, enlarging an image.
 const zoom = document.getElementById("zoom");
 
 function more(button) {

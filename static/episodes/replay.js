@@ -1,4 +1,4 @@
-// The replay: brings rail, windows, chart and search together, answers keys, and follows an episode that still runs.
+// The replay: connects the step list, the transcript, the chart and the search, handles keys, and follows a running episode.
 import { Finder } from "./find_text.js";
 import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
@@ -68,7 +68,7 @@ function keepAddress(index) {
   if (location.hash || index) history.replaceState(history.state, "", addressOf(index));
 }
 
-// What the card tells, beside it: the facts of the step and what its reward is made of.
+// Show the details of the current step and the components of its reward in the side column.
 function showFacts(index) {
   const panel = page.querySelector("[data-step-panel]");
   const card = windows.card(index);
@@ -85,7 +85,7 @@ function loaded() {
   markTimer = setTimeout(() => finder.mark(), 100);
 }
 
-// --- folding -----------------------------------------------------------------------------------------------------------
+// --- collapsing -----------------------------------------------------------------------------------------------------------
 
 const folds = page.querySelector("[data-folds]");
 
@@ -145,7 +145,7 @@ const KEYS = {
 };
 for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => neighbour(key);
 
-// Where there is none, that is said: a key that does nothing looks broken.
+// Say so when there is no such episode: a key that does nothing looks broken.
 function neighbour(key) {
   const found = document.querySelector(`.neighbours [data-key="${key}"]`);
   if (found?.href) return found.click();
@@ -194,7 +194,7 @@ async function changed() {
   else if (steps.total && !transcript.querySelector(".step.current")) moved();
 }
 
-// However the page heard of it: by an event, or by the steps that it read after it had been away.
+// Called however the page learned of it: from an event, or from the steps that it read after being hidden.
 function ended() {
   if (isOver) return;
   isOver = true;
@@ -241,7 +241,7 @@ windows.addEventListener("scrolled", () => setFollowing(false));
 steps.addEventListener("change", changed);
 steps.addEventListener("gone", gone, { once: true });
 
-// where it stands above the transcript, it shows what it holds and no more
+// above the transcript, it is only as high as its content
 if (matchMedia("(max-width: 1150px)").matches) {
   for (const section of page.querySelectorAll(".replay-side > details, .note-fold")) section.open = section.contains(page.querySelector(":target"));
 }

@@ -1,4 +1,4 @@
-// A button beside everything marked data-copy.
+// Add a copy button to every element marked data-copy.
 function addCopyButton(source) {
   const button = document.createElement("button");
   button.className = "Copy";
@@ -12,5 +12,5 @@ function addCopyButton(source) {
   source.parentElement.append(button);
 }
 
-// the clipboard exists on localhost and over https only
+// the clipboard is only available on localhost and over https
 if (navigator.clipboard) document.querySelectorAll("[data-copy]").forEach(addCopyButton);
