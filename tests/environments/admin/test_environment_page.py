@@ -113,7 +113,7 @@ def test_it_can_be_disabled_and_enabled(client: Client) -> None:
 
 def test_people_can_be_made_to_play_it_blind_and_not(client: Client) -> None:
     environment = make_environment()
-    assert "hidden until the end" in do(client, environment, "blind").content.decode()
+    assert "hidden until the episode ends" in do(client, environment, "blind").content.decode()
     assert Environment.objects.get().is_blind
     assert "see each reward right away" in do(client, environment, "seeing").content.decode()
 

@@ -79,7 +79,7 @@ def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
     split = make_split(tasks[2], tasks[0])
     assert listed(client, f"?split={split.pk}") == ["c", "a"]
     page = client.get(f"{TASKS}?split={split.pk}").content.decode()
-    assert "2 served, in the order agents get them" in page
+    assert "2 served, in split order" in page
 
 
 def test_it_numbers_a_split_s_tasks_as_clients_do(client: Client) -> None:

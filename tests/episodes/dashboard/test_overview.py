@@ -124,8 +124,8 @@ def test_the_latest_are_told_by_the_return_that_is_asked_for(client: Client) -> 
     for reward in (1.0, 0.25):
         make_step(running, reward=reward)
     own, most = (client.get(f"/?part=now{more}").content.decode() for more in ("", "&return=max"))
-    assert "return (own)" in own and "+0.50" in own and "+0.63" in own
-    assert "return (max)" in most and "+0.75" in most and "+1.00" in most
+    assert ">Return<" in own and "+0.50" in own and "+0.63" in own
+    assert "Return (max)" in most and "+0.75" in most and "+1.00" in most
 
 
 def test_another_threshold_is_asked_for_in_the_address_and_stays(client: Client) -> None:

@@ -179,7 +179,7 @@ def test_it_tells_the_other_attempts_at_the_task_and_the_rank_of_this_one(client
     make_episode(task=task, cause="env_error", return_sum=5.0)
     episode = make_episode(task=task, return_sum=0.5)
     page = seen(client, episode)
-    assert "2 attempts" in page and "+0.75" in page and "number 2" in page
+    assert "2 attempts" in page and "+0.75" in page and "#2" in page
 
 
 def test_it_links_the_neighbours_of_the_same_task_and_run(client: Client) -> None:
@@ -450,7 +450,7 @@ def test_an_episode_that_continues_another_says_so_and_is_found_from_there(clien
     assert f'continues <a href="/episodes/{parent.pk}/#step-0">episode {parent.pk} from step 0</a>' in page
     assert "continues" not in client.get(f"/episodes/{parent.pk}/headline/").content.decode()
     assert f"/compare/?episodes={parent.pk},{child.pk}" in page
-    assert f'Played on from here in <a href="/episodes/{child.pk}/">episode {child.pk}</a>' in seen(client, parent)
+    assert f'Continued in <a href="/episodes/{child.pk}/">episode {child.pk}</a>' in seen(client, parent)
 
 
 def test_one_can_play_on_from_each_step_but_the_last_of_an_episode_that_finished(client: Client) -> None:

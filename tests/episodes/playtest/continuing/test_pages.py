@@ -76,7 +76,7 @@ async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_play
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/"
         assert (play.parent_id, play.parent_step, play.differs_at) == (parent, 1, None)
-        assert "All came out as recorded." in (await browser.get(f"/play/{play.pk}/")).text
+        assert "All results match the recording." in (await browser.get(f"/play/{play.pk}/")).text
         assert [step.input for step in await steps_of(play.pk)] == ['{"text":"left"}', '{"text":"right"}']
         async with seated(browser, play.pk) as tab:
             await tab.call("look", text="down")
@@ -161,7 +161,7 @@ async def test_the_rest_is_run_all_the_same_and_further_differences_do_not_stop_
         assert len(await steps_of(play.pk)) == 5
         play = await newest()
         assert (play.parent_step, play.differs_at) == (4, 0)
-        assert "3 did not come out as recorded, first" in (await browser.get(f"/play/{play.pk}/")).text
+        assert "3 results differ from the recording, the first at" in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_one_may_play_on_from_where_it_came_out_otherwise() -> None:
@@ -209,7 +209,7 @@ async def test_other_metadata_alone_stops_nothing() -> None:
         await begun(browser, parent, 2)
         play = await newest()
         assert play.differs_at is None and len(await steps_of(play.pk)) == 3
-        assert "All came out as recorded, but for the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
+        assert "All results match the recording, except the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_an_episode_that_is_over_too_soon_cannot_be_played_on() -> None:
@@ -307,7 +307,7 @@ async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> Non
     async with table("tests.envs:Echo") as browser:
         calls: Calls = [("echo", {"text": "hi"}), ("echo", {"text": "the password is hunter2-hunter2"})]
         parent = await recorded(browser, calls, "echo", secrets={"password": "hunter2-hunter2"})
-        assert "The input of step 1 holds" in (await asked(browser, parent, 1)).text
+        assert "The input of step 1 contains" in (await asked(browser, parent, 1)).text
         assert (await begun(browser, parent, 1)).status_code == 422
         assert (await begun(browser, parent, 0)).status_code == 302
         assert (await begun(browser, parent, 1, stars="on")).status_code == 302

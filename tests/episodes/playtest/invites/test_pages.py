@@ -88,7 +88,7 @@ def test_without_keys_it_says_what_invites_need(client: Client) -> None:
 def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
     split = make_split(make_task())
     path = make_link(split=split)
-    assert "You are invited to play <b>math</b>, train" in stranger.get(path).content.decode()
+    assert "You're invited to play <b>math</b>, train" in stranger.get(path).content.decode()
     answer = stranger.post(path, {"name": "  Zoë   K. "})
     assert (answer.status_code, answer["Location"]) == (302, "/play/?environment=math&split=train")
     assert stranger.session["guest"] == Guest.objects.get(name="Zoë K.").pk
