@@ -1,7 +1,7 @@
 // Add a copy button to every element marked data-copy.
 function addCopyButton(source) {
   const button = document.createElement("button");
-  button.className = "Copy";
+  button.className = "copy";
   button.type = "button";
   button.textContent = "Copy";
   button.addEventListener("click", async () => {
