@@ -71,7 +71,7 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     page.goto(f"/episodes/{child}/")
     link = page.get_by_role("link", name=f"episode {parent} from step 1")
     page.goto(str(link.get_attribute("href")))  # not pressed: the headline of an episode that runs is made anew
-    expect(page.locator(".replay-side")).to_contain_text(f"Played on from here in episode {child} from step 1")
+    expect(page.locator(".replay-side")).to_contain_text(f"Continued in episode {child} from step 1")
 
 
 def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, live: LiveServer) -> None:

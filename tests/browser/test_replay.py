@@ -85,7 +85,7 @@ def test_every_step_has_an_address(page: Page, played: str, current: Callable[[i
 def test_the_chart_and_the_facts_follow_the_cursor(page: Page, played: str, current: Callable[[int], None]) -> None:
     page.goto(f"{played}#step-9")
     current(9)
-    expect(page.locator("[data-chart-at]")).to_have_text("step 9: +1.00")
+    expect(page.locator("[data-chart-at]")).to_have_text("Step 9: +1.00")
     expect(page.locator("[data-step-number]")).to_have_text("9 · echo")
 
 
