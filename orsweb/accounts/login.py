@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.urls import path
 
 WRONG = (
-    "No active account has that name and password. Both tell capital letters from small ones. Somebody with superuser "
+    "No active account has that name and password. Both are case-sensitive. Somebody with superuser "
     "status can set a new password, or make the account active, in the admin under Users."
 )
 
