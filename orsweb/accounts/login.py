@@ -11,8 +11,8 @@ from django.core.exceptions import ValidationError
 from django.urls import path
 
 WRONG = (
-    "No active account has that name and password. Both are case-sensitive. Somebody with superuser "
-    "status can set a new password, or make the account active, in the admin under Users."
+    "No active account has that name and password. Both are case-sensitive. A superuser can set a new "
+    "password, or activate the account, in the admin under Users."
 )
 
 
