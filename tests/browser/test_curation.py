@@ -32,7 +32,7 @@ def import_file(page: Page, file: Path, split: str) -> None:
     page.get_by_label("Split").fill(split)
     page.get_by_role("button", name="Preview import").click()
     page.get_by_role("button", name="Import").click()
-    expect(page.get_by_role("status")).to_contain_text(f"went into math/{split}")
+    expect(page.get_by_role("status")).to_contain_text(f"was imported into math/{split}")
 
 
 def search(page: Page, words: str) -> None:
@@ -94,7 +94,7 @@ def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -
     page.get_by_label("File").set_input_files(file)
     page.get_by_label("Split").fill("apples")
     page.get_by_role("button", name="Preview import").click()
-    expect(page.locator(".tally")).to_contain_text("refused")
+    expect(page.locator(".tally")).to_contain_text("Refused")
     expect(page.get_by_role("row", name="3 is not JSON")).to_be_visible()
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
 
