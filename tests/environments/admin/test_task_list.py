@@ -136,7 +136,14 @@ def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
     TaskTag.objects.create(task=task, name="<check>")
     make_split(task, name="held out")
     page = client.get(TASKS).content.decode()
-    for shown in ("quarantined", "The answer is wrong.", "&lt;check&gt;", "imported", "no longer in the class", "held out"):
+    for shown in (
+        "quarantined",
+        "The answer is wrong.",
+        "&lt;check&gt;",
+        "imported",
+        "no longer in the class",
+        "held out",
+    ):
         assert shown in page
 
 

@@ -31,7 +31,10 @@ def test_it_marks_what_this_machine_cannot_run_with_the_reason(client: Client) -
     make_environment("code", unavailable="Install <bubblewrap>.")
     make_environment("math")
     page = client.get("/").content.decode()
-    assert page.count("Not available on this machine.") == 1 and "Not available on this machine. Install &lt;bubblewrap&gt;." in page
+    assert (
+        page.count("Not available on this machine.") == 1
+        and "Not available on this machine. Install &lt;bubblewrap&gt;." in page
+    )
 
 
 def test_it_tells_splits_and_numbers_of_tasks(client: Client) -> None:

@@ -144,7 +144,14 @@ async def test_a_difference_is_told_before_anything_else_is_called(world: dict[s
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
-        for shown in ("Step 1 gave a different result", "output, reward", "as ever", "a &lt;door&gt;", "+0.10", "+0.40"):
+        for shown in (
+            "Step 1 gave a different result",
+            "output, reward",
+            "as ever",
+            "a &lt;door&gt;",
+            "+0.10",
+            "+0.40",
+        ):
             assert shown in page
         assert len(await steps_of(play.pk)) == 2 and (await newest()).differs_at == 1
 
@@ -209,7 +216,10 @@ async def test_a_difference_in_metadata_does_not_stop_the_rerun() -> None:
         await start_rerun(browser, parent, 2)
         play = await newest()
         assert play.differs_at is None and len(await steps_of(play.pk)) == 3
-        assert "All results match the recording, except the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
+        assert (
+            "All results match the recording, except the metadata of 1."
+            in (await browser.get(f"/play/{play.pk}/")).text
+        )
 
 
 async def test_an_episode_that_ends_too_soon_cannot_be_continued() -> None:
