@@ -98,7 +98,7 @@ def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
         expect(page.locator("[data-live-state=live]")).to_be_visible()
         agent.ask()
         expect(page.locator("#prompt h2")).to_have_text("Prompt")
-    expect(page.locator("#facts")).to_contain_text("ended")
+    expect(page.locator("#facts")).to_contain_text("Ended")
     expect(page.locator("#facts[data-refetch]")).to_have_count(0)
 
 
