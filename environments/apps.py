@@ -17,7 +17,7 @@ class IdConverter(IntConverter):
 
 class EnvironmentsConfig(AppConfig):
     name = "environments"
-    verbose_name = "What can be played"
+    verbose_name = "Environments and tasks"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

@@ -52,14 +52,14 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
     list_display = ("name", "summary", "state", "class_path")
     ordering = ("position", "name")
-    empty = "Environments appear here once a server has hosted them:"
+    empty = "No environments yet. Host one:"
     empty_command = "serve module:Class"
 
-    @admin.display(description="what it is")
+    @admin.display(description="description")
     def summary(self, environment: Environment) -> str:
         return summary_of(environment)
 
-    @admin.display(description="agents may play it")
+    @admin.display(description="available")
     def state(self, environment: Environment) -> SafeString:
         marks = marks_of(environment)
         return format_html('<span class="{}">{}</span>', "refused" if marks else "", ", ".join(marks) or "yes")

@@ -28,7 +28,7 @@ class QuarantineForm(forms.Form):
     reason = forms.CharField(
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2, "autofocus": True}),
-        help_text="Shown wherever the task is, and in its history.",
+        help_text="Shown with the task and in its history.",
     )
 
 
@@ -36,7 +36,7 @@ class TagsForm(ReasonForm):
     tags = forms.CharField(
         max_length=1000,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
-        help_text="One or more words, with commas between them.",
+        help_text="One or more tags, separated by commas.",
     )
     field_order = ("tags", "reason")
 
@@ -75,7 +75,7 @@ class NewSplitForm(ReasonForm):
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
-        help_text="As agents will ask for it, for example hard-train.",
+        help_text="The name that agents use, for example hard-train.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="What agents are told it is for.")
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="Clients see what the split is for.")
     field_order = ("name", "type", "reason")

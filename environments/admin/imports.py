@@ -48,9 +48,9 @@ class ImportForm(forms.Form):
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
-        help_text="An existing split, or a name for a new one.",
+        help_text="An existing split, or the name of a new one.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split: what agents are told it is for.")
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split. Clients see what the split is for.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs
     """Start the job of a preview. Raises: TransferError if the ending of the file's name is of no known format."""
     source = FileSource.of(upload.path)
     job = jobs.start(
-        f"Check {upload.name}",
+        f"Preview of {upload.name}",
         lambda progress: dry_run(source, target, progress),
         owner=author_of(request),
         subject=_subject(upload, target),

@@ -46,7 +46,7 @@ class SplitAdmin(ReadOnlyAdmin):
     list_display = ("name", "environment", "type", "tasks", "maker")
     list_filter = (EnvironmentFilter,)
     ordering = ("environment__position", "position", "name")
-    empty = "Splits appear here when a class declares them, when you save a selection of tasks as one, or by an import."
+    empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
         return existing_splits()
@@ -90,7 +90,7 @@ class SplitAdmin(ReadOnlyAdmin):
         size = "generated" if split.is_generated else f"{split.size:,}"
         return format_html('<span class="number">{}</span>', size)
 
-    @admin.display(description="made by")
+    @admin.display(description="created by")
     def maker(self, split: Split) -> str:
         """Who made the split, and whether it is frozen or not served."""
         marks = {"frozen ❄": split.frozen, "not served": not split.is_served}

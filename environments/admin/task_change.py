@@ -39,9 +39,9 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
     if request.method == "POST" and (not number or (number.isdecimal() and len(number) < 19)):
         settled = settle(task, author_of(request), int(number) if number else None)
         if settled:
-            messages.success(request, f"Settled {settled} flag{'' if settled == 1 else 's'}.")
+            messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
         else:
-            messages.error(request, "Nothing was settled: somebody else has settled it already.")
+            messages.error(request, "Nothing was resolved: someone else has already resolved this flag.")
     return HttpResponseRedirect(_url(task.pk))
 
 

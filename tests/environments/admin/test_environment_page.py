@@ -113,9 +113,9 @@ def test_it_can_be_disabled_and_enabled(client: Client) -> None:
 
 def test_blind_play_can_be_switched_on_and_off(client: Client) -> None:
     environment = make_environment()
-    assert "hidden until the end" in do(client, environment, "blind").content.decode()
+    assert "hidden until the episode ends" in do(client, environment, "blind").content.decode()
     assert Environment.objects.get().is_blind
-    assert "see each reward as it comes" in do(client, environment, "seeing").content.decode()
+    assert "see each reward right away" in do(client, environment, "seeing").content.decode()
 
 
 def test_with_only_view_permission_no_changes_are_offered() -> None:

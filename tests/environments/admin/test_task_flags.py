@@ -44,7 +44,7 @@ def test_a_curator_settles_one_and_it_stays_on_record(client: Client) -> None:
     number = flag(task, "ada", "Wrong.").pk
     flag(task, "bob", "Too hard.")
     page = settled(client, task, flag=number).content.decode()
-    assert "Settled 1 flag." in page and "1 settled flag<" in page and "settled by operator" in page
+    assert "Resolved 1 flag." in page and "1 resolved flag<" in page and "resolved by operator" in page
     assert [row.author for row in flags_of(task).open] == ["bob"]
 
 
@@ -52,8 +52,8 @@ def test_a_curator_settles_all_of_a_task(client: Client) -> None:
     task, other = make_task(), make_task()
     for row, author in ((task, "ada"), (task, "bob"), (other, "ada")):
         flag(row, author, "Wrong.")
-    assert "Settle all 2" in page_of(client, task)
-    assert "Settled 2 flags." in settled(client, task).content.decode()
+    assert "Resolve all 2" in page_of(client, task)
+    assert "Resolved 2 flags." in settled(client, task).content.decode()
     assert not flags_of(task).open and flags_of(other).open
 
 
@@ -61,7 +61,7 @@ def test_settling_what_somebody_else_has_settled_is_refused(client: Client) -> N
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     settled(client, task)
-    assert "somebody else has settled it already" in settled(client, task, flag=number).content.decode()
+    assert "someone else has already resolved this flag" in settled(client, task, flag=number).content.decode()
 
 
 @pytest.mark.parametrize("number", ["x", "9" * 30, "-1"])
@@ -76,5 +76,5 @@ def test_only_people_who_may_change_tasks_may_settle_flags() -> None:
     task = make_task()
     flag(task, "ada", "Wrong.")
     reader = person_who_may("view_task")
-    assert "Wrong." in page_of(reader, task) and ">Settle</button>" not in page_of(reader, task)
+    assert "Wrong." in page_of(reader, task) and ">Resolve</button>" not in page_of(reader, task)
     assert settled(reader, task).status_code == 403 and flags_of(task).open

@@ -55,14 +55,14 @@ def test_places_that_ended_are_not_shown(client: Client) -> None:
     make_split(task)
     SplitEntry.objects.update(until=1)
     Split.objects.update(version=1)
-    assert "No split: agents are not offered it." in page_of(client, task)
+    assert "Not in any split" in page_of(client, task)
 
 
 def test_it_shows_why_a_task_is_quarantined_and_that_it_was_dropped(client: Client) -> None:
     task = make_task()
     Task.objects.update(state="quarantined", reason="The answer is <wrong>", dropped=timezone.now())
     page = page_of(client, task)
-    assert "Quarantined: The answer is &lt;wrong&gt;" in page and "no longer lists this task" in page
+    assert "Quarantined: The answer is &lt;wrong&gt;" in page and "stopped listing this task" in page
 
 
 def test_it_shows_results_of_all_and_by_run_and_model(client: Client) -> None:
@@ -87,15 +87,15 @@ def test_results_stay_with_the_content_and_both_are_shown(client: Client) -> Non
 def test_an_earlier_content_leads_to_the_one_in_its_place(client: Client) -> None:
     old, new = make_task(), make_task()
     edited(old, new)
-    assert "This is an earlier content." in page_of(client, old)
-    assert "This is an earlier content." not in page_of(client, new)
+    assert "This is an earlier version." in page_of(client, old)
+    assert "This is an earlier version." not in page_of(client, new)
 
 
 def test_restored_content_is_not_listed_as_an_earlier_one(client: Client) -> None:
     old, new = make_task(), make_task()
     edited(old, new)
     edited(new, old, kind="restore")
-    assert "This is an earlier content." not in page_of(client, old)
+    assert "This is an earlier version." not in page_of(client, old)
 
 
 def test_history_shows_who_when_why_and_what(client: Client) -> None:

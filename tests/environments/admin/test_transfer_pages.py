@@ -110,7 +110,7 @@ def test_an_upload_is_deleted_after_an_hour(client: Client, monkeypatch: pytest.
 
 def test_refused_rows_are_left_out_only_when_asked_to(client: Client) -> None:
     address, page = report(client, LINES + "no json\n")
-    assert "Leave out the 1 refused" in page
+    assert "Skip the 1 refused" in page
     assert "cannot be imported, so nothing was" in client.post(address, follow=True).content.decode()
     assert "3 added" in client.post(address, {"skip_refused": "on"}, follow=True).content.decode()
 
