@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is made when it is missing and again when pyproject.toml has changed.
+# Everything runs in .venv, which is made when it is missing and brought up to date when requirements.lock has changed.
+# Serving needs the first part of that file, everything else all of it.
 #   make serve                       the bundled environments on http://127.0.0.1:8080
 #   make serve ENV=my_module:MyEnv   your own; several: ENV="first:Env other=second:Env"
 #   make serve OPTIONS="--port 9000"
@@ -15,24 +16,45 @@ ONCE := tests/benchmarks tests/browser tests/environments/builtin tests/environm
 comma := ,
 space := $() $()
 
-.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench bench-dashboard clean
+# Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
+UV := uv==0.13.9
 
-venv: .venv/installed
+.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check lock bench bench-dashboard clean
 
-.venv/installed: pyproject.toml
+venv: .venv/dev
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orsweb needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	$(PYTHON) -m venv .venv
+	-$(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all: $(UV)
+
+.venv/serve: requirements.lock | $(BIN)/python
+	sed '/^$(DEVELOPMENT)/,$$d' requirements.lock > .venv/serve.txt
+	$(call install,.venv/serve.txt)
 	touch $@
 
-migrate: venv
+.venv/dev: requirements.lock .venv/serve
+	$(call install,requirements.lock)
+	touch $@
+
+DEVELOPMENT := \# --- development ---
+define install
+$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $(1) || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
+endef
+
+# Resolves pyproject.toml again, keeping the versions that still fit; UPGRADE=--upgrade takes the newest.
+lock: | $(BIN)/python
+	$(BIN)/python .ci/lock.py $(UPGRADE)
+
+migrate: .venv/serve
 	$(BIN)/python manage.py migrate --verbosity 0
 
-serve: migrate
+# The server itself migrates a database in var/.
+serve: .venv/serve $(if $(DATABASE_URL)$(DATABASE_URL_FILE),migrate)
 	@exec $(BIN)/python manage.py serve $(OPTIONS) $(ENV)
 
 # daphne, restarting whenever a file changes: for people who write environments.
-runserver: migrate
+runserver: venv migrate
 	@ORSWEB_ENVIRONMENTS="$(subst $(space),$(comma),$(strip $(ENV)))" $(BIN)/python manage.py runserver $(OPTIONS)
 
 test: test-sqlite test-postgresql

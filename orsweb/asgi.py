@@ -6,8 +6,10 @@ Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, whic
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable
+from functools import cache
 from typing import Any
 
 from channels.auth import AuthMiddlewareStack
@@ -25,16 +27,25 @@ django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from environments.authoring.reserved_names import PAGES  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.service import current_service, open_service  # noqa: E402
-from episodes.playtest.urls import routes  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
 from orsweb.pages.upload_limits import BoundedUploads  # noqa: E402
 from orsweb.server.exchange import Agents  # noqa: E402
 from orsweb.server.lifespan import lifespan  # noqa: E402
-from orsweb.urls import urlpatterns  # noqa: E402
+
+SERVED_PAGES = frozenset(
+    (
+        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "play", "runs", "static", "tasks",
+    )
+)  # fmt: skip
+"""Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.
+
+Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test compares both with the urls.
+"""
+IMPORT_PATH = "/admin/environments/task/import/"
+"""The page that takes large uploads."""
 
 # Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
@@ -42,24 +53,10 @@ bounded: Any = BoundedUploads(
     PageThreads(django),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
-    large_path=reverse("admin:environments_task_import"),
+    large_path=IMPORT_PATH,
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
 protocol = ProtocolHandler()
-
-
-def first_segments(routes: Iterable[Any]) -> Iterator[str]:
-    """First segments of the routes' paths; an include at the root has those of its own routes."""
-    for route in routes:
-        pattern = str(route.pattern)
-        if pattern or not hasattr(route, "url_patterns"):
-            yield pattern.partition("/")[0]
-        else:
-            yield from first_segments(route.url_patterns)
-
-
-served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
-"""Names in `reserved.PAGES` that have a page; under the others there is nothing, which the protocol says in JSON."""
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -82,7 +79,7 @@ def is_page(method: str, path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
-    return first in served_pages if first else path == "/"
+    return first in SERVED_PAGES if first else path == "/"
 
 
 def is_agents(method: str, path: str) -> bool:
@@ -92,7 +89,27 @@ def is_agents(method: str, path: str) -> bool:
 agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSWEB_MAX_BODY_BYTES)
 """The short way to the protocol, for a server that has one."""
 
-sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])
-websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(LocalOperatorSockets(sockets)), trusted_proxies))
+
+
+@cache
+def player_sockets() -> Any:
+    from episodes.playtest.urls import routes  # pages: loaded after the server listens
+
+    return LocalOperatorSockets(URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())]))
+
+
+async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """The player's sockets. The first one may have to load the pages, which takes too long for the loop."""
+    handler = await asyncio.to_thread(player_sockets)
+    await handler(scope, receive, send)
+
+
+websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(sockets), trusted_proxies))
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
+
+
+def load_pages() -> None:
+    """Import the pages and their addresses, which no request of an agent needs."""
+    reverse("overview")
+    player_sockets()

@@ -165,10 +165,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- applications ----------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "orsweb",  # before daphne: its runserver is daphne's with a check
-    "daphne",
+    "orsweb",  # has a `runserver` of its own, which stands before that of staticfiles
     "unfold",
-    "django.contrib.admin",
+    "orsweb.apps.LateAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
