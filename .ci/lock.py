@@ -25,10 +25,8 @@ def resolve(*options: str) -> str:
 
 
 def main() -> None:
-    upgrade = "--upgrade" in sys.argv[1:]
-    kept = ["--constraint", str(LOCK)] if LOCK.exists() and not upgrade else []
-    everything = resolve("--extra", "dev", *kept)
-    LOCK.write_text(everything)
+    resolve("--extra", "dev", "--output-file", str(LOCK), *sys.argv[1:])  # which keeps the versions that it finds there
+    everything = LOCK.read_text()
     serving = resolve("--constraint", str(LOCK))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
     packages = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", everything, re.MULTILINE)
