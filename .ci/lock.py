@@ -30,7 +30,9 @@ def main() -> None:
     serving = resolve("--constraint", str(LOCK))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
     packages = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", everything, re.MULTILINE)
-    parts = [[package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)]
+    parts = [
+        [package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)
+    ]
     LOCK.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
 
 

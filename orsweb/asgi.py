@@ -7,6 +7,7 @@ Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, whic
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Awaitable
 from functools import cache
@@ -90,7 +91,6 @@ agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSW
 """The short way to the protocol, for a server that has one."""
 
 
-
 @cache
 def player_sockets() -> Any:
     from episodes.playtest.urls import routes  # pages: loaded after the server listens
@@ -110,6 +110,9 @@ application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespa
 
 
 def load_pages() -> None:
-    """Import the pages and their addresses, which no request of an agent needs."""
+    """Import the pages and their addresses, which no request of an agent needs; meanwhile one of a page waits."""
     reverse("overview")
     player_sockets()
+    # What was loaded stays for good, so the collector need not look at it again.
+    gc.collect()
+    gc.freeze()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,10 +73,18 @@ class Command(BaseCommand):
                 migrating.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
-        from orsweb.asgi import agents, application  # builds the handlers, which read the settings made above
+        from orsweb.asgi import (
+            agents,
+            application,
+            load_pages,
+        )  # builds the handlers, which read the settings made above
+
+        def on_ready() -> None:
+            self._print_banner()
+            threading.Thread(target=load_pages, name="pages", daemon=True).start()
 
         connection.close()
-        uvicorn_server.run(application, agents, listeners, on_ready=self._print_banner)
+        uvicorn_server.run(application, agents, listeners, on_ready)
 
     def _print_banner(self) -> None:
         names = opened_service().registry.names
