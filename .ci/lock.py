@@ -14,7 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 UV = Path(sys.executable).with_name("uv")
-HEAD = "# Written by `make lock` from pyproject.toml. The Makefile installs the first part to serve, all of it for the rest.\n"
+HEAD = (
+    "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
+)
 DEVELOPMENT = "# --- development ---\n"
 OPTIONS = ("--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python-version", "3.11")
 

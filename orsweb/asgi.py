@@ -43,7 +43,8 @@ SERVED_PAGES = frozenset(
 )  # fmt: skip
 """Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.
 
-Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test compares both with the urls.
+Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test compares both with
+the urls.
 """
 IMPORT_PATH = "/admin/environments/task/import/"
 """The page that takes large uploads."""

@@ -10,7 +10,10 @@ import logging.config
 import re
 from typing import Any
 
-import structlog
+from orsweb.apps import absent
+
+with absent("rich", "twisted"):  # for tracebacks and loggers that are not used here: 0.1 s
+    import structlog
 
 _SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
 """The part of an address that is kept secret: the link of an invite is a key to the server."""

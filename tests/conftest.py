@@ -88,7 +88,7 @@ def cheap_tests() -> None:
 
     from environments.database import write_turns
 
-    setattr(TransactionTestCase, "_fixture_teardown", lambda case: empty_database())
+    TransactionTestCase._fixture_teardown = lambda case: empty_database()
     write_turns.TURN_SECONDS = 0
 
 

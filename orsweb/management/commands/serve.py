@@ -73,18 +73,14 @@ class Command(BaseCommand):
                 migrating.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
-        from orsweb.asgi import (
-            agents,
-            application,
-            load_pages,
-        )  # builds the handlers, which read the settings made above
+        from orsweb import asgi  # builds the handlers, which read the settings made above
 
         def on_ready() -> None:
             self._print_banner()
-            threading.Thread(target=load_pages, name="pages", daemon=True).start()
+            threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
 
         connection.close()
-        uvicorn_server.run(application, agents, listeners, on_ready)
+        uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready)
 
     def _print_banner(self) -> None:
         names = opened_service().registry.names
