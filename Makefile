@@ -11,8 +11,14 @@ OPTIONS ?=
 TESTS ?= tests
 # One file's tests stay together, for they share a server. JOBS=0 runs all in one process.
 JOBS ?= 2
-# What knows no database, or looks at pages whose queries other tests run on both: once is enough.
-ONCE := tests/benchmarks tests/browser tests/environments/builtin tests/environments/checking tests/episodes/rendering
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
+DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py \
+  conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
+  environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
+  episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
+  episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py orsweb/server/test_database_lock.py \
+  environments/test_admin.py test_migrations.py)
 comma := ,
 space := $() $()
 
@@ -60,10 +66,10 @@ runserver: venv migrate
 test: test-sqlite test-postgresql
 
 test-sqlite: venv
-	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
+	ORSWEB_TEST_DATABASE=sqlite $(PYTEST) $(TESTS)
 
 test-postgresql: venv
-	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),$(ONCE:%=--ignore=%)) $(TESTS)
+	ORSWEB_TEST_DATABASE=postgresql $(PYTEST) $(if $(filter tests,$(TESTS)),$(DIALECTS),$(TESTS))
 
 lint: venv
 	$(BIN)/ruff check .

@@ -22,6 +22,8 @@ import django
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from tests import server
+
 
 def _temporary_directory(purpose: str) -> Path:
     path = Path(tempfile.mkdtemp(prefix=f"orsweb-{purpose}-"))
@@ -56,10 +58,22 @@ def _prepare_environment() -> None:
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
         os.environ["DATABASE_URL"] = _start_postgresql()
+    if server.SHARED_DIR not in os.environ:  # else this is a worker, whose environment is the first process's
+        os.environ[server.SHARED_DIR] = str(_temporary_directory("shared"))
+        if kind == "postgresql":
+            atexit.register(server.drop_template)
 
 
 _prepare_environment()
 django.setup()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: the last worker then ends soon after the others."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
+
+SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
 
 
 def empty_database() -> None:
@@ -96,13 +110,23 @@ def cheap_tests() -> None:
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """SQLite's test database lies in a file: the recorder's thread has a connection of its own."""
+    """The test database is a copy of a migrated one; a file on SQLite, for the recorder's thread has its own connection."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
-        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("sqlite") / "test.sqlite3")
+        file = tmp_path_factory.mktemp("sqlite") / "test.sqlite3"
+        shutil.copy(server.template_file(), file)
+        database.setdefault("TEST", {})["NAME"] = str(file)
         database["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"  # no test cuts this process's power
+    else:
+        database.setdefault("TEST", {})["TEMPLATE"] = server.template_name()
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether the test database is there already."""
+    return os.environ.get("ORSWEB_TEST_DATABASE", "sqlite") == "sqlite"
 
 
 @pytest.fixture(scope="session")
