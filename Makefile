@@ -63,7 +63,10 @@ serve: .venv/serve $(if $(DATABASE_URL)$(DATABASE_URL_FILE),migrate)
 runserver: venv migrate
 	@ORSWEB_ENVIRONMENTS="$(subst $(space),$(comma),$(strip $(ENV)))" $(BIN)/python manage.py runserver $(OPTIONS)
 
-test: test-sqlite test-postgresql
+# On PostgreSQL what differs there of the named tests, else a visit to every page.
+test: test-sqlite
+	@$(MAKE) --no-print-directory test-postgresql TESTS="$(or $(sort \
+	  $(filter $(TESTS:%=%%),$(DIALECTS)) $(filter $(DIALECTS:%=%%),$(TESTS))),tests/orsweb/pages/test_pages.py)"
 
 test-sqlite: venv
 	ORSWEB_TEST_DATABASE=sqlite $(PYTEST) $(TESTS)

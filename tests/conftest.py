@@ -110,7 +110,7 @@ def cheap_tests() -> None:
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """The test database is a copy of a migrated one; a file on SQLite, for the recorder's thread has its own connection."""
+    """The test database is a copy of a migrated one; a file on SQLite, for threads have connections."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
