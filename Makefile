@@ -50,6 +50,7 @@ endef
 
 # Resolves pyproject.toml again, keeping the versions that still fit; UPGRADE=--upgrade takes the newest.
 lock: | $(BIN)/python
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --disable-pip-version-check --quiet $(UV)
 	$(BIN)/python .ci/lock.py $(UPGRADE)
 
 migrate: .venv/serve

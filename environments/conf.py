@@ -40,6 +40,11 @@ def thresholds() -> Thresholds:
     )
 
 
+def version() -> str:
+    """This server's version, as `pyproject.toml` has it."""
+    return str(settings.ORSWEB_VERSION)
+
+
 def build_sha() -> str | None:
     """Of the orsweb that runs here, as its operator names it."""
     return settings.ORSWEB_BUILD_SHA or None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
+ORSWEB_VERSION = tomllib.loads((BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- what the record says of tasks -----------------------------------------------------------------------------------

@@ -7,14 +7,11 @@ Divergences from the references: `/get_task` and `/get_task_range` (the Tasks & 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from importlib.metadata import version
 
 from environments import conf, wire
 from environments.protocol.base import ProtocolView
 from environments.protocol.response import Response, json_response, text_response
 from environments.wire import value_json
-
-VERSION = version("orsweb")
 
 
 class Health(ProtocolView):
@@ -28,7 +25,7 @@ class Health(ProtocolView):
 
 class Version(ProtocolView):
     async def get(self) -> Response:
-        return json_response({"version": VERSION, "build_sha": conf.build_sha()})
+        return json_response({"version": conf.version(), "build_sha": conf.build_sha()})
 
 
 class ListEnvironments(ProtocolView):
