@@ -30,8 +30,8 @@ def index_all() -> None:
     """Every episode that has steps, in an order of its id; then the follower's own part has nothing to do."""
     from django.db import connection
 
-    from episodes.attempts.endings import last_end
     from episodes.models import Episode, Progress, TranscriptText
+    from episodes.rollups.progress import last_end
     from episodes.rollups.text import TextPart
     from episodes.search.index import BLOCK_EPISODES, empty
 

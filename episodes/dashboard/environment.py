@@ -30,7 +30,7 @@ from environments.display.parts import ToolPart
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, Task, TaskStatistics
-from environments.scoring.task_statistics import figures_of
+from environments.scoring.task_statistics import result_of
 from environments.service import current_service, hidden_fields
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
@@ -206,7 +206,7 @@ def _instead(name: str, names: Sequence[str]) -> str:
 def _tasks(found: Environment) -> list[dict[str, Any]]:
     """Those with the lowest success rate, with their figures. Two queries."""
     rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
-    figures = {row.task_id: figures_of(row, conf.thresholds()) for row in rows}
+    figures = {row.task_id: result_of(row, conf.thresholds()) for row in rows}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
     field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
     by_id = {task.pk: summary(task.head, field, hidden) for task in heads}

@@ -19,12 +19,11 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
 from environments.tasks.places import places
-from episodes.attempts.rule import IS_CONTINUATION
+from episodes.attempts.rule import IS_CONTINUATION, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import WholeRange
 from episodes.models import Episode
-from episodes.recording.task_statistics import FAILURES
 from episodes.search.index import matching
 
 ALL = Q()
@@ -164,7 +163,7 @@ def _endings(asked: EpisodeFilter) -> list[Condition]:
         return []
     if ending == "running":
         return [Condition("running", [], of_index=Q(status="running"), checks=[Q(status="running")])]
-    counted = [cause for cause, _ in Episode.CAUSES if cause not in FAILURES]
+    counted = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
     if ending == "continued":  # they are few among the few that people played
         tests = [
             Comparison("player", "exact", "human"),

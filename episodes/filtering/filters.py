@@ -12,9 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
-
 from environments.scoring.returns import RETURNS, Return
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.parameters import (
     BadFilter,
     WholeRange,
@@ -169,7 +168,7 @@ class EpisodeFilter:
         """Whether it asks for all episodes; a definition of return leaves none out."""
         return all(getattr(self, field.name) is None for field in fields(self) if field.name != "definition")
 
-    def episodes(self) -> QuerySet[Episode]:
+    def episodes(self) -> AttemptQuerySet[Episode]:
         """All of them, in no order and without a bound: for export and counts. Some queries find names."""
         from episodes.filtering.plan import episodes_of  # it imports this module
 

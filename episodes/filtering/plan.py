@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.lookups import Lookup
 
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.conditions import ALL, ENDED, Condition, conditions_of
 from episodes.filtering.cursor import EpisodeOrder
 from episodes.filtering.filters import EpisodeFilter
@@ -65,7 +66,7 @@ def _finds(condition: Condition) -> bool:
     return bool(condition.of_index) or condition.name not in ("player", "error", "step")
 
 
-def episodes_of(asked: EpisodeFilter) -> QuerySet[Episode]:
+def episodes_of(asked: EpisodeFilter) -> AttemptQuerySet[Episode]:
     """Every episode that is asked for, in no order; none when the filter names what nobody has."""
     named = NamedRows.of(asked)
     if named.unknown:

@@ -69,7 +69,7 @@ def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpR
         "path": request.path,
         "is_bare": is_bare,
     }
-    return render(request, "orsweb/fault.html", context, status=fault.status)
+    return render(request, "orsweb/error_page.html", context, status=fault.status)
 
 
 def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:

@@ -63,7 +63,7 @@ def _declared_bytes(scope: Message) -> int:
 
 
 async def _refuse(receive: Receive, send: Send, limit: int, *, is_import: bool) -> None:
-    page = render_to_string("orsweb/too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
+    page = render_to_string("orsweb/upload_too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
     headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
     await send({"type": "http.response.body", "body": page, "more_body": True})

@@ -58,7 +58,7 @@ def is_outsider(context: dict[str, Any]) -> bool:
     return user is not None and not user.is_authenticated
 
 
-@register.inclusion_tag("orsweb/rail.html", takes_context=True)
+@register.inclusion_tag("orsweb/navigation.html", takes_context=True)
 def rail(context: dict[str, Any]) -> dict[str, Any]:
     """The pages that this server has, in order; the one that holds the current path is marked."""
     request = context.get("request")

@@ -1,8 +1,7 @@
-"""Blocks of scopes, read as coarse as will do. Made for `cover.py` and `zoom.py`.
+"""Queries for what curves are made of: blocks as coarse as possible, spans by training step, and rows of single
+endings.
 
-Rows: single endings of scopes, read with no more columns than a curve needs.
-
-Spans of scopes: what their endings say by training step. Made for `cover.py` and `zoom.py`.
+`summary_cover.py` and `zoom.py` use them. Rows have no more columns than a curve needs.
 """
 
 from __future__ import annotations
@@ -17,9 +16,12 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import EndingsTally, Row
+from environments.scoring.returns import Return
+from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope
-from episodes.attempts.endings import KIND, Epoch, rows_of
+from episodes.attempts.endings import Epoch, rows_of
+from episodes.attempts.rule import KIND
+from episodes.attempts.summary import Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -30,18 +32,19 @@ _PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F
 
 def read_rows(
     parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
-) -> list[list[Row]]:
-    """Of those that have ended of each part, in order of `end_number`; one query for all of them.
+) -> list[list[EndingRow]]:
+    """Return the endings of each part in order of `end_number`. One query for all parts.
 
-    `most`: of the first ones, for a single part.
+    `most`: for a single part, the number of endings to return at most.
     """
     if not parts:
         return []
     columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis])
-    found: list[list[Row]] = [[] for _ in parts]
+    found: list[list[EndingRow]] = [[] for _ in parts]
     if len(parts) == 1:
         found[0] = cast(
-            list[Row], rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most])
+            list[EndingRow],
+            rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most]),
         )
         return found
     marked = [
@@ -49,39 +52,39 @@ def read_rows(
         for place, part in enumerate(parts)
     ]
     for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
-        found[place].append(cast(Row, tuple(row)))
+        found[place].append(cast(EndingRow, tuple(row)))
     for rows in found:
         rows.sort(key=lambda row: row[0])
     return found
 
 
 MIN_BLOCKS = 80
-TALLY = ("first_end", "last_end", "episodes", "attempts", "causes")
-"""Columns of a Summed row for `tally_read`, which the return's and `length` follow."""
+SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
+"""Columns for `_summary`, followed by that of the return and `length`."""
 _ENDS: dict[str, tuple[Any, Any]] = {
-    "episode": (Value(0), Value(0)),  # known from its number
+    "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
 }
 _HEAD = (
     "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
     " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
 )
-_STRETCH = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
+_RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBlock:
     first: int
-    """0-based place of its first ending within the scope; of a span its lowest training step."""
+    """0-based place of its first ending within the scope; for a span its lowest training step."""
     low: float
     """Where it begins on the axis."""
     high: float
-    """Where it ends; by episode the place after its last."""
-    tally: EndingsTally
+    """Where it ends on the axis; by episode the place after its last episode."""
+    summary: Summary
 
 
 class ScopeHead(NamedTuple):
-    """Full blocks of level 0 that a scope has."""
+    """The number of full level 0 blocks that a scope has, and the `end_number` of the last ending in them."""
 
     blocks: int = 0
     last_end: int = 0
@@ -100,7 +103,7 @@ class BlockRange(NamedTuple):
 
 
 def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
-    """Of each scope. One query."""
+    """Return the head of each scope. One query."""
     asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
     found = [ScopeHead()] * len(scopes)
     if asked:
@@ -113,10 +116,11 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     return found
 
 
-def stretches(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
-    """The blocks of level 0 from `first` on, in order, as blocks as large as can be.
+def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
+    """Return ranges of blocks, as large as possible, that hold the level 0 blocks from `first` up to `beyond`, in
+    order.
 
-    Not larger than so that `least_blocks` of them would hold all.
+    No block is so large that fewer than `least_blocks` of its size would hold all.
     """
     top = 0
     while (beyond - first) // BLOCKS_ABOVE ** (top + 1) >= least_blocks:
@@ -138,42 +142,44 @@ def stretches(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[B
 def read_blocks(
     scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definition: Definition, axis: Axis
 ) -> list[list[StoredBlock]]:
-    """Of each scope its stretches, in order. One query, or none."""
+    """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
     asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
     values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
-    chosen = RawSQL(" OR ".join([_STRETCH] * len(asked)), values, BooleanField())  # of Q it costs more than the query
+    chosen = RawSQL(
+        " OR ".join([_RANGE] * len(asked)), values, BooleanField()
+    )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *TALLY, definition.column, "length")
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
-        found[kind, key].append(_block(row, axis))
+        found[kind, key].append(_block(row, axis, definition.return_))
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
 
 
-def tally_read(row: Sequence[Any]) -> EndingsTally:
-    """Of the columns TALLY, a definition's return and `length`."""
+def _summary(row: Sequence[Any], return_: Return) -> Summary:
+    """Return the summary in the columns SUMMARY_COLUMNS, the return's and `length`."""
     first_end, last_end, episodes, attempts, causes, returns, lengths = row
-    kinds, *sketches = json.loads(f"[{causes},{returns},{lengths}]")  # once is quicker than three times
-    return EndingsTally(first_end, last_end, episodes, attempts, kinds, *sketches)
+    kinds, sketch, length_sketch = json.loads(f"[{causes},{returns},{lengths}]")  # faster than three calls
+    return Summary(first_end, last_end, episodes, attempts, kinds, {return_: sketch}, length_sketch)
 
 
-def _block(row: Sequence[Any], axis: Axis) -> StoredBlock:
+def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
     level, number, low, high, *rest = row
-    tally, first = tally_read(rest), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+    summary, first = _summary(rest, return_), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
     if axis == "episode":
-        low, high = first, first + tally.episodes
-    return StoredBlock(first, low, high, tally)
+        low, high = first, first + summary.episodes
+    return StoredBlock(first, low, high, summary)
 
 
 _OF_SCOPE = "(scope = %s AND scope_id = %s)"
 
 
 def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
-    """Of each scope, by training step. One query, or none."""
+    """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
-    columns = ("scope", "scope_id", "step_low", "step_high", *TALLY, definition.column, "length")
+    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
     for kind, key, low, high, *row in rows:
-        found[kind, key].append(StoredBlock(low, low, high, tally_read(row)))
+        found[kind, key].append(StoredBlock(low, low, high, _summary(row, definition.return_)))
     return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from episodes.models import Episode
-from episodes.recording.interrupted import close_interrupted
+from episodes.recording.interrupted_episodes import close_interrupted
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
@@ -80,5 +80,5 @@ def test_it_ends_every_episode_beside_one_of_huge_rewards() -> None:
     for number, reward in ((1, 0.5), (2, 1.7e308), (3, None)):
         record((episode_started(number), *(step_taken(number, index, reward=reward) for index in range(2))))
     assert close_interrupted(LATER) == 3
-    told = Episode.objects.order_by("pk").values_list("status", "return_sum", "return_mean", "steps_count")
-    assert list(told) == [("ended", 1.0, 0.5, 2), ("ended", BIGGEST, BIGGEST, 2), ("ended", 0.0, None, 2)]
+    rows = Episode.objects.order_by("pk").values_list("status", "return_sum", "return_mean", "steps_count")
+    assert list(rows) == [("ended", 1.0, 0.5, 2), ("ended", BIGGEST, BIGGEST, 2), ("ended", 0.0, None, 2)]

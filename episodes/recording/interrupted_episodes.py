@@ -1,6 +1,6 @@
-"""Closes the episodes that a server left open when it died. Called at start by the server that holds the database.
+"""Ends the episodes that a server left open when it died. The server that holds the database does so at its start.
 
-Sums of huge rewards may leave the range of floats: SQLite then tells an infinity, PostgreSQL refuses the statement.
+Sums of huge rewards may leave the range of floats: SQLite then returns an infinity, PostgreSQL refuses the statement.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.storable import finite
-from episodes.attempts.endings import last_end
 from episodes.models import Episode, Step
+from episodes.rollups.progress import last_end
 
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
 _REFUSED = Q(status="refused")
 
 
 class Completed(Func):
-    """When a step had its answer; to the millisecond on SQLite."""
+    """Moment at which a step was answered; to the millisecond on SQLite."""
 
     arity = 3
     output_field = DateTimeField()
@@ -42,7 +42,7 @@ class Completed(Func):
 
 
 class Elapsed(Func):
-    """Seconds from one moment to another; null where either is."""
+    """Seconds from one moment to another; null where either of them is null."""
 
     arity = 2
     output_field = FloatField()
@@ -57,19 +57,19 @@ class Elapsed(Func):
 
 
 class Finite(Func):
-    """The nearest finite number. PostgreSQL's aggregates are finite already, or raise."""
+    """The nearest finite number. On PostgreSQL aggregates are finite, or the statement fails."""
 
     arity = 1
     output_field = FloatField()
     template = "%(expressions)s"
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        biggest = repr(sys.float_info.max)
-        return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {biggest}), -{biggest})")
+        most = repr(sys.float_info.max)
+        return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})")
 
 
 def close_interrupted(now: float) -> int:
-    """Number of running episodes, which are now ended with what their steps tell. `now`: seconds since the epoch."""
+    """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch."""
     running, ending = Episode.objects.filter(status="running"), _ending(now)
     try:
         with transaction.atomic():
@@ -78,13 +78,13 @@ def close_interrupted(now: float) -> int:
                 return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
                 return_mean=_over_steps(Finite(Avg("reward"))),
             )
-    except DataError:  # of one episode, but the statement does not tell of which
+    except DataError:  # because of one episode, but the error does not say which
         numbers = list(running.values_list("pk", flat=True))
         return sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
 
 
 def _ending(now: float) -> dict[str, Any]:
-    """Column -> value or expression, except for sum and mean of the rewards."""
+    """Return column -> value or expression, except for the sum and the mean of the rewards."""
     first_acted, last_acted = _over_steps(Min("started")), _over_steps(Max(Completed()))
     last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
     return {
@@ -99,22 +99,21 @@ def _ending(now: float) -> dict[str, Any]:
         "first_acted": first_acted,
         "last_acted": last_acted,
         "duration_seconds": Elapsed(last_acted, Coalesce(F("ready"), first_acted)),
-        "end_number": F("pk") + _numbers_passed(),
+        "end_number": F("pk") + _number_offset(),
     }
 
 
-def _numbers_passed() -> int:
-    """What makes the ids of running episodes numbers of endings: each is beyond all that are taken, in order of ids."""
+def _number_offset() -> int:
+    """Return what to add to the ids of running episodes to make them numbers of endings beyond all that are taken."""
     first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
-    passed: int = last_end() + 1 - first
-    return passed
+    return last_end() + 1 - int(first)
 
 
 def _returns(number: int) -> dict[str, float | None]:
-    """Sum and mean of one episode's rewards, kept finite like those of an episode that ended by itself."""
+    """Return sum and mean of one episode's rewards, made finite as for an episode that ended by itself."""
     rewards = Step.objects.filter(episode=number).order_by("index").values_list("reward", flat=True)
     values = [reward for reward in rewards if reward is not None]
-    total = sum(values)  # not math.fsum, which raises where this tells an infinity
+    total = sum(values)  # not math.fsum, which raises where this gives an infinity
     return {
         "return_sum": finite(total) or 0.0,
         "return_mean": finite(total / len(values)) if values else None,
@@ -122,5 +121,5 @@ def _returns(number: int) -> dict[str, float | None]:
 
 
 def _over_steps(aggregate: Any) -> Subquery:
-    """`aggregate` over one episode's steps; null without steps."""
+    """Return `aggregate` over one episode's steps; null without steps."""
     return Subquery(_STEPS.values("episode").annotate(value=aggregate).values("value"))

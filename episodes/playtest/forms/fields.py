@@ -1,4 +1,4 @@
-"""Controls without parts: text, number, either of both, yes or no, one of a list, a constant, JSON."""
+"""Controls without parts: text, number, text or number, boolean, a list of options, a constant, JSON."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from episodes.playtest.forms.values import (
     shown,
 )
 
-LONG_CHARACTERS = 20_000
-"""A text that may be longer gets a large field, whatever its name."""
+MIN_LONG_CHARACTERS = 20_000
+"""A text that may be longer than this gets a large field, regardless of its name."""
 _LONG_NAMES = {
     "code",
     "program",
@@ -36,30 +36,32 @@ _LONG_NAMES = {
 }
 _LONG_NAMES |= {"essay", "explanation", "message", "document", "file_text", "new_str", "old_str", "sql", "tex", "latex"}
 _LONG_FORMATS = {"multiline", "textarea", "text", "markdown", "html", "code", "json"}
-_SEGMENTS = 5
-_SEGMENT_CHARACTERS = 36
+_MAX_SEGMENTS = 5
+_MAX_SEGMENT_CHARACTERS = 36
 
 
 class TextControl(Control):
+    """A text in one line, or in a large field."""
+
     template: ClassVar[str] = "playtest/form_text.html"
     text = ""
 
     @property
     def is_long(self) -> bool:
-        """Whether Enter makes a new line in it."""
+        """Whether the field is large, so that Enter starts a new line."""
         last = next((part for part in reversed(self.place.path) if isinstance(part, str)), "")
         return (
             last.lower() in _LONG_NAMES
             or words(self.schema, "format") in _LONG_FORMATS
             or "contentMediaType" in self.schema
-            or (whole_number(self.schema, "maxLength") or 0) > LONG_CHARACTERS
+            or (whole_number(self.schema, "maxLength") or 0) > MIN_LONG_CHARACTERS
         )
 
     @property
     def placeholder(self) -> str:
         examples = self.schema.get("examples")
         first = examples[0] if isinstance(examples, list) and examples else None
-        return f"such as {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
+        return f"e.g. {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
 
     def fill(self, value: Any) -> bool:
         if not isinstance(value, str) or not is_plain(value):
@@ -78,6 +80,8 @@ class TextControl(Control):
 
 
 class NumberControl(TextControl):
+    """A number, entered as text."""
+
     template = "playtest/form_number.html"
 
     @property
@@ -99,7 +103,7 @@ class NumberControl(TextControl):
 
 
 class Scalar(TextControl):
-    """A text or a number in one field: what reads as a number is one, unless it is said to be text."""
+    """A text or a number in one field. Digits are a number unless the person chooses text."""
 
     template = "playtest/form_scalar.html"
     reading = "auto"
@@ -124,7 +128,7 @@ class Scalar(TextControl):
         return parsed_number(self.text) if is_number else self.text
 
     def _reads_as_number(self, text: str) -> bool:
-        """Whether `text` reads as a number that may stand here."""
+        """Whether `text` is a number that the schema allows."""
         if not NUMBER.fullmatch(text):
             return False
         try:
@@ -134,6 +138,8 @@ class Scalar(TextControl):
 
 
 class Boolean(Control):
+    """True or false, as a checkbox."""
+
     template = "playtest/form_boolean.html"
     is_true = False
 
@@ -152,7 +158,7 @@ class Boolean(Control):
 
 
 class OptionsControl(Control):
-    """One of a list, as buttons where they are few and short."""
+    """One of a list of values, as buttons if they are few and short."""
 
     template = "playtest/form_options.html"
     chosen: int | None = None
@@ -163,7 +169,7 @@ class OptionsControl(Control):
 
     @property
     def is_segmented(self) -> bool:
-        return len(self.options) <= _SEGMENTS and sum(map(len, self.options)) <= _SEGMENT_CHARACTERS
+        return len(self.options) <= _MAX_SEGMENTS and sum(map(len, self.options)) <= _MAX_SEGMENT_CHARACTERS
 
     def fill(self, value: Any) -> bool:
         options = enumerate(self.schema["enum"])
@@ -186,7 +192,7 @@ class OptionsControl(Control):
 
 
 class Constant(Control):
-    """What can only have one value; for the type "null", null."""
+    """A value that cannot be changed. For the type "null", it is null."""
 
     template = "playtest/form_constant.html"
 
@@ -208,7 +214,7 @@ class Constant(Control):
 
 
 class Raw(Control):
-    """JSON in a text field: what has no control, and any value in the raw view."""
+    """JSON in a text field: for a part without a control of its own, and for the JSON view."""
 
     template = "playtest/form_raw.html"
     text = ""
@@ -236,13 +242,13 @@ class Raw(Control):
 
 
 def _is_number(value: Any) -> bool:
-    """Whether it is a number that JSON can write."""
+    """Whether `value` is a number that JSON can represent."""
     is_finite = not isinstance(value, float) or math.isfinite(value)
     return isinstance(value, int | float) and not isinstance(value, bool) and is_finite
 
 
 def _is_word(value: Any) -> bool:
-    """Whether a text can be shown without quotes and still be told from other JSON."""
+    """Whether `value` is a text that cannot be mistaken for other JSON when it is shown without quotes."""
     if not isinstance(value, str) or not value.strip() == value != "" or not is_plain(value) or len(value) > 60:
         return False
     try:

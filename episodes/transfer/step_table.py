@@ -1,8 +1,6 @@
-"""StepTable: Parquet with a row a step and the facts of its episode beside it, for data frames.
+"""Writes steps as Parquet, for data frames: a row per step, with columns of its episode.
 
-Episodes without steps have no row. Row groups hold some thousands of rows, or fewer large ones.
-
-EpisodeTable: CSV with a row an episode, for spreadsheets. Its cells cannot become formulas.
+Episodes without steps have no row. A row group holds some thousand rows, or fewer large ones.
 """
 
 from __future__ import annotations
@@ -14,42 +12,12 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from environments.scoring.returns import RETURNS
-from environments.transfer.parquet import Pieces
-from episodes.transfer.csv_lines import csv_line
-from episodes.transfer.export_source import EpisodeFacts, Recorded, Taken
-
-_COLUMNS = {
-    **{"episode": "id", "environment": "environment", "split": "split", "task_index": "task_index"},
-    **{"task": "content_hash", "run": "run", "run_step": "run_step", "model": "model", "player": "player"},
-    **{"status": "status", "cause": "cause", "detail": "detail", "is_probe": "is_probe", "steps": "steps_count"},
-    **{"failed": "failed_count", "refused": "refused_count"},
-    **{name: name for name in ("return_sum", "return_last", "return_max", "return_mean")},
-    **{name: name for name in ("created", "ready", "first_acted", "last_acted", "ended", "duration_seconds")},
-    **{name: name for name in ("session_id", "user_agent", "key_label", "labels")},
-}
-"""Head of a column -> what of Facts stands there."""
-
-
-class EpisodeTable:
-    needs_steps = False
-
-    def start(self) -> str:
-        return csv_line(_COLUMNS)
-
-    def write(self, episode: Recorded) -> Iterator[str]:
-        yield csv_line(_values(episode.facts))
-
-    def end(self) -> str:
-        return ""
-
-
-def _values(facts: EpisodeFacts) -> Iterator[Any]:
-    return (getattr(facts, name) for name in _COLUMNS.values())
-
+from environments.transfer.parquet import TakenFile
+from episodes.transfer.export_source import EpisodeFacts, ExportedStep, Recorded
 
 GROUP_ROWS = 10_000
 GROUP_CHARACTERS = 8 * 1024 * 1024
-"""Of inputs and outputs waiting to be written."""
+"""Limit of the inputs and outputs in a row group."""
 
 _TIME = pa.timestamp("us", tz="UTC")
 _EPISODE = {
@@ -64,21 +32,23 @@ _EPISODE = {
     **{f"return_{name}": (f"return_{name}", pa.float64()) for name in RETURNS},
     **{"episode_created": ("created", _TIME), "episode_ended": ("ended", _TIME)},
 }
-"""Column -> what of Facts stands there, and its type."""
+"""Column -> field of EpisodeFacts, and its type."""
 _STEP = {
     **{"index": pa.int32(), "tool": pa.string(), "input": pa.string(), "output": pa.string(), "reward": pa.float64()},
     **{"finished": pa.bool_(), "status": pa.string(), "error": pa.string(), "reason": pa.string()},
     **{"task_id": pa.string(), "started": _TIME, "duration_ms": pa.float64(), "waited_ms": pa.float64()},
 }
-"""Column -> its type, in the order of Taken. `input` and `output` hold the exact JSON text."""
+"""Column -> its type, in the order of the fields of ExportedStep. `input` and `output` hold the exact JSON text."""
 _SCHEMA = pa.schema([(name, kind) for name, (_, kind) in _EPISODE.items()] + list(_STEP.items()))
 
 
 class StepTable:
+    """Writes one Parquet file; see `exporting.EpisodeFileWriter`."""
+
     needs_steps = True
 
     def __init__(self) -> None:
-        self._sink = Pieces()
+        self._sink = TakenFile()
         self._file = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), _SCHEMA)
         self._rows: list[tuple[Any, ...]] = []
         self._characters = 0
@@ -99,7 +69,7 @@ class StepTable:
         self._file.close()
         return self._sink.taken()
 
-    def _add(self, facts: tuple[Any, ...], step: Taken) -> None:
+    def _add(self, facts: tuple[Any, ...], step: ExportedStep) -> None:
         self._rows.append(facts + step)
         self._characters += len(step.input) + len(step.output)
 

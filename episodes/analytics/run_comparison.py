@@ -1,6 +1,7 @@
-"""Paired: two or more runs on the tasks that they share, each task once, so that no run gains by easier tasks.
+"""Paired comparison of two or more runs on the tasks that they share, each task once, so that no run gains by easier
+tasks.
 
-What a run reached at its tasks stands in RunTask; endings that nothing has followed yet are read one by one.
+RunTask holds what a run reached at its tasks; endings that the follower has not reached yet are read one by one.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from django.db import connection
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.scopes import MAX_ENDINGS
-from episodes.attempts.endings import LARGEST_RETURN, last_end
-from episodes.models import Progress, Run
-from episodes.recording.task_statistics import FAILURES
+from episodes.attempts.endings import MAX_RETURN
+from episodes.models import Episode, Run
+from episodes.rollups.progress import followed_to, last_end
 from episodes.rollups.run_tasks import RunTasksPart
 
 Z = 1.96
-"""Of a 95 % interval."""
+"""Standard errors on each side of a 95 % interval."""
 MAX_TASKS = 20_000
-"""Of each run, those that were made first: to read so many takes some 40 ms."""
+"""Tasks of each run that are read, those that were created first: so many take about 40 ms."""
 
 _BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
-# one statement, so that the follower moves no ending from one half to the other in between
+# one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
     SELECT task_id, scored_{name}, total_{name} FROM (
         SELECT * FROM episodes_runtask
@@ -36,69 +37,75 @@ _SIDES = """
     ) AS t
     UNION ALL
     SELECT e.task_id, 1, {bounded} FROM episodes_episode AS e
-    WHERE e.run_id = %s AND e.status = 'ended' AND NOT e.is_probe AND e.cause NOT IN ({failures})
+    WHERE e.run_id = %s AND {is_attempt}
         AND e.return_{name} IS NOT NULL AND e.end_number > %s
         AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
 """
 
 
 class Side(NamedTuple):
-    """One run at one task."""
+    """What one run reached at one task."""
 
     n: int
     """Attempts that have a return."""
     mean: float
+    """Mean of the returns."""
 
 
 class PairedTask(NamedTuple):
     task: int
     sides: Sequence[Side]
-    """Of the runs, in order."""
+    """One side for each run, in order."""
     difference: float
     """Mean return of the last run minus that of the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """One run beside the first, over the tasks that all of them share."""
+    """One run compared with the first, over the tasks that all runs share."""
 
     run: Run
     mean: float
-    """Of its means by task: every task counts once."""
+    """Mean of its means by task, so that every task counts once."""
     n: int
     """Attempts at those tasks."""
     difference: float
     """Its mean minus the first run's; 0 for the first."""
     reach: float | None
-    """Half of the difference's 95 % interval, the tasks being the observations; None below two tasks."""
+    """Half the width of the difference's 95 % interval, with tasks as observations; None below two tasks."""
     wins: int
-    """Tasks at which its mean is above the first's."""
+    """Tasks at which its mean is above the first run's."""
     losses: int
+    """Tasks at which its mean is below the first run's."""
     ties: int
+    """Tasks at which both means are equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
     versus: Sequence[Versus]
-    """Of each run in order; empty without a shared task."""
+    """One comparison for each run, in order; empty without a shared task."""
     tasks: Sequence[PairedTask]
-    """Those with the largest differences, which come first."""
+    """The shared tasks with the largest differences, the largest first."""
     shared: int
-    """Tasks that all runs attempted."""
+    """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
-    """Tasks of each run."""
+    """Number of tasks of each run, in order."""
     is_bounded: bool
-    """Whether a run has more than MAX_TASKS tasks, of which the others were left out."""
+    """Whether a run has MAX_TASKS tasks or more, beyond which tasks are left out."""
     is_behind: bool
-    """Whether older endings are missing, for they have not been counted yet."""
+    """Whether older endings are missing because they have not been counted yet."""
 
 
 Totals = dict[int, tuple[int, float]]
-"""By task: attempts that have a return, one or more, and their returns together."""
+"""By task: the number of attempts that have a return, one or more, and the sum of their returns."""
 
 
 def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
-    """Of attempts that have a return, by the definition; `most` tasks. A query for each run, and three more."""
+    """Compare runs by their attempts that have a return by the definition; the result has `most` tasks at most.
+
+    One query for each run, and three more.
+    """
     floor = max(0, last_end() - MAX_ENDINGS)
     found = [_totals(run, definition, floor) for run in runs]
     shared = sorted(set(found[0]).intersection(*found[1:])) if found else []
@@ -120,18 +127,21 @@ def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
         shared=len(shared),
         attempted=[len(totals) for totals in found],
         is_bounded=any(len(totals) >= MAX_TASKS for totals in found),
-        is_behind=_followed_to() < floor,
+        is_behind=followed_to(RunTasksPart.name) < floor,
     )
 
 
 def _totals(run: Run, definition: Definition, floor: int) -> Totals:
-    """`floor`: endings up to it count only where they have been followed. One query."""
+    """Return what a run reached by task. One query.
+
+    Endings up to `floor` count only if the follower has reached them.
+    """
     name = definition.return_
-    bounded = _BOUNDED.format(value=f"e.return_{name}", most=LARGEST_RETURN)
-    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
+    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
+    is_attempt = Episode.objects.attempts().condition_sql("e")
     part = RunTasksPart.name
     with connection.cursor() as cursor:
-        sql = _SIDES.format(name=name, bounded=bounded, failures=failures)
+        sql = _SIDES.format(name=name, bounded=bounded, is_attempt=is_attempt)
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
         rows = cursor.fetchall()
     found: Totals = {task: (n, total) for task, n, total in rows if n}
@@ -139,7 +149,7 @@ def _totals(run: Run, definition: Definition, floor: int) -> Totals:
 
 
 def _added(rows: Iterable[tuple[int, int, float]]) -> Totals:
-    """Of rows in which a task may stand more than once, or without a return."""
+    """Add up rows in which a task may occur more than once, or without a return."""
     found: Totals = {}
     for task, n, total in rows:
         before, returns = found.get(task, (0, 0.0))
@@ -148,12 +158,8 @@ def _added(rows: Iterable[tuple[int, int, float]]) -> Totals:
     return found
 
 
-def _followed_to() -> int:
-    return max(0, Progress.objects.filter(name=RunTasksPart.name).values_list("end_number", flat=True).first() or 0)
-
-
 def _versus(run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]) -> Versus:
-    """`means` by task, as `first`, which are those of the first run."""
+    """Compare the means of a run by task with those of the `first` run."""
     differences = [mean - base for mean, base in zip(means, first, strict=True)]
     count = len(means)
     difference, deviation = mean_and_deviation(differences)

@@ -1,6 +1,6 @@
 // The JSON editor in the place of a textarea marked data-editor, whose text it keeps up to date. Without it, or in a browser
 // that cannot keep numbers exact, the textarea does. Problems that the server found are shown at their fields.
-import { isSupported, lossless } from "./lossless.js";
+import { isSupported, lossless } from "./lossless_json.js";
 
 const INDENTATION = 2;
 

@@ -1,9 +1,9 @@
 // What was called before, by tool: the newest last, for the arrow keys. Kept for the time that the tab is open.
-import { parseExact } from "./exact.js";
+import { parseExact } from "./exact_json.js";
 
 const MAX_KEPT = 50;
 
-export class Past {
+export class EarlierInputs {
   #key;
   #known;
   #at = null; // place among the inputs while they are leafed through

@@ -5,7 +5,7 @@ const ROW = 22;
 const BEYOND = 8; // rows that are drawn outside the view, on each side
 const WORDS = { r: "refused", f: "failed" };
 
-export class Rail {
+export class StepList {
   #view;
   #rows;
   #position;
