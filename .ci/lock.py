@@ -14,9 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 UV = Path(sys.executable).with_name("uv")
-HEAD = (
-    "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
-)
+HEAD = "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
 DEVELOPMENT = "# --- development ---\n"
 OPTIONS = ("--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python-version", "3.11")
 
