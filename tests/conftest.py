@@ -9,6 +9,7 @@ made, and each has a database of its own.
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import os
 import shutil
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 import django
 import pytest
+from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
 from tests import server
@@ -66,11 +68,18 @@ def _prepare_environment() -> None:
 
 _prepare_environment()
 django.setup()
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the others take 0.3 s on purpose
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first: the last worker then ends soon after the others."""
     items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays for good, so the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
@@ -111,8 +120,6 @@ def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
     """The test database is a copy of a migrated one; a file on SQLite, for threads have connections."""
-    from django.conf import settings
-
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
         file = tmp_path_factory.mktemp("sqlite") / "test.sqlite3"
