@@ -2,7 +2,7 @@
 
 `ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL names a server on
 which databases may be created; without it one is started in a temporary directory and stopped at the end. Everything
-the tests write lies in temporary directories. Under xdist the workers inherit the environment that the first process
+that the tests write is in temporary directories. Under xdist the workers inherit the environment that the first process
 made, and each has a database of its own.
 """
 
@@ -53,7 +53,7 @@ def _prepare_environment() -> None:
     if kind not in ("sqlite", "postgresql"):
         raise pytest.UsageError(f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql.")
     for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
-        del os.environ[name]  # tests start from the defaults, whatever the developer's shell holds
+        del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
     if kind == "sqlite":
@@ -119,7 +119,7 @@ def cheap_tests() -> None:
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """The test database is a copy of a migrated one; a file on SQLite, for threads have connections."""
+    """Make the test database a copy of a migrated one; SQLite's in a file, as the recorder's thread connects too."""
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
         file = tmp_path_factory.mktemp("sqlite") / "test.sqlite3"
@@ -138,7 +138,7 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """At the end no connection is left in the way of PostgreSQL's DROP DATABASE: threads that read for pages and for
+    """Close connections that would prevent PostgreSQL's DROP DATABASE at the end: threads that read for pages and for
     players keep theirs as long as this process lives.
     """
     from django.db import connection

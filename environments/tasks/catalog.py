@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CHUNK_TASKS, CallUser, ClassTasks
 from environments.database.worker_threads import Workers
@@ -113,7 +113,7 @@ class Catalogue:
         async for chunk in self._chunks(hosted, split, slice(None)):
             yield chunk
 
-    async def _chunks(self, hosted: Hosted, split: str, positions: slice) -> AsyncIterator[list[str]]:
+    async def _chunks(self, hosted: HostedClass, split: str, positions: slice) -> AsyncIterator[list[str]]:
         first, ids = await self._readers.run(self._first_chunk, hosted.name, split, positions)
         yield first
         for start in range(CHUNK_TASKS, len(ids), CHUNK_TASKS):
@@ -123,20 +123,20 @@ class Catalogue:
         ids = self._listed.ids(environment, split)[positions]
         return self._listed.texts(ids[:CHUNK_TASKS]), ids
 
-    def _source(self, hosted: Hosted, split: str) -> ClassTasks:
+    def _source(self, hosted: HostedClass, split: str) -> ClassTasks:
         names = [declared.name for declared in hosted.splits]
         if split not in names:
             raise InvalidSplit(split, hosted.name, names)
         return ClassTasks(hosted, self._call_user)
 
-    async def _comes_from_class(self, hosted: Hosted, split: str) -> bool:
+    async def _comes_from_class(self, hosted: HostedClass, split: str) -> bool:
         """Return whether the split's tasks come from the class itself and not from rows."""
         procedural = await self._procedural_splits(hosted)
         if procedural is None:
             return False
         return split in procedural or split not in [one.name for one in await self.splits(hosted.name)]
 
-    async def _procedural_splits(self, hosted: Hosted) -> frozenset[str] | None:
+    async def _procedural_splits(self, hosted: HostedClass) -> frozenset[str] | None:
         """Return the splits whose tasks come from a procedural class, as of the sync at the start; None for other
         classes.
         """
@@ -147,7 +147,7 @@ class Catalogue:
 
 
 @contextmanager
-def _logging(hosted: Hosted, split: str) -> Iterator[None]:
+def _logging(hosted: HostedClass, split: str) -> Iterator[None]:
     """Log what the class raises and let it pass on to the caller."""
     try:
         yield

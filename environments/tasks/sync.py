@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from environments.authoring import task_schema
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CallUser, ClassTasks
 from environments.database.bulk import adding_tasks, execute
@@ -81,7 +81,7 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)
 
 
-async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
+async def _lists(hosted: HostedClass, call_user: CallUser) -> ClassLists:
     """Return the tasks that a class lists. Raises: NotImplementedError when the class is procedural."""
     texts: dict[str, list[str]] = {}
     for split in hosted.splits:
@@ -92,7 +92,7 @@ async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
     return ClassLists(texts)
 
 
-async def _sync_split(hosted: Hosted, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
+async def _sync_split(hosted: HostedClass, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
     try:
         return await writer.run(_write_split, hosted.name, split, lists)
     except SplitBusy as busy:
@@ -120,7 +120,7 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     return Environment.objects.update_or_create(name=name, defaults=columns)[0]
 
 
-def _write_splits(environment: Environment, hosted: Hosted) -> None:
+def _write_splits(environment: Environment, hosted: HostedClass) -> None:
     taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
     for position, split in enumerate(hosted.splits):
         fields = {"position": position, "type": split.type, "is_curated": False}  # people may have made it once
@@ -130,20 +130,20 @@ def _write_splits(environment: Environment, hosted: Hosted) -> None:
             )
 
 
-def _taken(hosted: Hosted) -> list[SplitSync]:
+def _taken(hosted: HostedClass) -> list[SplitSync]:
     """Report the declared splits whose names are taken by splits that people made."""
     names = [split.name for split in hosted.splits]
     curated = Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=True)
     return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
 
 
-def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
+def _mark_procedural(hosted: HostedClass, is_procedural: bool) -> None:
     Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
         _splits_of_class(hosted.name).filter(name__in=_declared(hosted)).update(is_served=True)
 
 
-def _drop_splits(hosted: Hosted, lists: ClassLists) -> list[SplitSync]:
+def _drop_splits(hosted: HostedClass, lists: ClassLists) -> list[SplitSync]:
     """Stop serving the splits that the class no longer declares, and mark their tasks as dropped."""
     gone = _splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=_declared(hosted))
     return [_drop_split(split, lists) for split in gone.select_related("environment")]
@@ -159,11 +159,11 @@ def _splits_of_class(environment: str) -> QuerySet[Split]:
     return Split.objects.filter(environment__name=environment, is_curated=False)
 
 
-def _declared(hosted: Hosted) -> list[str]:
+def _declared(hosted: HostedClass) -> list[str]:
     return [split.name for split in hosted.splits]
 
 
-def _columns(hosted: Hosted) -> dict[str, Any]:
+def _columns(hosted: HostedClass) -> dict[str, Any]:
     """Return the columns of an environment as its class declares them. Raises: Unhostable."""
     low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)
     [threshold] = _floats(hosted, "success_threshold", (0.9,), count=1)
@@ -184,7 +184,7 @@ def _columns(hosted: Hosted) -> dict[str, Any]:
     }
 
 
-def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) -> list[float]:
+def _floats(hosted: HostedClass, name: str, default: Sequence[float], *, count: int) -> list[float]:
     declared = getattr(hosted.cls, name, default)
     try:
         numbers = [float(number) for number in (declared if isinstance(declared, Sequence) else [declared])]

@@ -31,7 +31,7 @@ from environments.display.schema_fields import fields_of
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.task_statistics import result_of
-from environments.service import current_service, hidden_fields
+from environments.service import hidden_fields, service_or_none
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.outlines import environment_figures
@@ -164,7 +164,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
 def _about(found: Environment) -> dict[str, Any]:
     """What its class and its rows say."""
     splits = list(found.splits.all())
-    service = current_service()
+    service = service_or_none()
     hosted = service.registry.find(found.name) if service else None
     schema = json.loads(found.task_schema) if found.task_schema else None
     tools = parts.tools(hosted.tools_json) if hosted else None

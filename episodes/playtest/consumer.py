@@ -26,7 +26,7 @@ from django.db import DatabaseError, InterfaceError
 from environments import wire
 from environments.errors import OrsError, shorten
 from environments.runtime.service import SessionService
-from environments.service import current_service, open_service
+from environments.service import open_service, service_or_none
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
 from episodes.playtest.forms.values import kind_named
@@ -75,7 +75,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.recheck = asyncio.get_running_loop().create_task(self._recheck_access())
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MAX_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
-        service = current_service() or await open_service()
+        service = service_or_none() or await open_service()
         await self._join(service, self.facts, _after(self.scope))
 
     async def _join(self, service: SessionService, facts: PlayFacts, after: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.test import override_settings
 
 from environments.errors import SessionNotFound
-from environments.service import opened_service
+from environments.service import get_service
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database
 from tests.envs import GATES, Counter
@@ -21,7 +21,7 @@ async def ended(pk: int) -> Episode:
     """The episode, after its session has ended."""
     episode = (await play_of(pk)).episode
     with suppress(SessionNotFound):
-        await opened_service().until_gone(episode.session_id, episode.key_label)
+        await get_service().until_gone(episode.session_id, episode.key_label)
     return (await play_of(pk)).episode
 
 
@@ -136,7 +136,7 @@ async def test_the_end_is_sent_with_the_outcome_and_frees_the_session() -> None:
             html = (await tab.receive("ended"))["html"]
             assert "Finished" in html and "+0.50" in html and "0 of 1 succeeded" in html
         episode = await ended(pk)
-        assert opened_service().live_sessions == 0
+        assert get_service().live_sessions == 0
         assert (episode.cause, episode.return_sum) == ("finished", 0.5)
 
 
@@ -200,7 +200,7 @@ async def test_a_connection_test_is_answered_and_does_not_extend_the_session() -
         await tab.send("here")
         assert await tab.next() == {"type": "here"}
         [episode] = await in_database(lambda: list(Episode.objects.all()))
-        assert opened_service().remaining_seconds(episode.session_id, episode.key_label) < before
+        assert get_service().remaining_seconds(episode.session_id, episode.key_label) < before
 
 
 async def test_a_tab_of_an_ended_play_gets_the_outcome() -> None:

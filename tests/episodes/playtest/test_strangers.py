@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client, override_settings
 
 from environments.errors import SessionNotFound
-from environments.service import opened_service
+from environments.service import get_service
 from environments.wire import ToolCall
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened
@@ -112,7 +112,7 @@ async def test_a_player_does_not_reach_the_session_of_another_player() -> None:
     async with hosting("tests.envs:Echo") as browser:
         episode = (await play_of(await start_play(browser, "echo"))).episode
         with pytest.raises(SessionNotFound):
-            await opened_service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
+            await get_service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
 
 
 async def test_another_address_has_no_socket() -> None:

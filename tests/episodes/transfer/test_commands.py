@@ -128,7 +128,7 @@ def test_new_ids_are_told(tmp_path: Path) -> None:
     path.write_text(text_of())
     forget_everything()
     make_episode(id=4)
-    assert "episode 4 is 5 here, for another episode has its id" in import_episodes(path)
+    assert "episode 4 became 5, because another episode has its id" in import_episodes(path)
 
 
 def test_it_does_not_run_beside_a_server(tmp_path: Path) -> None:

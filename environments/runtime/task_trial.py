@@ -1,7 +1,7 @@
-"""Trial: whether a task can be played, found out by playing its beginning: construct, setup, prompt, teardown.
+"""A trial of a task: playing its beginning (construct, setup, prompt, teardown) shows whether it can be played.
 
-Driven by SessionService for people who change tasks. No episode: nothing is recorded or counted, and no tool is called.
-It goes through the same Host as sessions do, under an id that no client can send.
+SessionService runs trials for people who edit tasks. A trial is not an episode: nothing is recorded or counted, and no
+tool is called. It uses the same Host as sessions, under an id that no client can send.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from environments.errors import EnvironmentFault, OrsError
 from environments.runtime.host import Host
 
 Stage = Literal["construct", "setup", "prompt", "teardown"]
-NOTICE_SECONDS = 1.0
-"""So long may async code take to end after it was cancelled; then it is left behind."""
+MAX_CANCEL_SECONDS = 1.0
+"""Time for async code to end after its cancellation; after that it is left running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, and where."""
+    """One stage that failed, and why."""
 
     stage: Stage
     text: str
-    """Type and message of what the author's code raised, or that it took too long."""
+    """Type and message of the exception that the author's code raised, or that it took too long."""
     trace: str = ""
-    """The author's traceback; empty: there is none."""
+    """The traceback of the author's code; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What came of playing a task's beginning."""
+    """The result of playing the beginning of a task."""
 
     prompt_json: str
-    """JSON array of blocks as an agent would get it; empty: it did not come to that."""
+    """JSON array of blocks as an agent would get it; empty if an earlier stage failed."""
     failures: tuple[Failure, ...]
-    """In the order of stages; empty: everything went well."""
+    """The stages that failed, in their order; empty if the task can be played."""
     seconds: float
-    """From the start of construction to the end of teardown."""
+    """Time from the start of construction to the end of teardown."""
 
 
 class _Beginning:
-    """The part before teardown, and how far it came."""
+    """The stages before teardown, with the current one."""
 
     def __init__(self, host: Host, sid: str, environment: str) -> None:
         self._host, self._sid, self._environment = host, sid, environment
@@ -52,7 +52,7 @@ class _Beginning:
         self.prompt_json = ""
 
     async def play(self, spec: Any) -> None:
-        """Raises: what the host raises at `stage`."""
+        """Run the stages in order. Raises: what the host raises at `stage`."""
         if await self._host.construct(self._sid, self._environment, spec, {}, None):
             self.stage = "setup"
             await self._host.set_up(self._sid)
@@ -61,9 +61,9 @@ class _Beginning:
 
 
 async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Trial:
-    """Play the beginning of the task `spec`, `seconds` at most, and tear it down within the host's own limit.
+    """Play the beginning of the task `spec` for at most `seconds`, and tear it down within the host's own limit.
 
-    Raises: OrsError for what is not the author's code, such as an unknown environment.
+    Raises: OrsError for errors outside the author's code, such as an unknown environment.
     """
     started, sid = time.monotonic(), f"\0trial-{uuid.uuid4().hex}"
     beginning = _Beginning(host, sid, environment)
@@ -76,7 +76,7 @@ async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Tr
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait([task], timeout=NOTICE_SECONDS)
+            await asyncio.wait([task], timeout=MAX_CANCEL_SECONDS)
         try:
             await host.close(sid)
         except EnvironmentFault as fault:
@@ -85,7 +85,7 @@ async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Tr
 
 
 def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:
-    """Raises: OrsError that is no EnvironmentFault."""
+    """Why the stage failed; None if it did not. Raises: OrsError other than EnvironmentFault."""
     if not task.done():
         return Failure(stage, f"it took longer than {seconds:g} s and was given up")
     error = task.exception()

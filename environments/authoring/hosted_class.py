@@ -1,8 +1,8 @@
-"""Hosted: one environment class as this server serves it, whichever SDK it was written for.
+"""One environment class as this server serves it, whichever SDK it was written for.
 
-Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ in their base classes and
-message types only; what a session needs to know of a class is gathered here once, when the server starts. Nothing in
-this module runs an author's instance: that is the runtime's.
+Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in their base classes
+and message types. Everything that the server needs to know about a class is collected here once, when the server
+starts. No instance is created or called in this module; `environments/runtime/instance.py` does that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from environments.authoring.declarations import (
     unavailable_of,
 )
 from environments.authoring.tools import ToolTable
-from environments.errors import SHOWN, InvalidRequest, Unavailable, Unhostable, shorten
+from environments.errors import MAX_QUOTED_CHARACTERS, InvalidRequest, Unavailable, Unhostable, shorten
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
 
 log = structlog.get_logger(__name__)
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Sdk:
-    """The types that one SDK's environments use; `types` is the module with its messages."""
+    """The types that environments of one SDK use; `types` is the module that defines its messages."""
 
     name: str
     base: type
@@ -60,7 +60,7 @@ _SDKS = {
 
 
 def sdk_of(cls: type) -> Sdk | None:
-    """The SDK whose Environment `cls` derives from. None is imported: one that nobody imported has no subclasses."""
+    """The SDK whose Environment is a base of `cls`. Imports none of them: an SDK not yet imported has no subclasses."""
     for name, (base_module, types_module, one_thread) in _SDKS.items():
         module: ModuleType | None = sys.modules.get(base_module)
         if module is not None and issubclass(cls, module.Environment):
@@ -68,11 +68,11 @@ def sdk_of(cls: type) -> Sdk | None:
     return None
 
 
-class Hosted:
-    """One environment class under the name it is served by.
+class HostedClass:
+    """An environment class and the name under which it is served.
 
-    `tools` is its table of tools, `splits` what `list_splits` declared, `unavailable` why this machine cannot run it
-    (empty: it can).
+    `tools` is its table of tools, `splits` what `list_splits()` returned, `unavailable` the reason why this machine
+    cannot run it (empty: it can).
     """
 
     def __init__(self, cls: type, alias: str | None = None) -> None:
@@ -89,12 +89,12 @@ class Hosted:
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.unavailable: str = unavailable_of(cls)
-        _ = self.class_tools  # asked now: an author's own list_tools may raise
+        _ = self.class_tools  # computed now, because an author's own list_tools may raise
         for tool, reason in self.tools.skipped.items():
             log.warning("tool_skipped", tool=tool, reason=reason)
 
     def _check(self) -> None:
-        """Raises: Unhostable for the first thing that an author has to change."""
+        """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
         self._check_tools()
         self._check_content()
         self._check_constructor()
@@ -126,7 +126,7 @@ class Hosted:
         label = self.cls.__name__
         try:
             signature = inspect.signature(self.cls)
-        except (TypeError, ValueError):  # a constructor written in C may tell nothing of its parameters
+        except (TypeError, ValueError):  # a constructor written in C may have no signature
             return
         try:
             signature.bind(task_spec={}, secrets={})
@@ -136,27 +136,27 @@ class Hosted:
             ) from error
 
     def overrides(self, method: str) -> bool:
-        """Whether the class, and not its SDK's base class, defines `method`."""
+        """Whether the class, rather than the base class of its SDK, defines `method`."""
         theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
         return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
 
     @cached_property
     def own_thread(self) -> bool:
-        """Whether the plain code of a session runs in one thread, with a loop of its own.
+        """Whether the plain code of an instance runs in one thread with a loop of its own.
 
-        By default for an `ors` class with plain code: its own server runs everything on one thread, so what a plain
-        constructor made may be bound to it. A class whose code is all async shares the server's loop, and may share
-        clients and locks between sessions.
+        This is the default for an `ors` class with plain code: the `ors` server runs everything on one thread, so
+        objects that a plain constructor creates may be bound to that thread. A class whose code is all async shares the
+        server's loop, and may share clients and locks between instances.
         """
         declared = getattr(self.cls, "own_thread", None)
         return bool(declared) if declared is not None else self.sdk.runs_on_one_thread and self._has_plain_code
 
     @cached_property
     def own_loop(self) -> bool:
-        """Whether the async code of a session runs in its thread too.
+        """Whether the async code of an instance runs in its own thread too.
 
-        Where a class only asks for it by default, its constructor or setup must be its own: elsewhere nothing is made
-        that plain and async code would share.
+        A class that has an own thread only by default must also define a constructor or `setup`: without them it
+        creates nothing that plain and async code would share.
         """
         makes_state = self.runs_constructor or self.overrides("setup")
         return self.own_thread and (makes_state or getattr(self.cls, "own_thread", None) is not None)
@@ -175,34 +175,33 @@ class Hosted:
 
     @cached_property
     def runs_constructor(self) -> bool:
-        """Whether constructing runs the author's code; the bases' own constructors only assign."""
+        """Whether construction runs the author's code; the constructors of the base classes only assign."""
         return self.overrides("__init__") or self.overrides("__new__")
 
     @cached_property
     def dispatches_itself(self) -> bool:
-        """Whether a class of an SDK replaces its base's dispatch, for tools that are no methods."""
+        """Whether a class of an SDK overrides `_call_tool`, so that its tools need not be methods."""
         return hasattr(self.sdk.base, "_call_tool") and self.overrides("_call_tool")
 
     @cached_property
     def session_toolsets(self) -> dict[str, type]:
-        """Toolsets that `toolset_name` of /create may name; only openreward has a registry of them."""
+        """The toolsets that `toolset_name` of /create may name, by name; only openreward has a registry of them."""
         if self.sdk.name != "openreward":
             return {}
         return dict(importlib.import_module("openreward.toolsets").BUILTIN_TOOLSETS)
 
     def check_available(self) -> None:
-        """Raises: Unavailable with the class's own sentence."""
+        """Raise Unavailable, with the sentence that the class gives, if this machine cannot run it."""
         if self.unavailable:
             raise Unavailable(self.name, self.unavailable)
 
     def check_toolset(self, name: str | None) -> None:
-        """Raises: InvalidRequest for a toolset_name that the class's SDK does not know."""
+        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always accepted."""
         if name is not None and name not in self.session_toolsets:
             known = sorted(self.session_toolsets)
             reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
-            raise InvalidRequest(
-                f"unknown toolset {shorten(name, SHOWN)!r}; valid options are {known}{'' if known else reason}"
-            )
+            quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+            raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
 
     @cached_property
     def supports_score_group(self) -> bool:
@@ -210,7 +209,7 @@ class Hosted:
 
     @cached_property
     def class_tools(self) -> ListToolsOutput:
-        """Answer of GET /{env}/tools."""
+        """The response to GET /{env}/tools."""
         listed = self.tools.shared
         if self.overrides("list_tools"):
             listed = listed_tools(self.cls)
@@ -221,9 +220,9 @@ class Hosted:
         return wire.model_json(self.class_tools)
 
     def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
-        """Answer of GET /{env}/task_tools: every tool once, the terminal one hidden.
+        """The response to GET /{env}/task_tools: every tool once, without the terminal tool.
 
-        `table` is the session's; `task_tools` None: the class does not override list_task_tools.
+        `table` holds the tools of the session. `task_tools` is None when the class does not override list_task_tools.
         """
         shared = self.class_tools.tools if table is self.tools else table.shared
         more = table.task_specific if task_tools is None else task_tools
@@ -241,16 +240,17 @@ class Hosted:
         )
 
     def candidates(self, group: Sequence[wire.GroupCandidate]) -> list[Any]:
-        """`group` in the types of the class's own SDK."""
+        """`group` converted to the types of the SDK that the class was written for."""
         theirs = getattr(self.sdk.types, "GroupCandidate", wire.GroupCandidate)
         return [theirs.model_validate(candidate.model_dump()) for candidate in group]
 
 
 def _unmark_bases(cls: type) -> None:
-    """Take zope.interface's mark off the standard library's base classes.
+    """Remove zope.interface's `__provides__` from the standard library's base classes.
 
-    Importing twisted, as daphne does, leaves a `__provides__` on `abc.ABC` that `dir` names and getattr refuses; both
-    SDKs' `list_tools` stumble over it (ors 0.1.0, openreward 0.1.167). It only says what the class itself provides.
+    Importing twisted, as daphne does, leaves on `abc.ABC` a `__provides__` that `dir` lists but getattr refuses, and
+    `list_tools` of both SDKs fails on it (ors 0.1.0, openreward 0.1.167). It only describes `abc.ABC` itself, so
+    removing it is safe.
     """
     for base in cls.__mro__:
         if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):

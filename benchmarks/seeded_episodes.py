@@ -1,8 +1,9 @@
-"""A million episodes with ten million steps, straight into the tables: what the pages of a large server stand on.
+"""A million episodes with ten million steps, as on a large server, written directly into the tables.
 
-Six environments with twenty splits and 5,000 tasks, forty runs, eight models; every ending, lengths and returns spread
-as on a real one. Episodes are drawn in Python, from a seed; steps are made from them inside the database. Indexes are
-taken away meanwhile. Used by `dashboard.py`. A row agrees with its steps: counts, returns, times.
+They belong to six environments with twenty splits and 5,000 tasks, forty runs and eight models, and have every ending,
+with lengths and returns distributed as on a real server. Episodes are drawn in Python from a seed, and the database
+generates their steps; the counts, returns and times of an episode agree with its steps. Indexes are dropped during the
+insertion. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from benchmarks.bulk import analyze, set_sequences, write_rows
 
 ENVIRONMENTS, TASKS, RUNS, MODELS = 6, 5000, 40, 8
 SPLITS = [4, 4, 3, 3, 3, 3]
-"""Of each environment."""
+"""Number of splits of each environment."""
 DAYS = 60
 DAY_SECONDS = 86_400.0
 MEAN_STEPS = 10
-LONGEST = 60
+MAX_STEPS = 60
 _BATCH = 20_000
 _COLUMNS = [
     "id",
@@ -124,17 +125,17 @@ _STEPS = """
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Ids of what episodes refer to."""
+    """The ids of the rows that episodes refer to."""
 
     tasks: list[list[list[int]]]
-    """By environment and split."""
+    """Ids of tasks by environment and split."""
     splits: list[list[int]]
     environments: list[int]
     runs: list[int]
 
 
 def seed(episodes: int) -> int:
-    """Fill an empty, migrated database; returns the number of steps."""
+    """Fill an empty, migrated database; return the number of steps."""
     from django.db import connection
 
     from episodes.models import Episode
@@ -183,7 +184,7 @@ def _world() -> World:
 
 
 def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
-    """Id of a new split and of its tasks."""
+    """Create a split with `count` tasks; return the ids of both."""
     from environments.models import Split, Task
     from environments.tasks.split_change import SplitChange, commit
 
@@ -207,7 +208,7 @@ def _split(environment: Any, number: int, count: int) -> tuple[int, list[int]]:
 
 
 def _episodes(world: World, count: int) -> Iterator[tuple[Any, ...]]:
-    """Rows in the order of their ends, the last one just now."""
+    """Rows of episodes in the order of their ends; the last one ends now."""
     random = Random("dashboard")
     now = time.time()
     for number in range(1, count + 1):
@@ -226,25 +227,25 @@ def _episode(world: World, random: Random, number: int, share: float, ended: flo
     run = min(int(share * RUNS) + random.randrange(-2, 3), RUNS - 1) if random.random() < 0.9 else -1
     is_probe = cause in ("abandoned", "expired") and random.random() < 0.4
     is_empty = is_probe or cause == "setup_failed"
-    steps = 0 if is_empty else 1 + min(int(random.expovariate(1 / (MEAN_STEPS - 1))), LONGEST - 6)
+    steps = 0 if is_empty else 1 + min(int(random.expovariate(1 / (MEAN_STEPS - 1))), MAX_STEPS - 6)
     failed = int(cause == "env_error") if steps else 0
     refused = random.randrange(1, 4) if steps and random.random() < 0.05 else 0
     total = _return(random, environment, share) if steps else 0.0
     each = total / steps if steps and steps > failed else None
     duration = steps * random.uniform(0.3, 3.0) if steps else None
-    began = ended - (duration or 0.0)
+    started = ended - (duration or 0.0)
     return (
         number, world.environments[environment], splits[split], index, tasks[index], f"s{number}", "bench", "",
         "human" if random.random() < 0.002 else "agent", world.runs[max(0, run)] if run >= 0 else None,
         int(share * 4000) % 100 if run >= 0 else None, f"model-{max(0, run) % MODELS}" if run >= 0 else "", "",
         "ended", cause, "", is_probe, steps, failed, refused, total, each, each, each,
-        began - 1, None if cause == "setup_failed" else began, began if steps else None, ended if steps else None,
+        started - 1, None if cause == "setup_failed" else started, started if steps else None, ended if steps else None,
         ended, duration, number,
     )  # fmt: skip
 
 
 def _return(random: Random, environment: int, share: float) -> float:
-    """Of an attempt: rising with time, right or wrong in one half of the environments and in between in the other."""
+    """The return of an attempt, which rises with time: 0 or 1 in half of the environments, any value in the others."""
     skill = 0.25 + 0.5 * share
     if environment % 2 == 0:
         return float(random.random() < skill)
@@ -258,18 +259,18 @@ def _write_episodes(rows: list[tuple[Any, ...]]) -> None:
 
 
 def _moment(seconds: float | None) -> str | None:
-    """As both databases read it: SQLite keeps naive UTC, and the sessions of PostgreSQL speak UTC."""
+    """A time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's sessions use UTC."""
     return None if seconds is None else str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
 
 def _make_numbers() -> None:
-    """Small tables to join with: places of steps, and words."""
+    """Create two small tables to join with: indexes of steps, and words."""
     from django.db import connection
 
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE bench_number (i integer PRIMARY KEY)")
         cursor.execute("CREATE TABLE bench_word (i integer PRIMARY KEY, word text)")
-        cursor.executemany("INSERT INTO bench_number VALUES (%s)", [(n,) for n in range(LONGEST)])
+        cursor.executemany("INSERT INTO bench_number VALUES (%s)", [(n,) for n in range(MAX_STEPS)])
         cursor.executemany("INSERT INTO bench_word VALUES (%s, %s)", list(enumerate(_WORDS)))
 
 

@@ -1,7 +1,9 @@
-"""Discovery: what there is to play. Source: Open Reward Standard, HTTP API, "Discovery".
+"""The endpoints with which clients discover environments, tools, splits and tasks.
 
-Divergences from the references: `/get_task` and `/get_task_range` (the Tasks & Splits page's names) are served too;
-`env_name` stands in every answer with tasks; long task lists are streamed.
+Source: Open Reward Standard, HTTP API, "Discovery".
+
+Divergences from the references: `/get_task` and `/get_task_range` (the names on the page Tasks & Splits) are served
+too; every response with tasks contains `env_name`; long lists of tasks are streamed.
 """
 
 from __future__ import annotations
@@ -9,13 +11,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from environments import conf, wire
-from environments.protocol.base import ProtocolView
 from environments.protocol.response import Response, json_response, text_response
+from environments.protocol.view import ProtocolView
 from environments.wire import value_json
 
 
 class Health(ProtocolView):
-    """GET /health; open to all, so that a load balancer needs no key."""
+    """GET /health; needs no key, so that load balancers can use it."""
 
     authenticators = (type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),)
 
@@ -44,11 +46,11 @@ class Splits(ProtocolView):
 
 
 class Tasks(ProtocolView):
-    """POST …/tasks `{split}`: every task of a split, in order."""
+    """POST …/tasks `{split}`: all tasks of a split, in order."""
 
     async def post(self) -> Response:
         split = self.body(wire.ListTasks).split
-        return await _listed(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
+        return await _task_list_response(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
 
 
 class NumTasksView(ProtocolView):
@@ -65,16 +67,17 @@ class GetTaskView(ProtocolView):
 
 
 class TaskRange(ProtocolView):
-    """POST …/task_range `{split, start?, stop?}`: a slice of a split; a procedural class may have no end of tasks."""
+    """POST …/task_range `{split, start?, stop?}`: a slice of a split. A procedural class may have 10**12 tasks."""
 
     async def post(self) -> Response:
         request = self.body(wire.GetTaskRange)
         chunks = self.service.tasks.range(self.hosted.name, request.split, request.start, request.stop)
-        return await _listed(chunks, self.env_name)
+        return await _task_list_response(chunks, self.env_name)
 
 
-async def _listed(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:
-    # refusals come before the first byte; the default is no tuple, which Python 3.11 takes for several values
+async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:
+    # The first chunk is read here, so that errors become responses. A list as default, because Python 3.11 unpacks a
+    # tuple into several values.
     first: Sequence[str] = await anext(chunks, [])
     return Response(_task_list(first, chunks, env_name))
 
@@ -82,7 +85,7 @@ async def _listed(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Respon
 async def _task_list(
     first: Sequence[str], rest: AsyncIterator[Sequence[str]], env_name: str
 ) -> AsyncGenerator[bytes, None]:
-    """The body in pieces. Empty chunks have one too, for after each piece the handler looks whether the client left."""
+    """The body in pieces, one for each chunk, even an empty one: after each piece the handler checks the connection."""
     yield b'{"tasks":[' + ",".join(first).encode("ascii")
     has_tasks = bool(first)
     async for chunk in rest:

@@ -1,4 +1,4 @@
-"""Trials: playing a task's beginning without an episode."""
+"""Trials, which play the beginning of a task without an episode."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from environments.errors import UnknownEnvironment
-from environments.runtime.try_out import Trial
+from environments.runtime.task_trial import Trial
 from tests.environments.runtime.play import Play, within
 from tests.envs_faulty import Counter, FailingConstructor, FailingPrompt, FailingSetup, FailingTeardown
 from tests.envs_slow import BlockingSetup, SlowSetup, SlowTeardown
@@ -54,7 +54,7 @@ async def test_what_takes_too_long_is_given_up(cls: type) -> None:
     assert failure.text == "it took longer than 0.3 s and was given up"
 
 
-async def test_a_teardown_that_takes_too_long_is_told() -> None:
+async def test_a_teardown_that_takes_too_long_is_reported() -> None:
     [failure] = (await trial_of(SlowTeardown, seconds=5)).failures
     assert failure.stage == "teardown" and "took over 0.2 s" in failure.text
 

@@ -1,6 +1,6 @@
-"""Stage: opens the service with the demo's clock and plays a script, one episode after another.
+"""Plays the demo's script: opens the service with the demo's clock and plays one episode after another.
 
-One after another, so that the same seed gives the same record in the same order. Driven by `manage.py demo`, which
+Episodes do not overlap, so the same seed gives the same record in the same order. `manage.py demo` calls this while it
 holds the database's lock.
 """
 
@@ -24,41 +24,43 @@ from orsweb.demo.script import ScriptPart, script
 from orsweb.demo.scripted_session import Over, ScriptedSession
 
 DAY_SECONDS = 86_400.0
-CLOSING_SECONDS = 10.0
-PAUSE_SECONDS = 1.0
-"""Between two episodes at least; they begin in the order in which they are played."""
+MAX_CLOSE_SECONDS = 10.0
+MIN_PAUSE_SECONDS = 1.0
+"""Shortest time between the starts of two episodes; they start in the order in which they are played."""
 
 
-async def play(episodes: int, seed: int, told: Callable[[int, int], None]) -> list[ScriptPart]:
-    """Play `episodes`, about; answers what was played. `told` hears how many are done, and of how many.
+async def play(episodes: int, seed: int, progress: Callable[[int, int], None]) -> list[ScriptPart]:
+    """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of finished and of all.
 
     Raises: Unhostable; django.db.Error.
     """
-    with _set():
+    with _demo_settings():
         service = await open_service(recovers=True)
         try:
-            return await _play_all(service, episodes, seed, told)
+            return await _play_all(service, episodes, seed, progress)
         finally:
-            await close_service(CLOSING_SECONDS)
+            await close_service(MAX_CLOSE_SECONDS)
 
 
 async def _play_all(
-    service: SessionService, episodes: int, seed: int, told: Callable[[int, int], None]
+    service: SessionService, episodes: int, seed: int, progress: Callable[[int, int], None]
 ) -> list[ScriptPart]:
     parts = await _script(service, episodes, seed)
-    begun = time.time()
+    started = time.time()
     for number, part in enumerate(parts):
-        told(number, len(parts))
-        CLOCK.start(max(begun - part.days_ago * DAY_SECONDS, CLOCK.moment + PAUSE_SECONDS if number else 0.0))
+        progress(number, len(parts))
+        CLOCK.start(max(started - part.days_ago * DAY_SECONDS, CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0))
         await _play(service, part, Random(f"demo/{seed}/{number}"))
-    told(len(parts), len(parts))
+    progress(len(parts), len(parts))
     return parts
 
 
 @contextlib.contextmanager
-def _set() -> Iterator[None]:
-    """The bundled environments whatever else this server hosts, the demo's clock, and no warnings: the script breaks
-    some tasks on purpose."""
+def _demo_settings() -> Iterator[None]:
+    """Host the bundled environments only, record with the demo's clock, and log no warnings.
+
+    Some tasks of the script fail on purpose, which would be logged.
+    """
     logger = logging.getLogger("environments.runtime")
     before = settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS, logger.level
     settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = "orsweb.demo.pretended_time.ClockedRecorder", []
@@ -71,7 +73,7 @@ def _set() -> Iterator[None]:
 
 
 async def _script(service: SessionService, episodes: int, seed: int) -> list[ScriptPart]:
-    """The script for the environments that can run here: some need a sandbox that this machine may not have."""
+    """The script for those environments that can run on this machine; some need a sandbox that it may not have."""
     names = [name for name in PLAYERS if name in service.registry.names and not service.registry.get(name).unavailable]
     counts = {(name, split): await service.tasks.count(name, split) for name in names for split in ("train", "test")}
     return script(names, counts, episodes, seed)
@@ -81,13 +83,13 @@ async def _play(service: SessionService, part: ScriptPart, random: Random) -> No
     spec = part.spec
     if spec is None:
         spec = json.loads(await service.tasks.get(part.environment, part.split, part.index))
-    seat = ScriptedSession(service, part, random)
+    session = ScriptedSession(service, part, random)
     try:
-        await seat.open()
-        await seat.read()
-        if part.most_calls:
-            await PLAYERS[part.environment](spec, part.skill, random, seat.act)
-    except (Over, EnvironmentFault):  # it has ended, or was never to end otherwise; the record tells how
+        await session.open()
+        await session.read()
+        if part.max_calls:
+            await PLAYERS[part.environment](spec, part.skill, random, session.act)
+    except (Over, EnvironmentFault):  # the episode has ended, or its task fails on purpose; both are recorded
         pass
     if not part.is_left_open:
-        await seat.leave()
+        await session.leave()

@@ -1,7 +1,7 @@
-"""A million tasks as a year of agents and people left them, straight into the tables. Used by `task_list.py`.
+"""A million tasks as they are after a year of use, written directly into the tables. Used by `task_list.py`.
 
-What agents and people touch comes in stretches, for they go in order: a run stops half way, a file is imported, a
-class drops a chapter. So filters have long stretches without any match, which a walk along an index has to get over.
+Agents and people use tasks in order (a run stops half way, a file is imported, a class drops a chapter), so tasks that
+match a filter are close together. Walking along an index, a filter therefore meets long ranges without any match.
 
     share of the tasks, oldest first
     0.00 - 0.30   attempted four times and more: hopeless, saturated and learnable mixed
@@ -11,10 +11,11 @@ class drops a chapter. So filters have long stretches without any match, which a
     0.60 - 0.65   imported; 0.66 - 0.70 dropped from the code
     0.80 - 1.00   attempted once, never with success
     everywhere    a few edited, played, quarantined; tags `rare` (30), `some` (2,000) and `scattered` (every tenth);
-                  `chapter`: what stands between 0.50 and 0.70 in `mixed`
+                  tag `chapter`: the tasks from 0.50 to 0.70 of the order of split `mixed`
 
-Split `train` has all tasks in order; `tail` the last fifth; `mixed` all in no order with 5 % of the positions empty and
-the quarantined ones hidden; `mended` the same in order; `held out` 10,000.
+Split `train` has all tasks in order, `tail` the last fifth of them. `mixed` has all tasks in random order, with 5 % of
+the positions empty and quarantined tasks hidden; `mended` differs from it only by being in order. `held out` has 10,000
+tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _STATISTICS = [
 
 
 def seed(count: int) -> None:
-    """Fill an empty, migrated database."""
+    """Fill an empty, migrated database with `count` tasks."""
     from environments.models import Environment
 
     big, small = (
@@ -86,7 +87,7 @@ def is_quarantined(n: int, count: int) -> bool:
 
 
 def _dice(kind: str, n: int, sides: int) -> int:
-    """0 to sides - 1, the same for the same task, and by chance from one kind to the other."""
+    """A number from 0 to `sides` - 1 that is constant for a task and `kind`, and independent between kinds."""
     digest = hashlib.blake2b(f"{kind} {n}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % sides
 
@@ -123,7 +124,7 @@ def _statistics(count: int, environment: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _attempts(n: int, count: int) -> tuple[int, int]:
-    """How many, and how many of them with success."""
+    """The numbers of attempts and of successes of task `n`."""
     share, dice = n / count, _dice("successes", n, 10)
     if share < 0.3:
         attempts = 4 + n % 13
@@ -134,7 +135,7 @@ def _attempts(n: int, count: int) -> tuple[int, int]:
 
 
 def _split(environment: int, name: str, places: Iterable[tuple[int, int]], count: int) -> None:
-    """`places`: position and number of the task."""
+    """Create a split; `places` are pairs of a position and the number of a task."""
     from environments.models import Split, SplitEntry
     from environments.tasks.split_positions import renew
 
