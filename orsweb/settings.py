@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
+ORSWEB_VERSION = tomllib.loads((BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- difficulty of tasks ---------------------------------------------------------------------------------------------
@@ -174,10 +176,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- applications ----------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "orsweb",  # before daphne, because its runserver extends daphne's
-    "daphne",
+    "orsweb",  # before staticfiles, because its runserver extends daphne's
     "unfold",
-    "django.contrib.admin",
+    "orsweb.apps.LateAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
