@@ -235,6 +235,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
+    "PATH_CONVERTER_OVERRIDES": {"id": int},
     "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # without drf-spectacular's own, which names enums
 }
 LANGUAGE_CODE = "en-us"
@@ -300,14 +301,14 @@ UNFOLD = {
         "navigation": [
             {"items": [_page("Overview", "home", "overview") | {"active": lambda request: False}]},
             {
-                "title": "What was played",
+                "title": "Episodes and runs",
                 "items": [
                     _page("Episodes", "timeline", "admin:episodes_episode_changelist"),
                     _page("Runs", "stacks", "admin:episodes_run_changelist"),
                 ],
             },
             {
-                "title": "What can be played",
+                "title": "Environments and tasks",
                 "items": [
                     _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
                     _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
@@ -315,7 +316,7 @@ UNFOLD = {
                 ],
             },
             {
-                "title": "Who has access",
+                "title": "Users and groups",
                 "items": [
                     _page("Users", "person", "admin:auth_user_changelist"),
                     _page("Groups", "group", "admin:auth_group_changelist"),

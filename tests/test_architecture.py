@@ -21,12 +21,12 @@ DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "te
 
 ROOMS = {
     "environments": [
-        {"errors", "command_line", "database"},
-        {"wire"},
+        {"errors", "command_line", "models"},
+        {"wire", "database", "scoring"},
         {"display"},
         {"authoring"},
-        {"sandbox", "models"},
-        {"runtime", "builtin", "starter", "scoring"},
+        {"sandbox"},
+        {"runtime", "builtin", "starter"},
         {"conf"},
         {"checking", "tasks"},
         {"service", "curation"},

@@ -19,6 +19,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import OrsError
 from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
@@ -108,7 +109,7 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 
 def whole(
-    request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0
+    request: Request, name: str, default: int | None = None, *, most: int = MAX_BIGINT, least: int = 0
 ) -> int | None:
     """Raises: BadFilter."""
     text = request.GET.get(name, "").strip()

@@ -9,12 +9,12 @@ from typing import Concatenate, ParamSpec, cast
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
+from environments.database.storable import MAX_BIGINT
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import RETURNS, Return
 from episodes.filtering.parameters import BadFilter, unknown_name
 
-BIGGEST = 2**63 - 1
 Rest = ParamSpec("Rest")
 View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
 
@@ -66,6 +66,6 @@ def whole_asked(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "").strip()
     if not text:
         return None
-    if not text.removeprefix("-").isdecimal() or len(text) > 19 or abs(int(text)) > BIGGEST:
+    if not text.removeprefix("-").isdecimal() or len(text) > 19 or abs(int(text)) > MAX_BIGINT:
         raise BadFilter(name, text, "give a whole number")
     return int(text)

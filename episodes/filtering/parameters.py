@@ -5,20 +5,17 @@ Each parser takes the parameter's name and its text and raises BadFilter. Used b
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from environments.errors import OrsError, shorten
+from environments.database.storable import MAX_BIGINT, is_storable
+from environments.errors import OrsError, nearest, shorten
 
-LARGEST = 2**63 - 1
 """Of a whole number: what the databases hold."""
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
-_UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
 
 
 class BadFilter(OrsError):
@@ -33,13 +30,11 @@ def unknown_name(name: str, value: object, known: Collection[str], what: str = "
     """What to raise for a parameter that nobody knows; `what`: it would have been."""
     if not known:
         return BadFilter(name, value, f"no {what} has that name, for there are none here")
-    near = difflib.get_close_matches(name[:100], known, 1)
-    nearest = f"the nearest is {near[0]!r}, and " if near else ""
-    return BadFilter(name, value, f"no {what} has that name; {nearest}there are {', '.join(known)}")
+    return BadFilter(name, value, f"no {what} has that name.{nearest(name, known)} There are {', '.join(known)}")
 
 
 def words(name: str, text: str) -> str:
-    if _UNASKABLE.search(text):
+    if not is_storable(text):
         raise BadFilter(name, text, "it holds a character that no recorded text can have")
     return text
 
@@ -65,7 +60,7 @@ def flag(name: str, text: str) -> bool:
 
 
 def whole(name: str, text: str) -> int:
-    return _integer(name, text, -LARGEST)
+    return _integer(name, text, -MAX_BIGINT)
 
 
 class WholeRange(NamedTuple):
@@ -99,7 +94,7 @@ def _integer(name: str, text: str, least: int) -> int:
         value = int(text)
     except ValueError:
         value = least - 1
-    if not least <= value <= LARGEST:
+    if not least <= value <= MAX_BIGINT:
         raise BadFilter(name, text, f"it has to be a whole number{'' if least else ' of at least 0'}, such as 12")
     return value
 
