@@ -40,12 +40,12 @@ $(BIN)/python:
 	touch $@
 
 .venv/dev: requirements.lock .venv/serve
-	$(call install,requirements.lock)
+	$(call install,requirements.lock,--compile-bytecode)
 	touch $@
 
 DEVELOPMENT := \# --- development ---
 define install
-$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $(1) || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
+$(BIN)/uv pip install --quiet $(2) --python $(BIN)/python --no-deps --require-hashes --requirement $(1) || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
 endef
 
 # Resolves pyproject.toml again, keeping the versions that still fit; UPGRADE=--upgrade takes the newest.
