@@ -17,7 +17,7 @@ from django.db.models.lookups import Exact
 from environments.models import Task
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
-from episodes.filtering.conditions import Unindexed
+from episodes.filtering.people import Unindexed
 from episodes.models import Episode, Run
 from episodes.recording.task_statistics import FAILURES
 

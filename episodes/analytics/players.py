@@ -20,8 +20,7 @@ from environments.scoring.definition import Definition
 from episodes.analytics.figures import Figures
 from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
 from episodes.attempts.sketches import above, error_of, mean_of, sketch_of
-from episodes.filtering.conditions import Unindexed
-from episodes.filtering.people import people
+from episodes.filtering.people import Unindexed, people
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000

@@ -16,6 +16,7 @@ from django.db.models import Max, QuerySet
 
 from environments.models import Environment, Split, Task
 from environments.tasks.split_positions import served
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.people import people
@@ -97,12 +98,12 @@ def asked_scope(asked: EpisodeFilter, named: NamedRows, label: str = "all episod
         return scope_of(named.split)
     if given == {"environment"} and named.environment:
         return scope_of(named.environment)
-    return filtered(asked.episodes(), label, _within(asked, named))
+    return filtered(episodes_of(asked), label, _within(asked, named))
 
 
 def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str]]:
     """A filter and its label for each of the runs or models that were last seen in what `asked` finds, oldest first."""
-    episodes = asked.episodes()
+    episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     column = "run__name" if by == "run" else "model"
     last = recent.order_by().values_list(column).annotate(last=Max("pk")).order_by("-last")

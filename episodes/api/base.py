@@ -7,7 +7,7 @@ Paging: `limit` and `after` of the address, and the links to the pages beside on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from django.db import InterfaceError, OperationalError
@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 from environments.errors import OrsError
 from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
-from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.filtering.parameters import LARGEST, BadFilter, chosen, given, unknown_name, whole_from
 from episodes.filtering.parameters import real as parse_real
 
 
@@ -108,29 +108,20 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 
 def whole(
-    request: Request, name: str, default: int | None = None, *, most: int = 2**63 - 1, least: int = 0
+    request: Request, name: str, default: int | None = None, *, most: int = LARGEST, least: int = 0
 ) -> int | None:
-    """Raises: BadFilter."""
-    text = request.GET.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isdecimal() and text.isascii() and len(text) < 20 and least <= int(text) <= most):
-        raise BadFilter(name, text, f"it has to be a whole number from {least} to {most}")
-    return int(text)
+    """Return the whole number in the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, whole_from(least, most), default)
 
 
-def one_of(request: Request, name: str, allowed: Collection[str], default: str = "") -> str:
-    """Raises: BadFilter."""
-    value = request.GET.get(name, "").strip() or default
-    if value and value not in allowed:
-        raise BadFilter(name, value, f"allowed are {', '.join(allowed)}")
-    return value
+def one_of(request: Request, name: str, allowed: Sequence[str], default: str = "") -> str:
+    """Return the value of the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, chosen(allowed), default) or default
 
 
 def real(request: Request, name: str) -> float | None:
-    """Raises: BadFilter."""
-    text = request.GET.get(name, "").strip()
-    return parse_real(name, text) if text else None
+    """Return the number in the parameter `name`; None if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, parse_real)
 
 
 PAGE = 50

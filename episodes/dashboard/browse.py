@@ -66,12 +66,11 @@ def episodes(request: HttpRequest) -> HttpResponse:
 
 
 def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> dict[str, Any]:
-    is_whole = not after and not page.next and not page.is_bounded
     return {
         "asked": asked,
         "page": page,
         "heads": list(_heads(asked, sort)),
-        "total": str(len(page.rows)) if is_whole else str(match_count_of(asked, len(page.rows))),
+        "total": str(match_count_of(asked, page)),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),

@@ -12,9 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import RETURNS, Return
-from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.filtering.parameters import chosen, given, real, unknown_name, whole
 
-BIGGEST = 2**63 - 1
 Rest = ParamSpec("Rest")
 View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
 
@@ -41,31 +40,15 @@ def definition_asked(request: HttpRequest, environment: Environment) -> Definiti
 
 
 def return_asked(request: HttpRequest) -> Return | None:
-    """None: each environment's own. Raises: BadFilter."""
-    asked = request.GET.get("return", "").strip()
-    chosen = next((one for one in RETURNS if one == asked), None)
-    if asked and chosen is None:
-        raise BadFilter("return", asked, f"use {', '.join(RETURNS)}, or leave it out")
-    return chosen
+    """Return the definition of the return in the address; None for each environment's own. Raises: BadFilter."""
+    return given(request.GET, "return", chosen(RETURNS))
 
 
 def threshold_asked(request: HttpRequest) -> float | None:
-    """None: each environment's own. Raises: BadFilter."""
-    text = request.GET.get("threshold", "").strip()
-    try:
-        threshold = float(text) if text else None
-    except ValueError:
-        threshold = float("nan")
-    if threshold is not None and not abs(threshold) < float("inf"):
-        raise BadFilter("threshold", text, "give the number that a success has to exceed, such as 0.9")
-    return threshold
+    """Return the number that a success has to exceed; None for each environment's own. Raises: BadFilter."""
+    return given(request.GET, "threshold", real)
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:
-    """None: not given. Raises: BadFilter."""
-    text = request.GET.get(name, "").strip()
-    if not text:
-        return None
-    if not text.removeprefix("-").isdecimal() or len(text) > 19 or abs(int(text)) > BIGGEST:
-        raise BadFilter(name, text, "give a whole number")
-    return int(text)
+    """Return the whole number in the parameter `name`; None where it is absent or empty. Raises: BadFilter."""
+    return given(request.GET, name, whole)

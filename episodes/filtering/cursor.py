@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from environments.scoring.returns import Return
 from episodes.filtering.parameters import LARGEST, BadFilter
@@ -40,6 +40,13 @@ class EpisodeOrder:
     @property
     def is_figure(self) -> bool:
         return self.column.startswith("return_") or self.column in ("steps_count", "duration_seconds")
+
+    @property
+    def part(self) -> str:
+        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are read together."""
+        if not self.is_figure:
+            return "time" if self.column == "created" else ""
+        return "return" if self.column.startswith("return_") else self.column.removesuffix("_count")
 
     @property
     def segments(self) -> list[Segment]:
@@ -78,6 +85,35 @@ class EpisodeCursor:
         if not known or not _is_value(value, order, segment):
             raise BadFilter("after", text, "it is no cursor that a page gave; leave it out to begin anew")
         return cls(segment, value, pk, is_backward)
+
+
+class Direction(NamedTuple):
+    """An order, read from a cursor on or from its beginning, forwards or (before a cursor) backwards."""
+
+    order: EpisodeOrder
+    cursor: EpisodeCursor | None
+
+    @property
+    def is_backward(self) -> bool:
+        return self.cursor is not None and self.cursor.is_backward
+
+    @property
+    def is_down(self) -> bool:
+        """Whether values and ids fall."""
+        return self.order.is_descending != self.is_backward
+
+    @property
+    def start(self) -> tuple[Any, int]:
+        """The cursor's value, as the database has it, and its id."""
+        assert self.cursor is not None
+        value = self.cursor.value
+        return datetime.fromisoformat(str(value)) if self.order.column == "created" else value, self.cursor.pk
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those that are still to be read, in the order of reading."""
+        found = self.order.segments[::-1] if self.is_backward else self.order.segments
+        return found[found.index(self.cursor.segment) :] if self.cursor else found
 
 
 def _sign(order: EpisodeOrder) -> str:

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import QuerySet
-
 from environments.scoring.returns import RETURNS, Return
 from episodes.filtering.parameters import (
     BadFilter,
@@ -28,7 +26,6 @@ from episodes.filtering.parameters import (
     unknown_name,
     words,
 )
-from episodes.models import Episode
 
 ENDINGS = (
     *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
@@ -165,15 +162,14 @@ class EpisodeFilter:
         ]
 
     @property
+    def conditions(self) -> list[str]:
+        """Names of the fields that leave episodes out, which a definition of the return does not."""
+        return [one.name for one in fields(self) if one.name != "definition" and getattr(self, one.name) is not None]
+
+    @property
     def is_empty(self) -> bool:
-        """Whether it asks for all episodes; a definition of return leaves none out."""
-        return all(getattr(self, field.name) is None for field in fields(self) if field.name != "definition")
-
-    def episodes(self) -> QuerySet[Episode]:
-        """All of them, in no order and without a bound: for export and counts. Some queries find names."""
-        from episodes.filtering.plan import episodes_of  # it imports this module
-
-        return episodes_of(self)
+        """Whether it finds all episodes."""
+        return not self.conditions
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """`since` and `until` as moments, the second exclusive."""

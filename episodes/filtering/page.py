@@ -17,12 +17,11 @@ from django.db.models.functions import Left
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
-from episodes.filtering.conditions import conditions_of
+from episodes.filtering.conditions import episodes_of, has_index, parts_of
 from episodes.filtering.cursor import EpisodeCursor, EpisodeOrder
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.keys import EpisodeKey, EpisodesFound, axis_of, read, within
+from episodes.filtering.keys import EpisodeKey, EpisodesFound, read
 from episodes.filtering.names import NamedRows
-from episodes.filtering.plan import plan_of
 from episodes.filtering.running import SoFar, so_far
 from episodes.models import Episode
 from episodes.rendering.visible import visible
@@ -52,6 +51,8 @@ class EpisodePage:
     previous: str = ""
     is_bounded: bool = False
     """Not every episode was looked at: of a figure's order the newest, else `next` looks at those beyond."""
+    matches: int | None = None
+    """Number of episodes that match the filter, on all pages together; None where it did not become known."""
     unknown: str = ""
     """Sentences about names of the filter that nobody has; then there are no rows."""
 
@@ -59,13 +60,14 @@ class EpisodePage:
 def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = PAGE_EPISODES) -> EpisodePage:
     """The page that the cursor `after` names; the first when it is empty. Raises: BadFilter for sort or after."""
     named = NamedRows.of(asked)
-    definition = named.definition(asked)
-    conditions = {} if named.unknown else conditions_of(asked, named)
-    order = axis_of(conditions, EpisodeOrder.parse(sort, definition))
+    definition, parts = named.definition(asked), parts_of(asked)
+    order = EpisodeOrder.parse(sort, definition)
+    if parts == {"time"} and not order.is_figure:
+        order = replace(order, column="created")  # its index gives the span in this order, wherever it begins
     cursor = EpisodeCursor.parse(after, order) if after else None
     if named.unknown:
-        return EpisodePage((), definition, unknown=named.unknown)
-    found = read(conditions, order, cursor, size + 1)
+        return EpisodePage((), definition, matches=0, unknown=named.unknown)
+    found = read(episodes_of(asked, named), parts, order, cursor, size + 1)
     return _page(found, order, cursor, size, definition)
 
 
@@ -90,12 +92,14 @@ def _page(
     # an empty page still leads back to where its reader came from
     origin = keys[0] if keys else EpisodeKey(cursor.segment, cursor.value, cursor.pk) if cursor else None
     back = _cursor(origin if cursor else None, order, is_backward=not backward)
+    is_whole = cursor is None and not has_more and found.edge is None
     return EpisodePage(
         rows=rows_of([key.pk for key in (keys[::-1] if backward else keys)], definition),
         definition=definition,
         next=back if backward else onward,
         previous=onward if backward else back,
         is_bounded=found.edge is not None,
+        matches=len(keys) if is_whole else found.count,
     )
 
 
@@ -141,9 +145,8 @@ def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
 
 
 MAX_COUNTED = 10_000
-"""Along an index."""
-LOOKED_AT_FOR_COUNT = 10_000
-"""Episodes, where each has to be looked at: the page has looked at more, and is not to take twice as long."""
+LOOKED_AT_FOR_COUNT = 100_000
+"""Newest episodes among which matches are counted where no index answers alone; some 15 ms of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,15 +162,16 @@ class MatchCount:
         return f"{words}{self.count:,}"
 
 
-def match_count_of(asked: EpisodeFilter, seen: int = 0) -> MatchCount:
-    """`seen`: so many are known of already. Some queries find names, one or two more count."""
-    named = NamedRows.of(asked)
-    if named.unknown:
-        return MatchCount(0)
-    plan = plan_of(conditions_of(asked, named), EpisodeOrder("id"))
-    count, is_least = 0, False
-    for rows, is_all in within(plan, LOOKED_AT_FOR_COUNT):
-        count, is_least = count + rows[: MAX_COUNTED + 1 - count].count(), is_least or not is_all
-        if count > MAX_COUNTED:
-            return MatchCount(MAX_COUNTED, is_more=True)
-    return MatchCount(max(count, seen), is_least=is_least)
+def match_count_of(asked: EpisodeFilter, page: EpisodePage) -> MatchCount:
+    """Return how many episodes match the filter of `page`: exactly if that is known or cheap, up to MAX_COUNTED."""
+    if page.matches is not None:
+        return MatchCount(page.matches)
+    rows, is_least = episodes_of(asked), False
+    if not has_index(parts_of(asked)):
+        last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        is_least = last > LOOKED_AT_FOR_COUNT
+        rows = rows.filter(pk__gt=last - LOOKED_AT_FOR_COUNT) if is_least else rows
+    count = rows[: MAX_COUNTED + 1].count()
+    if count > MAX_COUNTED:
+        return MatchCount(MAX_COUNTED, is_more=True)
+    return MatchCount(max(count, len(page.rows)), is_least=is_least)

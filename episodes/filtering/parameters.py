@@ -8,14 +8,17 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from environments.errors import OrsError, shorten
 
+T = TypeVar("T")
+C = TypeVar("C", bound=str)
 LARGEST = 2**63 - 1
 """Of a whole number: what the databases hold."""
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
@@ -38,6 +41,12 @@ def unknown_name(name: str, value: object, known: Collection[str], what: str = "
     return BadFilter(name, value, f"no {what} has that name; {nearest}there are {', '.join(known)}")
 
 
+def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:
+    """Return what the parameter `name` of an address means, or `default` if it is absent or empty. Raises: BadFilter."""
+    text = query.get(name, "").strip()
+    return parse(name, text) if text else default
+
+
 def words(name: str, text: str) -> str:
     if _UNASKABLE.search(text):
         raise BadFilter(name, text, "it holds a character that no recorded text can have")
@@ -51,11 +60,13 @@ def person(name: str, text: str) -> str:
     return text
 
 
-def chosen(legal: Sequence[str]) -> Callable[[str, str], str]:
-    def parse(name: str, text: str) -> str:
+def chosen(legal: Sequence[C]) -> Callable[[str, str], C]:
+    """Return a parser that takes only the words in `legal`."""
+
+    def parse(name: str, text: str) -> C:
         if text not in legal:
             raise BadFilter(name, text, f"allowed are {', '.join(legal)}")
-        return text
+        return legal[legal.index(text)]  # type: ignore[arg-type]  # it is one of them
 
     return parse
 
@@ -64,8 +75,20 @@ def flag(name: str, text: str) -> bool:
     return chosen(("yes", "no"))(name, text) == "yes"
 
 
-def whole(name: str, text: str) -> int:
-    return _integer(name, text, -LARGEST)
+def whole_from(least: int, most: int = LARGEST) -> Callable[[str, str], int]:
+    """Return a parser of whole numbers from `least` to `most`, both included."""
+    bounds = f" from {least} to {most}" if most < LARGEST else f" of at least {least}" if least > -LARGEST else ""
+
+    def parse(name: str, text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+            raise BadFilter(name, text, f"it has to be a whole number{bounds}, such as 12")
+        return int(text)
+
+    return parse
+
+
+whole = whole_from(-LARGEST)
+count_in = whole_from(0)
 
 
 class WholeRange(NamedTuple):
@@ -87,21 +110,6 @@ def stretch(name: str, text: str) -> WholeRange:
     if found.low > found.high:
         raise BadFilter(name, text, f"{found.low} is above {found.high}; exchange the two")
     return found
-
-
-def count_in(name: str, text: str) -> int:
-    """A whole number of at least 0."""
-    return _integer(name, text, 0)
-
-
-def _integer(name: str, text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= LARGEST:
-        raise BadFilter(name, text, f"it has to be a whole number{'' if least else ' of at least 0'}, such as 12")
-    return value
 
 
 def real(name: str, text: str) -> float:

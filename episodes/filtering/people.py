@@ -5,12 +5,28 @@ A name is the label of the record: `@` before an account's name, and the guest's
 
 from __future__ import annotations
 
-from django.db.models import Q, QuerySet
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Func, Q, QuerySet
+from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.models import Episode, Guest
 
 MAX_LOOKED_AT = 50_000
 """Newest episodes of people among which names are looked for."""
+
+
+class Unindexed(Func):
+    """A column that SQLite does not look up in an index. Of two equalities it may take the index of the one that most
+    episodes meet, such as an environment's in place of that of people. PostgreSQL has statistics and sees the column.
+    """
+
+    template = "%(expressions)s"
+    arity = 1
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
 
 
 def people() -> QuerySet[Episode]:

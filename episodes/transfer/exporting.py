@@ -1,6 +1,6 @@
 """Exporting: episodes into a file. Driven by `manage.py export_episodes`, the export page and the API. Blocking.
 
-    for piece in exported(EpisodeFilter.parse(query).episodes(), "jsonl"):
+    for piece in exported(episodes_of(EpisodeFilter.parse(query)), "jsonl"):
         file.write(piece)
 
 Episodes come in the order of their ids, pairs in the order of their tasks. Memory holds some megabytes, however many
