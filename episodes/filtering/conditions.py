@@ -41,11 +41,14 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> QuerySe
 def parts_of(asked: EpisodeFilter) -> frozenset[str]:
     """Return the names of what the filter sets conditions for.
 
-    They are parameters, without `_from` and `_to` for a range, and `time` for since and until. A split implies its
-    environment, which is left out then.
+    They are parameters, without `_from` and `_to` for a range, and `time` for since and until. What one index holds
+    together counts once: a split and its environment, a run and one of its training steps.
     """
     names = {"time" if name in ("since", "until") else name.partition("_")[0] for name in asked.conditions}
-    return frozenset(names - {"environment"} if "split" in names else names)
+    implied = {"environment"} if "split" in names else set()
+    if asked.run is not None and asked.step is not None and asked.step.low == asked.step.high:
+        implied.add("step")
+    return frozenset(names - implied)
 
 
 def has_index(parts: frozenset[str]) -> bool:
@@ -87,7 +90,7 @@ def _played_by(asked: EpisodeFilter) -> Q:
 
 
 def _ending(ending: str | None) -> Q:
-    """Lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up."""
+    # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
         return Q()
     if ending == "running":

@@ -45,7 +45,7 @@ class EpisodeOrder:
     def part(self) -> str:
         """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are read together."""
         if not self.is_figure:
-            return "time" if self.column == "created" else ""
+            return {"created": "time", "end_number": "ends"}.get(self.column, "")
         return "return" if self.column.startswith("return_") else self.column.removesuffix("_count")
 
     @property

@@ -23,17 +23,17 @@ from episodes.filtering.cursor import Direction, EpisodeCursor, EpisodeOrder, Se
 from episodes.filtering.parameters import LARGEST
 from episodes.models import Episode
 
-MAX_SORTED = 10_000
-"""Matches that are read to be sorted here; reading so many takes 12 ms."""
-MAX_SORTED_BY_DATABASE = 50_000
-"""Matches that the database sorts; of more, it goes along the index of the figure, as it does for a common filter."""
 LOOKED_AT = 25_000
 """Newest episodes among which a range is looked for first; at most 5 ms."""
-LOOKED_AT_BY_FIGURE = 5_000
-"""First episodes of a figure's order among which SQLite looks for the matches of a common filter; 10 to 20 ms."""
+LOOKED_AT_BY_FIGURE = {"sqlite": 5_000, "postgresql": 100_000}
+"""First episodes of a figure's order among which matches are looked for first; 10 to 20 ms."""
+MAX_SORTED = 25_000
+"""Matches that are read to be sorted here; reading so many takes 30 ms."""
+MAX_SORTED_BY_DATABASE = 50_000
+"""Matches that the database sorts; of more, it goes along the index of the figure, as it does for a common filter."""
 MAX_LOOKED_AT = 1_000_000
-"""Episodes that are looked at where no index answers alone, which takes 150 ms of CPU time. Pages of a larger record say
-that they are bounded."""
+"""Episodes that are looked at where no index answers alone, which takes 150 ms of CPU time; in a larger record a page
+says so."""
 
 _RANGES = frozenset(("return", "steps", "ends", "time"))
 
@@ -75,7 +75,7 @@ class _Beyond(Func):
 def read(
     rows: QuerySet[Episode], parts: frozenset[str], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
 ) -> EpisodesFound:
-    """Return up to `size` keys of `rows` beyond the cursor. `parts`: what their filter sets conditions for (`parts_of`)."""
+    """Return up to `size` keys of `rows` beyond the cursor. `parts`: those of their filter (`conditions.parts_of`)."""
     direction = Direction(order, cursor)
     if parts <= {order.part}:
         return EpisodesFound(_plain(rows, direction, size))
@@ -88,7 +88,7 @@ def read(
 
 
 def _by_time(rows: QuerySet[Episode], direction: Direction, size: int) -> tuple[list[EpisodeKey], int | None]:
-    """Return the keys of a filter by ranges, whose indexes have an order of their own, and their number if it is known."""
+    """Return keys for a filter by ranges, whose indexes have other orders, and the number of matches if it is known."""
     keys = _plain(_within(rows, _edge(direction, LOOKED_AT), direction), direction, size)
     if len(keys) == size:
         return keys, None
@@ -101,21 +101,27 @@ def _by_figure(rows: QuerySet[Episode], direction: Direction, size: int) -> Epis
     newest = Direction(EpisodeOrder("id"), None)
     edge = _edge(newest, MAX_LOOKED_AT)
     rows = _within(rows, edge, newest)
-    if (few := _few(rows, direction.order)) is not None:
-        return EpisodesFound(_sorted(few, direction, size), edge, None if edge else len(few))
     if len(keys := _among_first(rows, direction, size)) == size:
         return EpisodesFound(keys, edge)
+    if (few := _few(rows, direction.order)) is not None:
+        return EpisodesFound(_sorted(few, direction, size), edge, None if edge else len(few))
     is_rare = rows[: MAX_SORTED_BY_DATABASE + 1].count() <= MAX_SORTED_BY_DATABASE
     return EpisodesFound(_plain(rows, direction, size, is_sorted=is_rare), edge)
 
 
 def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> list[EpisodeKey]:
-    """Return up to `size` keys among the first episodes of a figure's order, on SQLite; PostgreSQL needs no such help."""
-    order = direction.order
-    if connection.vendor != "sqlite" or direction.segments[0] != "known":
+    """Return up to `size` keys of the matches among the first episodes of a figure's order."""
+    if direction.segments[0] != "known":
         return []
-    first = _ordered(_beyond(_of_segment(Episode.objects.all(), order, "known"), direction), direction, order.column)
-    return _plain(rows.filter(pk__in=first.values("pk")[:LOOKED_AT_BY_FIGURE]), direction, size)
+    column, most = direction.order.column, LOOKED_AT_BY_FIGURE[connection.vendor]
+    first = _beyond(_of_segment(Episode.objects.all(), direction.order, "known"), direction)
+    first = _ordered(first, direction, column)
+    if connection.vendor == "sqlite":  # else it would go by the index of an equality
+        return _plain(rows.filter(pk__in=first.values("pk")[:most]), direction, size)
+    last = first.values_list(column, "pk")[most : most + 1].first()
+    if last is None:
+        return []
+    return _plain(rows.filter(_Beyond(column, ">" if direction.is_down else "<", *last)), direction, size)
 
 
 def _few(rows: QuerySet[Episode], order: EpisodeOrder) -> list[EpisodeKey] | None:
@@ -147,8 +153,10 @@ def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[Epi
 
 
 def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorted: bool = False) -> list[EpisodeKey]:
-    """Return up to `size` keys, segment after segment. `is_sorted`: all rows are sorted, and no index of the figure used,
-    along which rare ones may come last."""
+    """Return up to `size` keys, segment after segment.
+
+    `is_sorted`: all rows are sorted, without the index of the figure, along which rare matches may come last.
+    """
     keys, column = list[EpisodeKey](), direction.order.column
     for segment in direction.segments:
         part = _of_segment(rows, direction.order, segment)

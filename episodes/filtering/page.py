@@ -27,6 +27,8 @@ from episodes.models import Episode
 from episodes.rendering.visible import visible
 
 PAGE_EPISODES = 50
+_AXES = {"time": "created", "ends": "end_number"}
+"""Columns that rise with time. A filter by such a range alone is read along its index, wherever the range begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = P
     named = NamedRows.of(asked)
     definition, parts = named.definition(asked), parts_of(asked)
     order = EpisodeOrder.parse(sort, definition)
-    if parts == {"time"} and not order.is_figure:
-        order = replace(order, column="created")  # its index gives the span in this order, wherever it begins
+    if len(parts) == 1 and not order.is_figure:
+        order = replace(order, column=_AXES.get(next(iter(parts)), order.column))
     cursor = EpisodeCursor.parse(after, order) if after else None
     if named.unknown:
         return EpisodePage((), definition, matches=0, unknown=named.unknown)

@@ -42,7 +42,7 @@ def unknown_name(name: str, value: object, known: Collection[str], what: str = "
 
 
 def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:
-    """Return what the parameter `name` of an address means, or `default` if it is absent or empty. Raises: BadFilter."""
+    """Return what the parameter `name` of an address means; `default` if it is absent or empty. Raises: BadFilter."""
     text = query.get(name, "").strip()
     return parse(name, text) if text else default
 
