@@ -1,5 +1,6 @@
-"""How fast orsweb is beside the reference server: `python -m benchmarks` starts both afresh and loads both alike.
+"""Benchmarks of orsweb against the reference server. `python -m benchmarks` starts both and puts the same load on both.
 
-`scenarios` says what is measured and which target it must meet, `servers` starts what is measured, `load` is the
-process that drives it (`client` and `agents` are its parts), `report` prints. `profile` shows where our time goes.
+`scenarios` defines what is measured and the targets, `servers` starts the measured servers, `load` is the process that
+drives them (with `client`, `agents` and `players`), and `report` prints the results. `profile` shows where our CPU time
+goes.
 """

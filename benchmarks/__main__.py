@@ -1,7 +1,7 @@
-"""`python -m benchmarks [scenario …]`: measure, compare, print. Without a name all scenarios; about five minutes.
+"""`python -m benchmarks [scenario …]`: measures the named scenarios, or all of them, which takes about five minutes.
 
-`python -m benchmarks dashboard` and `task_list` measure pages instead (`dashboard.py`, `task_list.py`, with options of
-their own).
+`python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead and have their own options
+(`dashboard.py`, `task_list.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES = ", ".join(scenario.name for scenario in SCENARIOS)
 
 
 def main() -> int:
-    """Exit status: 1 when an answer was wrong, and with `--strict` when a target was missed."""
+    """Return the exit status: 1 if a response was wrong or, with `--strict`, if a target was missed."""
     if len(sys.argv) > 1 and sys.argv[1] in _PAGES:
         return _PAGES[sys.argv[1]](sys.argv[2:])
     options = _options()
@@ -53,12 +53,14 @@ def _scenario(name: str) -> Scenario:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="orsweb beside the reference server.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Benchmarks of orsweb against the reference server."
+    )
     parser.add_argument("scenarios", nargs="*", type=_scenario, metavar="scenario", help=f"any of {_NAMES}")
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long each server is measured")
+    parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
     parser.add_argument("--rounds", type=int, default=2, help="how often each server is started and measured")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
-    parser.add_argument("--verbose", action="store_true", help="each sample as it is taken")
+    parser.add_argument("--verbose", action="store_true", help="print each sample when it is taken")
     return parser.parse_args()
 
 

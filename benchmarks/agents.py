@@ -1,6 +1,6 @@
-"""Scripts of what clients do, with the bytes that the `ors-sdk` 0.1.0 client sends (recorded from it).
+"""Scripts of agents, which send the same bytes as the client of `ors-sdk` 0.1.0 (recorded from it).
 
-Every input is different, as real ones are: a server that stores equal contents once gains nothing here.
+Every input is different, as in reality, so a server that stores equal contents only once has no advantage.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CALLS_PER_EPISODE = 5
 TASKS = 100
 
 Bodies = Callable[[bytes], bytes]
-"""Makes the body of a call; the argument is the JSON word for whether it is the episode's last."""
+"""Returns the body of a call. Its argument is `true` for the last call of an episode, else `false`, as JSON."""
 
 _HEAD = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: ors-sdk/0.1.0\r\nAccept-Encoding: gzip, deflate\r\n"
 _SSE = b"Accept: text/event-stream\r\n"
@@ -30,53 +30,53 @@ _WORDS = b"the agent looks at a red door and then opens it with great care befor
 
 
 def echoes(text_bytes: int) -> Bodies:
-    """Calls of `echo` with texts of that length, no two alike."""
+    """Bodies of calls of `echo` with texts of `text_bytes`, all different."""
     words = b" ".join(random.Random(7).choices(_WORDS, k=text_bytes))[: text_bytes - 13]
     numbers = itertools.count()
     return lambda last: b'{"name": "echo", "input": {"text": "%012d %s", "last": %s}}' % (next(numbers), words, last)
 
 
 def naps(seconds: float) -> Bodies:
-    """Calls of the tool that sleeps."""
+    """Bodies of calls of `nap`, which sleeps for `seconds`."""
     return lambda last: b'{"name": "nap", "input": {"seconds": %f, "last": %s}}' % (seconds, last)
 
 
 def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterator[int]) -> Script:
-    """Episodes of five calls, one after the other, for as long as the load lasts; how long calls took: `durations`."""
+    """Play episodes of five calls, one after another, while the load lasts. Times of calls are added to `durations`."""
     while tally.is_playing:
         sid = yield from _opened(tally, next(indexes))
         for number in range(1, CALLS_PER_EPISODE + 1):
             last = b"true" if number == CALLS_PER_EPISODE else b"false"
             body = bodies(last)
             answer, seconds = yield _post(b"/echo/call", _SSE, sid, body)
-            tally.took(durations, seconds)
+            tally.add(durations, seconds)
             _check(answer, body, last, tally)
         yield _post_nothing(b"/delete", sid)
         yield _post_nothing(b"/delete_session", sid)
 
 
 def settle(count: int, sids: list[bytes], tally: Tally) -> Script:
-    """Open `count` sessions up to their prompt and leave them; their ids go to `sids`."""
+    """Open `count` sessions, read their prompts and leave them idle. Their ids are added to `sids`."""
     for index in range(count):
         sids.append((yield from _opened(tally, index % TASKS)))
 
 
 def ping(sids: Iterator[bytes], tally: Tally) -> Script:
-    """Ping one session after the other; the connection paces it."""
+    """Ping one session after another, at the interval of the connection."""
     for sid in sids:
         _, seconds = yield _post_nothing(b"/ping", sid)
-        tally.took(tally.pings, seconds)
+        tally.add(tally.pings, seconds)
 
 
 def session_id(answer: bytes) -> bytes:
-    """The data of the `task_id` event; empty when there is none."""
+    """The data of the `task_id` event; empty if there is none."""
     _, _, rest = answer.partition(b"event: task_id")
     _, _, rest = rest.partition(b"data: ")
     return rest.partition(b"\n")[0].strip()
 
 
 def _opened(tally: Tally, index: int) -> Generator[bytes, Answer, bytes]:
-    """A session of the task at `index`, created, pinged and with its prompt read; returns its id."""
+    """Create a session of the task at `index`, ping it and read its prompt; return its id."""
     answer, _ = yield _CREATE_SESSION
     sid = session_id(answer)
     if not sid or b"event: end" not in answer:
@@ -97,7 +97,10 @@ def _post_nothing(path: bytes, sid: bytes) -> bytes:
 
 
 def _check(answer: bytes, body: bytes, last: bytes, tally: Tally) -> None:
-    """An echo, headers around it, is longer than what was asked; chunked answers are not put together to compare."""
+    """Check that an answer is the echo of the call's body: with its headers it is longer than the body.
+
+    The texts are not compared, because that would require joining chunks.
+    """
     is_whole = b"event: end" in answer and len(answer) > len(body)
     if not (is_whole and b'{"ok":true' in answer and b'"finished":' + last in answer):
         tally.fail(f"not the result of the call: {answer[:500]!r}")

@@ -1,4 +1,4 @@
-"""Rows straight into a table, as fast as each database takes them. Used by what seeds the benchmarks of pages."""
+"""Fast insertion of rows directly into tables, for the modules that seed databases of benchmarks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ BATCH_ROWS = 50_000
 
 
 def write_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """One transaction a batch. Times are text in UTC without a zone: SQLite keeps them so, PostgreSQL reads them."""
-    names, left = ", ".join(f'"{column}"' for column in columns), iter(rows)
-    while batch := list(islice(left, BATCH_ROWS)):
+    """Insert `rows` in batches, each in a transaction. Times are UTC text without a zone, which both databases read."""
+    names, remaining = ", ".join(f'"{column}"' for column in columns), iter(rows)
+    while batch := list(islice(remaining, BATCH_ROWS)):
         _write(f"{table} ({names})", batch)
 
 
 def set_sequences(*tables: str) -> None:
-    """After rows with ids of their own: the database's next id comes after them. For SQLite nothing is to be done."""
+    """Let the database's next ids follow those of inserted rows. Does nothing on SQLite, which needs no such step."""
     from django.db import connection
 
     if connection.vendor == "postgresql":
@@ -27,7 +27,7 @@ def set_sequences(*tables: str) -> None:
 
 
 def analyze() -> None:
-    """PostgreSQL's own statistics, which it would gather by itself within minutes; SQLite keeps none."""
+    """Update the planner's statistics of PostgreSQL, which it would do by itself within minutes."""
     from django.db import connection
 
     if connection.vendor == "postgresql":

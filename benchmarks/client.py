@@ -1,7 +1,7 @@
-"""The cheapest HTTP client that still checks its answers, for the load generator shares the machine with the server.
+"""A very cheap HTTP client that checks its answers. It has to be cheap because the server runs on the same machine.
 
-A script is a generator: it yields the bytes of a request and is sent back the whole answer and how long it took. One
-`Connection` plays one script over one keep-alive connection, without a task, a future or a parser object per request.
+A script is a generator that yields the bytes of a request and receives the whole answer and its duration. A
+`Connection` plays one script over one keep-alive connection, without a task, a future or a parser per request.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def _seconds() -> array[float]:
 
 @dataclass
 class Tally:
-    """What all connections of one load counted. Only what ends while `is_measuring` is counted, errors always are."""
+    """The counts of all connections of a load. Requests are counted if they end while `is_measuring`; errors always."""
 
     is_measuring: bool = False
     is_playing: bool = True
-    """Agents begin no further episode once this is false."""
+    """Agents start no further episode once this is false."""
     answered: int = 0
     calls: array[float] = field(default_factory=_seconds)
     naps: array[float] = field(default_factory=_seconds)
@@ -37,7 +37,7 @@ class Tally:
     errors: int = 0
     first_error: str = ""
 
-    def took(self, durations: array[float], seconds: float) -> None:
+    def add(self, durations: array[float], seconds: float) -> None:
         if self.is_measuring:
             durations.append(seconds)
 
@@ -47,10 +47,10 @@ class Tally:
 
 
 class Connection(asyncio.Protocol):
-    """Plays `script`; `ended` is set when the script or the connection is over.
+    """Plays `script`; `ended` is set when the script or the connection has ended.
 
-    With `interval` a request is written that many seconds after the one before was due. One that is late because
-    the answer before it was late counts from when it was due, so a stall is not hidden by what it held back.
+    With `interval`, each request is due that many seconds after the previous one was due. The duration of a request
+    that is delayed by a late answer counts from when it was due, so a stall of the server is not hidden.
     """
 
     def __init__(self, script: Script, tally: Tally, interval: float = 0.0) -> None:
@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(max(0.0, self._since - now), self._write_due, request)
 
     def _write_due(self, request: bytes) -> None:
-        # a timer fires up to a millisecond late; that is the generator's doing, not the server's
+        # timers fire up to a millisecond late, for which the server is not responsible
         if (now := perf_counter()) - self._since < 0.002:
             self._since = now
         if not self._is_closing:
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
 
 
 def is_complete(answer: bytes) -> bool:
-    """Whether the bytes hold a whole response: as long as it says, or chunked and closed by the empty chunk."""
+    """Whether the bytes are a whole response: of the declared length, or chunked and ending with the empty chunk."""
     head_end = answer.find(b"\r\n\r\n")
     if head_end < 0:
         return False

@@ -1,8 +1,8 @@
-"""Cost of curation: seconds that actions on 100,000 tasks take, and how long others wait for the database meanwhile.
+"""Cost of curation: the time of actions on 100,000 tasks, and how long other writers wait for the database meanwhile.
 
 Run as `python -m benchmarks.curation [tasks]`, on SQLite in a temporary directory or on DATABASE_URL (a database that
-may be filled). A second thread writes one row after another; how long its longest write took is what an agent's step
-would have waited. Transactions are timed besides, in CPU seconds, so that other work on the machine does not count.
+may be filled). A second thread writes one row after another; its longest write shows how long an agent's step would
+have waited. Transactions are also measured in CPU time, which other programs on the machine do not affect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TASKS = 100_000
 PAUSE_SECONDS = 0.002
-"""Between two writes of the other thread."""
+"""Pause between two writes of the second thread."""
 
 
 def main(count: int) -> None:
@@ -62,7 +62,7 @@ def _measure(name: str, action: Action) -> int:
 
 @contextmanager
 def _other_writer() -> Iterator[list[float]]:
-    """Seconds that each write of another thread takes."""
+    """A list of the seconds that each write of a second thread takes."""
     waits, is_over = [0.0], threading.Event()
 
     def write() -> None:
@@ -85,7 +85,7 @@ def _other_writer() -> Iterator[list[float]]:
 
 @contextmanager
 def _transactions() -> Iterator[list[float]]:
-    """CPU seconds of each outermost transaction of the main thread."""
+    """A list of the CPU seconds of each outermost transaction of the main thread."""
     from django.db import connection, transaction
 
     held = [0.0]
@@ -95,12 +95,12 @@ def _transactions() -> Iterator[list[float]]:
         is_outer = not connection.in_atomic_block
         enter(atomic)
         if is_outer and threading.current_thread() is threading.main_thread():
-            atomic.began = time.thread_time()
+            atomic.started = time.thread_time()
 
     def left(atomic: Any, *error: Any) -> None:
         leave(atomic, *error)
-        if not connection.in_atomic_block and hasattr(atomic, "began"):
-            held.append(time.thread_time() - atomic.began)
+        if not connection.in_atomic_block and hasattr(atomic, "started"):
+            held.append(time.thread_time() - atomic.started)
 
     transaction.Atomic.__enter__, transaction.Atomic.__exit__ = entered, left  # type: ignore[method-assign]
     yield held
@@ -108,7 +108,7 @@ def _transactions() -> Iterator[list[float]]:
 
 
 def _fill(count: int) -> tuple[int, int, int]:
-    """Ids of an environment, of a split with `count` tasks, and of an empty one."""
+    """Create an environment, a split with `count` tasks and an empty split; return their ids."""
     from environments.models import Environment, Split, Task
     from environments.tasks.split_change import SplitChange, commit
 

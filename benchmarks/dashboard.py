@@ -1,10 +1,11 @@
-"""Speed of the pages over a million episodes: each default view, filter, sort, curve and search. Then what pages weigh,
-how fast episodes are exported, and what an open page costs the agents.
+"""Speed of the pages with a million episodes: each default view, filter, sort, curve and search.
 
-    python -m benchmarks dashboard [--episodes 1000000] [--only WORD] [--repeat 40] [--by-cpu] [--reckoned] [--strict]
+Also measures the size of pages, the speed of exports, and what an open page costs the agents.
 
-On SQLite in a directory that is kept for the next time, or on DATABASE_URL (empty, or filled by this before). Exit
-status 1 when something failed; with `--strict` also when a target was missed.
+    python -m benchmarks dashboard [--episodes 1000000] [--only WORD] [--repeat 40] [--by-cpu] [--scaled] [--strict]
+
+Runs on SQLite in a directory that is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier run).
+The exit status is 1 if something failed or, with `--strict`, if a target was missed.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from pathlib import Path
 
 EPISODES = 1_000_000
 PLAY_SECONDS = 5.0
-"""Of each round in which agents play."""
+"""Length of each round in which agents play."""
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Fill the database, unless it was filled before; then everything that follows the endings."""
+    """Fill the database unless an earlier run did, and bring everything that is derived from episodes up to date."""
     from django.core.management import call_command
 
-    from benchmarks.million import seed
+    from benchmarks.seeded_episodes import seed
     from episodes.models import Episode
     from episodes.rollups.follower import catch_up
 
@@ -33,14 +34,14 @@ def prepare(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         steps = seed(options.episodes)
         print(f"{options.episodes:,} episodes, {steps:,} steps in {time.perf_counter() - started:.0f} s", flush=True)
-        _follow()
-    catch_up()  # also with what has been derived from endings only since the database was filled
+        _derive()
+    catch_up()  # includes parts that were added to the rollups after the database was filled
     options.episodes = Episode.objects.count()
 
 
-def _follow() -> None:
-    """Statistics of tasks, and what is derived from endings."""
-    from benchmarks.texts import index_all
+def _derive() -> None:
+    """Compute the statistics of tasks and the search index."""
+    from benchmarks.seeded_texts import index_all
     from environments.models import Environment
     from episodes.recording.recount import rebuild
 
@@ -52,13 +53,13 @@ def _follow() -> None:
 
 
 def _measure(options: argparse.Namespace) -> tuple[bool, bool]:
-    """Whether every answer was right, and whether every target was met."""
+    """Measure everything. Returns whether every response was right, and whether every target was met."""
     from benchmarks import export_rate, page_times, page_weight, publishing
     from benchmarks.pages import subjects
 
-    only, by_cpu, slowness = options.only, options.by_cpu, page_times.slowness(is_asked=options.reckoned)
-    asked = [subject for subject in subjects(options.episodes) if only in subject.name]
-    found = [page_times.measure(asked, options.repeat, by_cpu=by_cpu, slowness=slowness)] if asked else []
+    only, by_cpu, slowness = options.only, options.by_cpu, page_times.slowness(is_scaled=options.scaled)
+    chosen = [subject for subject in subjects(options.episodes) if only in subject.name]
+    found = [page_times.measure(chosen, options.repeat, by_cpu=by_cpu, slowness=slowness)] if chosen else []
     found.append(page_weight.measure(only))
     found.append(export_rate.measure(only, by_cpu=by_cpu, slowness=slowness))
     found.append(publishing.measure(only, options.rounds, PLAY_SECONDS, by_cpu=by_cpu))
@@ -67,15 +68,17 @@ def _measure(options: argparse.Namespace) -> tuple[bool, bool]:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks dashboard", description="Speed of the pages.")
-    parser.add_argument("--episodes", type=int, default=EPISODES, help="how many are made (default: %(default)s)")
-    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-dashboard"), help="kept, for SQLite")
-    parser.add_argument("--repeat", type=int, default=40, help="tries of each page (default: %(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of play with a page open and closed (default: %(default)s)"
+        "--episodes", type=int, default=EPISODES, help="number of episodes to create (default: %(default)s)"
     )
-    parser.add_argument("--only", default="", metavar="WORD", help="what has this in its name")
-    parser.add_argument("--by-cpu", action="store_true", help="judge by CPU time, on a machine that is not quiet")
-    parser.add_argument("--reckoned", action="store_true", help="judge as on a machine as fast as the targets'")
+    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-dashboard"), help="of SQLite; it is kept")
+    parser.add_argument("--repeat", type=int, default=40, help="requests of each page (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds of play with and without an open page (default: %(default)s)"
+    )
+    parser.add_argument("--only", default="", metavar="WORD", help="measure only what has this in its name")
+    parser.add_argument("--by-cpu", action="store_true", help="compare CPU times with the targets, for a busy machine")
+    parser.add_argument("--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
     return parser.parse_args(arguments)
 

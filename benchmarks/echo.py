@@ -1,7 +1,7 @@
-"""Echo: the environment that the benchmarks play, written for this server.
+"""The environment that the benchmarks play, written for this server. `echo_ors` has its counterpart for the reference.
 
-Tools: `echo(text, last)` answers the text, `nap(seconds)` sleeps on a plain thread. Rewards: 0.1 a call; the call whose
-input says `last` finishes the episode. `echo_ors` is the same class written for the reference.
+Tools: `echo(text, last)` returns the text, `nap(seconds)` sleeps on a plain thread. Rewards: 0.1 per call. A call with
+`last` finishes the episode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Nap(BaseModel):
 
 
 class Echo(Environment):
-    """Says back what it is told."""
+    """Returns the text that it receives."""
 
     @classmethod
     def list_splits(cls) -> list[str]:

@@ -1,4 +1,4 @@
-"""Echo as an `ors` class: what the reference serves, and what this server hosts unmodified. See `echo`."""
+"""The environment of the benchmarks (see `echo`) as an `ors` class, which the reference and this server both serve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Nap(BaseModel):
 
 
 class Echo(Environment):
-    """Says back what it is told."""
+    """Returns the text that it receives."""
 
     @classmethod
     def list_splits(cls) -> Sequence[str]:  # type: ignore[override]

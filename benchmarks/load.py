@@ -1,7 +1,7 @@
-"""The load: a process of its own that drives a running server and prints one Sample as JSON.
+"""A process that puts a load on a running server and prints one Sample as JSON.
 
-`python -m benchmarks.load '<Load as JSON>'`. It also reads the servers' CPU time and memory, at the very moments
-between which it counts.
+Run as `python -m benchmarks.load '<Load as JSON>'`. It also reads the CPU time and memory of the servers, at the same
+moments at which it starts and stops counting.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from benchmarks.meters import Reading, resident_bytes
 
 PING_CONNECTIONS = 16
 SDK_PING_SECONDS = 10.0
-"""Both SDK clients ping each session this often."""
+"""Interval at which both SDK clients ping each session."""
 SETTLE_CONNECTIONS = 64
 
 
 @dataclass(frozen=True)
 class Load:
-    """What to drive and how hard; `port` and `processes` (name -> pid) are known once a server runs."""
+    """The load to put on a server; `port` and `processes` (name -> pid) are set once the server runs."""
 
     agents: int = 32
     players: int = 0
-    """People in browsers, in place of agents."""
+    """Number of people in browsers; if there are any, no agents play."""
     text_bytes: int = 100
     nap_every: int = 0
-    """Every so-manieth agent calls the tool that sleeps `nap_seconds`; 0: none does."""
+    """One in this many agents calls the tool that sleeps for `nap_seconds`; 0: no agent does."""
     nap_seconds: float = 0.2
     idle_sessions: int = 0
-    """Sessions opened before the agents start, left alone and pinged as often as the SDKs do."""
+    """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do."""
     warmup_seconds: float = 1.0
     seconds: float = 5.0
     port: int = 0
@@ -48,31 +48,31 @@ class Load:
 
 @dataclass(frozen=True)
 class Sample:
-    """One server under one load. Latencies in milliseconds; `p50_ms` and `p99_ms` are those of the echo calls."""
+    """Measurements of one server under one load. `p50_ms` and `p99_ms` are the latencies of calls of `echo`."""
 
     episodes_per_second: float
-    """Answered requests over the requests of an episode, so that episodes under way count by their part."""
+    """Answered requests divided by the requests of an episode, so that unfinished episodes count in part."""
     p50_ms: float
     p99_ms: float
     cpu_ms_per_episode: dict[str, float]
-    """User and system time of each watched process with its threads and children."""
+    """User and system time of each watched process, including its threads and children."""
     memory_mb: dict[str, float]
-    """Resident at the end."""
+    """Resident memory of each watched process at the end."""
     load_share: float
-    """CPU time of the load process over wall time; near 1 the load, not the server, is the limit."""
+    """CPU time of the load process divided by wall time; near 1, the load is the limit, not the server."""
     others_share: float
-    """CPU time that programs outside this benchmark took, over wall time and cores; above 0.1 distrust everything."""
+    """CPU time of other programs divided by wall time and cores; above 0.1, the results cannot be trusted."""
     errors: int
     first_error: str
     ping_p99_ms: float = 0.0
     p95_ms: float = 0.0
-    """Of the same calls as `p50_ms`; of players, of their turns."""
+    """Latency of the calls of `p50_ms`; with players, of their turns."""
     idle_session_kb: float = 0.0
-    """Growth of the server's resident memory for each idle session."""
+    """Growth of the server's resident memory per idle session."""
 
 
 async def run(load: Load) -> Sample:
-    """Warm up, measure for `load.seconds`, and leave the agents where they are."""
+    """Warm up, measure for `load.seconds`, and close the connections in the middle of their episodes."""
     tally = Tally()
     if load.players:
         return await _run_players(load, tally)
@@ -89,7 +89,7 @@ async def run(load: Load) -> Sample:
 
 
 async def _run_players(load: Load, tally: Tally) -> Sample:
-    crowd = players.begin(load.players, load.port, tally)
+    crowd = players.start(load.players, load.port, tally)
     await asyncio.sleep(load.warmup_seconds)
     sample = await _measure(load, tally, 0.0)
     tally.is_playing = False
@@ -126,9 +126,9 @@ async def _measure(load: Load, tally: Tally, idle_kb: float) -> Sample:
 
 
 async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
-    """Open the idle sessions. Returns: KB of server memory for each, their ids.
+    """Open the idle sessions; return the KB of server memory per session, and their ids.
 
-    Agents play before, so that memory which any load needs is not taken for the sessions'.
+    Agents play before that, so that memory which every load needs is not counted for the sessions.
     """
     agents = await _connect(load, _agents(load, tally), tally)
     await asyncio.sleep(load.warmup_seconds)
@@ -178,7 +178,7 @@ def _percentile_ms(durations: array[float], share: float) -> float:
 
 
 if __name__ == "__main__":
-    # a collection would be counted as the server's latency
+    # a garbage collection would add to the measured latency
     gc.disable()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(json.dumps(asdict(runner.run(run(Load(**json.loads(sys.argv[1])))))))

@@ -1,4 +1,4 @@
-"""CPU time and memory of processes and of the machine, read from the operating system."""
+"""Meters of the CPU time and memory of processes and of the machine, which read from the operating system."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import psutil
 
 @dataclass(frozen=True)
 class Reading:
-    """Seconds so far; the difference of two readings is what a stretch of time cost."""
+    """Times in seconds up to now; the difference of two readings is the cost of the time between them."""
 
     wall: float
     own: float
     """CPU time of this process."""
     machine: float
-    """CPU time of everything on all cores, that stolen by other machines included."""
+    """CPU time of all programs on all cores, including time stolen by other virtual machines."""
     watched: Mapping[str, float]
-    """CPU time of each watched process with its threads and children."""
+    """CPU time of each watched process, including its threads and children."""
 
     @classmethod
     def of(cls, processes: Mapping[str, int]) -> Reading:
@@ -32,12 +32,12 @@ class Reading:
 
     @property
     def own_share(self) -> float:
-        """This process's part of one core."""
+        """CPU time of this process as a share of one core."""
         return self.own / self.wall
 
     @property
     def others_share(self) -> float:
-        """The part of all cores that neither this process nor the watched ones took."""
+        """CPU time of all other programs, except the watched processes, as a share of all cores."""
         others = self.machine - self.own - sum(self.watched.values())
         return others / self.wall / float(psutil.cpu_count())
 
@@ -54,7 +54,7 @@ def _family(pid: int) -> Iterator[psutil.Process]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of the process, its threads, its children and those of them that have ended."""
+    """User and system time of the process, its threads, and its running and ended children."""
     ended = psutil.Process(pid).cpu_times()
     total = ended.children_user + ended.children_system
     for process in _family(pid):

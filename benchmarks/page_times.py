@@ -1,9 +1,9 @@
-"""Server time of pages, asked through Django's test client in this process, middleware and templates included.
+"""Server time of pages, requested with Django's test client in this process, including middleware and templates.
 
-Beside the time that passed stands the CPU time that it took, of this process and of the database's backend where that
-runs on this machine: other programs make the first longer, and hardly the second. A judgement may divide by the
-machine's slowness (`scenarios.py`); the figures that are printed are those of this machine. Used by `dashboard.py` and
-`task_list.py`.
+The wall time and the CPU time are printed; the latter includes the database's backend if that runs on this machine.
+Other programs lengthen the wall time, but hardly affect the CPU time. For the comparison with the targets, times may be
+divided by the machine's slowness (`scenarios.py`); the printed figures are those of this machine. Used by
+`dashboard.py` and `task_list.py`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HEADINGS = f"{'':<36}{'p50 ms':>8}{'p95 ms':>8}{'CPU p50':>9}{'CPU p95':>9}{'KB
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds of each try, sorted."""
+    """The times of all requests of a page in milliseconds, sorted."""
 
     wall: Sequence[float]
     cpu: Sequence[float]
     unfinished: int
-    """Of the tries, how many show only what was found so far."""
+    """Number of requests whose page shows only the results found so far."""
 
     @staticmethod
     def p50(values: Sequence[float]) -> float:
@@ -41,23 +41,23 @@ class Times:
         return quantiles(values, n=20, method="inclusive")[18]
 
 
-def slowness(*, is_asked: bool) -> float:
-    """How many times slower this machine is than the targets', where that is asked for."""
-    if not is_asked:
+def slowness(*, is_scaled: bool) -> float:
+    """Factor by which this machine is slower than the one of the targets; 1.0 unless `is_scaled`."""
+    if not is_scaled:
         return 1.0
-    found = slowness_now()
-    print(f"{found:.1f} times slower than the machine of the targets: judged as there", flush=True)
-    return found
+    factor = slowness_now()
+    print(f"this machine is {factor:.1f} times slower than that of the targets; times are scaled", flush=True)
+    return factor
 
 
 def measure(subjects: Sequence[Subject], repeat: int, *, by_cpu: bool, slowness: float = 1.0) -> tuple[bool, bool]:
-    """Print a line for each page; whether every answer was right, and whether every target was met."""
+    """Print a line for each page. Returns whether every response was right, and whether every target was met."""
     from django.test import Client
 
     client = Client(SERVER_NAME="127.0.0.1", raise_request_exception=False)
     for subject in subjects:
         client.get(subject.url(0))
-    # as `serve` does when it is up
+    # as `serve` does after its start
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
@@ -79,38 +79,38 @@ def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool, 
     is_met = p95 <= subject.target_ms
     verdict = "PASS" if is_met else f"FAIL  (target {subject.target_ms:g} ms)"
     figures = [Times.p50(times.wall), Times.p95(times.wall), Times.p50(times.cpu), Times.p95(times.cpu)]
-    told = "".join(f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True))
+    columns = "".join(f"{value:>{width}.1f}" for value, width in zip(figures, (8, 8, 9, 9), strict=True))
     size, queries = len(_content(first)) / 1024, _queries(client, subject.url(1))
-    note = f"  {times.unfinished} of {repeat} show what was found so far" if times.unfinished else ""
-    print(f"{subject.name:<36}{told}{size:>6.0f}{queries:>9}  {verdict}{note}")
+    note = f"  {times.unfinished} of {repeat} show only the results found so far" if times.unfinished else ""
+    print(f"{subject.name:<36}{columns}{size:>6.0f}{queries:>9}  {verdict}{note}")
     return True, is_met
 
 
 def _times(client: Any, subject: Subject, repeat: int) -> Times:
-    """Each try with other values."""
+    """The times of `repeat` requests, each with another URL."""
     cpu_ms = _cpu_meter()
     walls, cpus, unfinished = [], [], 0
     for number in range(1, repeat + 1):
         url = subject.url(number)
-        began, cpu = time.perf_counter(), cpu_ms()
+        started, cpu = time.perf_counter(), cpu_ms()
         content = _content(client.get(url))
-        walls.append((time.perf_counter() - began) * 1000)
+        walls.append((time.perf_counter() - started) * 1000)
         cpus.append(cpu_ms() - cpu)
         unfinished += bool(subject.unfinished) and subject.unfinished in content
     return Times(sorted(walls), sorted(cpus), unfinished)
 
 
 def _cpu_meter() -> Callable[[], float]:
-    """Reads CPU milliseconds of this process and, where it can, of the backend of PostgreSQL that serves it."""
+    """A function that returns `cpu_seconds` in milliseconds, for a new database connection that stays open."""
     from django.db import connection
 
-    connection.close()  # the test client keeps the one that is opened now
+    connection.close()  # the test client keeps the connection that is opened now
     connection.ensure_connection()
     return lambda: cpu_seconds() * 1000
 
 
 def cpu_seconds() -> float:
-    """So far, of this process and, where it can be seen, of the backend of PostgreSQL that serves it now."""
+    """CPU time of this process up to now, and of its PostgreSQL backend if that runs on this machine."""
     from django.db import connection
 
     seconds = time.process_time()

@@ -1,8 +1,7 @@
-"""First load of pages: bytes on the wire of the page and of everything that it names of its own server.
+"""Size of the first load of pages: the bytes on the wire of a page and of all files that it loads.
 
-That is the body of each answer as a browser gets it that takes gzip: files compressed, the page itself plain. Scripts
-and style sheets are followed to what they import. Whatever leads to another host makes the answer wrong. Used by
-`dashboard.py`.
+The size is that of the response bodies for a browser that accepts gzip: files are compressed, the page itself is not.
+Imports of scripts and style sheets are followed. A reference to another host is an error. Used by `dashboard.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from html.parser import HTMLParser
 from typing import Any, NamedTuple
 
 MAX_KB = 300.0
-SHOWN = 5
-"""Heaviest pages that are printed."""
+MAX_PRINTED = 5
+"""Number of the largest pages that are printed."""
 
 _PAGES = {
     "overview": "/",
@@ -41,7 +40,7 @@ _IMPORTS = re.compile(
 class Weight(NamedTuple):
     sent_kb: float
     plain_kb: float
-    """The same, unpacked."""
+    """Size after decompression."""
     files: int
 
 
@@ -50,24 +49,24 @@ class _Body(NamedTuple):
     plain: bytes
 
 
-class _Named(HTMLParser):
-    """Addresses that a browser fetches by itself."""
+class _LinkParser(HTMLParser):
+    """Collects the addresses that a browser fetches by itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        address = given.get("src") if tag in ("script", "img", "source") else None
-        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "modulepreload", "preload"):
-            address = given.get("href")
+        attributes = dict(attrs)
+        address = attributes.get("src") if tag in ("script", "img", "source") else None
+        if tag == "link" and attributes.get("rel") in ("stylesheet", "icon", "modulepreload", "preload"):
+            address = attributes.get("href")
         if address:
             self.found.append(address)
 
 
 def measure(only: str) -> tuple[bool, bool]:
-    """Print the heaviest pages; whether all could be had from this server, and whether all are light enough."""
+    """Print the largest pages. Returns True, because errors are raised, and whether all pages are small enough."""
     from django.test import Client
 
     client = Client(SERVER_NAME="127.0.0.1")
@@ -77,34 +76,34 @@ def measure(only: str) -> tuple[bool, bool]:
     if not weights:
         return True, True
     print(f"\nfirst load, on the wire (target {MAX_KB:g} KB)")
-    for found, name in weights[:SHOWN]:
+    for found, name in weights[:MAX_PRINTED]:
         verdict = "PASS" if found.sent_kb <= MAX_KB else "FAIL"
         print(f"{name:<36}{found.sent_kb:>8.0f} KB of {found.plain_kb:.0f} KB in {found.files} files  {verdict}")
     return True, weights[0][0].sent_kb <= MAX_KB
 
 
 def weight(client: Any, url: str) -> Weight:
-    """Of a page with all that it loads. Raises: RuntimeError for another host and for what is not there."""
-    bodies = list(_loaded(client, url))
+    """The size of a page with all files that it loads. Raises: RuntimeError for another host or a missing file."""
+    bodies = list(_load(client, url))
     sent_bytes, plain_bytes = (
         sum(sizes) for sizes in zip(*((b.sent_bytes, len(b.plain)) for b in bodies), strict=True)
     )
     return Weight(sent_bytes / 1024, plain_bytes / 1024, len(bodies))
 
 
-def _loaded(client: Any, url: str) -> Iterator[_Body]:
-    """Each once."""
-    page = _fetched(client, url)
+def _load(client: Any, url: str) -> Iterator[_Body]:
+    """The bodies of a page and of the files that it loads, each once."""
+    page = _fetch(client, url)
     yield page
-    named = _Named()
-    named.feed(page.plain.decode())
-    waiting, known = [posixpath.join(url, address) for address in named.found], {url}
+    links = _LinkParser()
+    links.feed(page.plain.decode())
+    waiting, fetched = [posixpath.join(url, address) for address in links.found], {url}
     while waiting:
         address = waiting.pop()
-        if address in known or address.startswith("data:"):
+        if address in fetched or address.startswith("data:"):
             continue
-        known.add(address)
-        body = _fetched(client, address)
+        fetched.add(address)
+        body = _fetch(client, address)
         yield body
         if address.endswith((".js", ".css")):
             inner = (next(filter(None, match)) for match in _IMPORTS.findall(body.plain.decode()))
@@ -115,11 +114,11 @@ def _loaded(client: Any, url: str) -> Iterator[_Body]:
             ]
 
 
-def _fetched(client: Any, address: str) -> _Body:
+def _fetch(client: Any, address: str) -> _Body:
     if address.startswith(("http:", "https:", "//")):
-        raise RuntimeError(f"{address} is on another host; pages take everything from their own server.")
+        raise RuntimeError(f"{address} is on another host; pages must load everything from their own server.")
     answer = client.get(address, headers={"accept-encoding": "gzip, deflate, br, zstd"})
     if answer.status_code != 200:
-        raise RuntimeError(f"{address} answers {answer.status_code}.")
+        raise RuntimeError(f"{address} returned status {answer.status_code}.")
     sent = bytes(answer.getvalue())
     return _Body(len(sent), gzip.decompress(sent) if answer.headers.get("Content-Encoding") == "gzip" else sent)

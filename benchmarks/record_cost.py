@@ -1,11 +1,11 @@
-"""What recording alone costs: CPU per episode of the recorder, without HTTP and without an environment.
+"""Cost of recording alone: the recorder's CPU time per episode, without HTTP and without an environment.
 
     python -m benchmarks.record_cost [--episodes 4000] [--agents 32] [--followers 0]
 
-Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for each step's commit, as sessions do. The same
-load on a record that keeps nothing is subtracted. Followers are open pages that are told of it. Runs on SQLite in a
-temporary directory, or on the server that DATABASE_URL names, in a database that is made for it and dropped; the CPU of
-that server's processes is shown when it runs on this machine.
+Agents record whole episodes (1 start, 1 note, 5 steps, 1 end) and wait for the commit of each step, as sessions do. The
+cost of the same load on a record that stores nothing is subtracted. Followers are open pages that receive the events.
+Runs on SQLite in a temporary directory, or on the server in DATABASE_URL, in a database that is created for it and
+dropped; the CPU time of that server's processes is shown if it runs on this machine.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OUTPUT_JSON = (
 TOOLS_JSON = '{"tools":[{"name":"echo","description":"' + "x" * 800 + '","input_schema":null}]}'
 
 
-class Forgetful:
-    """A record that keeps nothing and answers on the next turn of the loop."""
+class NullRecord:
+    """A record that stores nothing and reports the commit in the next iteration of the loop."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -50,7 +50,7 @@ class Cost:
     seconds: float
     cpu_seconds: float
     server_seconds: float | None = None
-    """CPU of the PostgreSQL backends."""
+    """CPU time of the PostgreSQL backends; None on SQLite."""
 
 
 async def play_episode(record: Any, number: int) -> None:
@@ -95,7 +95,7 @@ async def play(record: Any, episodes: int, agents: int) -> Cost:
 
 
 def backend_seconds() -> float | None:
-    """CPU so far of this database's backends; None on SQLite and when the server is elsewhere."""
+    """CPU time of this database's backends up to now; None on SQLite, and if the server is on another machine."""
     import psutil
     from django.db import connection
 
@@ -114,7 +114,7 @@ def backend_seconds() -> float | None:
 
 
 async def follow() -> None:
-    """As an open page's stream does: take what is told, until cancelled."""
+    """Receive events as the stream of an open page does, until cancelled."""
     from django_eventstream.views import Listener, get_listener_manager
 
     listener = Listener()
@@ -128,14 +128,14 @@ async def follow() -> None:
 
 
 async def measure(episodes: int, agents: int, followers: int) -> tuple[Cost, Cost]:
-    """Cost of the load alone and with the recorder."""
+    """The cost of the load alone, and with the recorder."""
     from episodes.recording.recorder import Recorder
 
     following = [asyncio.create_task(follow()) for _ in range(followers)]
-    alone = await play(Forgetful(), episodes, agents)
+    alone = await play(NullRecord(), episodes, agents)
     recorder = Recorder()
     await recorder.start()
-    await play(recorder, 200, agents)  # caches and connection are warm afterwards
+    await play(recorder, 200, agents)  # warms up caches and the connection
     before = await asyncio.to_thread(backend_seconds)
     recorded = await play(recorder, episodes, agents)
     after = await asyncio.to_thread(backend_seconds)
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--episodes", type=int, default=4000)
     parser.add_argument("--agents", type=int, default=32)
-    parser.add_argument("--followers", type=int, default=0, help="open pages that follow what is recorded")
+    parser.add_argument("--followers", type=int, default=0, help="number of open pages that receive the events")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         os.environ["ORSWEB_DATA_DIR"] = directory

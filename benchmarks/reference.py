@@ -1,4 +1,4 @@
-"""The reference server, as its documentation starts it: `python -m benchmarks.reference PORT`."""
+"""Starts the reference server as its documentation says: `python -m benchmarks.reference PORT`."""
 
 from __future__ import annotations
 

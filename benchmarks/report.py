@@ -1,4 +1,4 @@
-"""Prints what was measured: a line for each subject, then each target with what was reached."""
+"""Prints the results of a scenario: a line for each subject, then each target with the measured value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _HEADINGS = f"{'':<20}{'episodes/s':>11}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'
 
 
 def print_scenario(scenario: Scenario, samples: Samples) -> bool:
-    """Returns whether every target is met and nothing failed."""
+    """Print the results of a scenario; return whether every target was met and nothing failed."""
     print(f"\n{scenario.name}: {scenario.title}\n{_HEADINGS}")
     base = samples[scenario.subjects[0]]
     for subject in scenario.subjects:
@@ -30,13 +30,13 @@ def _line(sample: Sample, base: Sample) -> str:
 def _print_notes(sample: Sample) -> None:
     for name, cpu in sample.cpu_ms_per_episode.items():
         if name != "server":
-            print(f"{'':<20}  and {cpu:.2f} CPU ms an episode in {name}")
+            print(f"{'':<20}  and {cpu:.2f} CPU ms per episode in {name}")
     if sample.p95_ms:
         print(f"{'':<20}  p95 {sample.p95_ms:.1f} ms")
     if sample.load_share > 0.9:
-        print(f"{'':<20}  the load process was busy {sample.load_share:.0%} of the time: it is the limit here")
+        print(f"{'':<20}  the load process was busy {sample.load_share:.0%} of the time, so it limits the result")
     if sample.others_share > 0.1:
-        print(f"{'':<20}  other programs took {sample.others_share:.0%} of the machine: measure again when it is quiet")
+        print(f"{'':<20}  other programs used {sample.others_share:.0%} of the machine; measure again when it is idle")
     if sample.errors:
         print(f"{'':<20}  {sample.errors} ERRORS, the first: {sample.first_error}")
 

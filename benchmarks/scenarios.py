@@ -1,7 +1,7 @@
-"""What is measured and what must come out: one Scenario per load, its targets as ratios or absolute.
+"""The scenarios that are measured, each with a load and with targets, which are ratios or absolute values.
 
-Ratios are to the reference in the same run on the same machine. Latencies suppose two cores to themselves; where the
-reference ran too, they are reckoned for a machine as fast as the one that the targets were set on.
+Ratios are relative to the reference in the same run on the same machine. Latencies assume two otherwise idle cores; in
+scenarios with the reference, they are scaled to the speed of the machine for which the targets were set.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from benchmarks.servers import ROOT, Subject, Workshop
 Samples = Mapping[Subject, Sample]
 
 TARGETS_CPU_MS = 4.96
-"""Of the reference for an episode, on the machine on which the targets were set (docs/decisions/0008-speed.md)."""
+"""CPU time of the reference per episode, on the machine for which the targets were set
+(docs/decisions/0008-speed.md)."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A number of a scenario's samples and the bound it must keep."""
+    """A value computed from the samples of a scenario, and its bound."""
 
     text: str
     value: Callable[[Samples], float]
@@ -40,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One load, driven against several subjects in turn; the first is what the others are compared with."""
+    """A load that is put on several subjects in turn. The others are compared with the first."""
 
     name: str
     title: str
@@ -48,7 +49,7 @@ class Scenario:
     subjects: Sequence[Subject]
     targets: Sequence[Target]
     reference_load: Load | None = None
-    """Of a reference that cannot bear the scenario's own, and shows how fast the machine is."""
+    """The load for the reference if it cannot bear that of the scenario; it still shows how fast the machine is."""
 
     def load_of(self, subject: Subject) -> Load:
         return self.reference_load if subject == "reference" and self.reference_load else self.load
@@ -73,17 +74,17 @@ def below(field: str, text: str, bound: float, unit: str = "ms") -> Target:
 
 
 def slowness(reference: Sample) -> float:
-    """How many times slower this machine is than the targets', by what the reference takes an episode."""
+    """Factor by which this machine is slower than that of the targets, from the reference's CPU time per episode."""
     return reference.cpu_ms_per_episode["server"] / TARGETS_CPU_MS
 
 
 def quick(field: str, text: str, bound_ms: float) -> Target:
-    """A latency that was promised for a machine on which the reference takes TARGETS_CPU_MS an episode."""
+    """A target for a latency on a machine where the reference takes TARGETS_CPU_MS per episode."""
 
-    def there(samples: Samples) -> float:
+    def scaled(samples: Samples) -> float:
         return float(getattr(samples["ours"], field)) / slowness(samples["reference"])
 
-    return Target(f"ours: {text}, on a machine as fast as the targets'", there, bound_ms, "ms")
+    return Target(f"ours: {text}, scaled to the targets' machine", scaled, bound_ms, "ms")
 
 
 SCENARIOS = [
@@ -135,7 +136,7 @@ SCENARIOS = [
 
 
 def measure(scenario: Scenario, workshop: Workshop, seconds: float, rounds: int) -> Iterator[tuple[Subject, Sample]]:
-    """Samples of all subjects in turn, round after round, each of a server started for it."""
+    """Samples of all subjects in turn, round after round, each from a newly started server."""
     for _ in range(rounds):
         for subject in scenario.subjects:
             with workshop.started(subject) as (port, processes):
@@ -144,14 +145,14 @@ def measure(scenario: Scenario, workshop: Workshop, seconds: float, rounds: int)
 
 
 def slowness_now(seconds: float = 5.0) -> float:
-    """`slowness`, once the reference has played here."""
+    """`slowness` of this machine, measured by running the reference."""
     with Workshop() as workshop:
         [(_, sample)] = measure(replace(SCENARIOS[0], subjects=["reference"]), workshop, seconds, rounds=1)
     return slowness(sample)
 
 
 def drive(load: Load) -> Sample:
-    """The Sample of one load process."""
+    """Run a load process and return its Sample."""
     command = [sys.executable, "-m", "benchmarks.load", json.dumps(asdict(load))]
     timeout = load.warmup_seconds + load.seconds + 180
     answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=timeout)
@@ -159,7 +160,7 @@ def drive(load: Load) -> Sample:
 
 
 def middle(samples: Sequence[Sample]) -> Sample:
-    """Medians, field by field; errors are summed."""
+    """A sample with the median of each field; errors are summed."""
     first = samples[0]
     values: dict[str, Any] = {
         field.name: _middle([getattr(sample, field.name) for sample in samples]) for field in fields(first)

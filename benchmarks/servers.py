@@ -1,4 +1,4 @@
-"""What is measured: servers as processes, each started afresh with a database and a log of its own."""
+"""Starts the servers that are measured, as processes, each with a new database and a log of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Subject = Literal["reference", "reference, no logs", "ours", "ours, ors class", 
 
 
 class Workshop:
-    """Starts subjects; everything they write is in one temporary directory, which `close` removes."""
+    """Starts subjects. They write into one temporary directory, which is removed at the end of the `with` block."""
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="orsweb-benchmark-"))
@@ -45,12 +45,12 @@ class Workshop:
 
     @contextmanager
     def started(self, subject: Subject) -> Iterator[tuple[int, dict[str, int]]]:
-        """Port and watched processes (name -> pid) of a server that answers `/health`; stopped on leaving."""
+        """Start a server and wait until it answers `/health`; yields its port and watched processes (name -> pid)."""
         self._starts += 1
         port, log = free_port(), self._directory / f"{self._starts}.log"
         processes: dict[str, int] = {}
         command, environment = self._command(subject, port, processes)
-        # the reference logs to its standard output; a file is the cheapest that keeps the log
+        # the reference logs to its standard output, and a file is the cheapest way to keep that
         with (Path(os.devnull) if subject == "reference, no logs" else log).open("wb") as output:
             server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
         try:
@@ -73,7 +73,7 @@ class Workshop:
         return [sys.executable, "manage.py", "serve", target, "--port", str(port)], environment
 
     def data_directory(self) -> Path:
-        """A new data directory with a migrated, empty SQLite database; migrating it once serves all."""
+        """A new data directory with an empty SQLite database, copied from one that is migrated only once."""
         if not self._migrated:
             self._migrated = self._directory / "migrated"
             _migrate({"ORSWEB_DATA_DIR": str(self._migrated)})
@@ -82,9 +82,9 @@ class Workshop:
         return fresh
 
     def postgres(self) -> Postgres:
-        """The database server, started when it is first asked for."""
+        """The PostgreSQL server, started at the first call."""
         if not self._postgres:
-            with warnings.catch_warnings(action="ignore"):  # about a directory that it does not use
+            with warnings.catch_warnings(action="ignore"):  # it warns about a directory that it does not use
                 from benchmarks.postgres import Postgres
             scratch = str(self._directory / "migration")
             self._postgres = Postgres(
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 
 def _bare_environment() -> dict[str, str]:
-    """This process's environment without our settings: every run measures the defaults."""
+    """The environment variables of this process without our settings, so that the defaults are measured."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
     }

@@ -1,11 +1,11 @@
-"""Server time of the admin's list of tasks at 1,000,000: every filter alone, and every two that people combine.
+"""Server time of the admin's list of a million tasks, with each filter alone and with each pair of filters.
 
-    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu] [--reckoned] [--strict]
+    python -m benchmarks task_list [--tasks 1000000] [--only WORD] [--repeat 15] [--by-cpu] [--scaled] [--strict]
 
-Each list is opened at its beginning, and then further and further towards its end. On SQLite in a directory that is
-kept for the next time, or on DATABASE_URL (empty, or filled by this before); what is in the database: `curated.py`. A
-page that could not be filled in its time shows what it found so far, and is counted. Exit status 1 when a page failed;
-with `--strict` also when a target was missed.
+Each list is opened at its start, and then at positions closer and closer to its end. Runs on SQLite in a directory that
+is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier run); `seeded_tasks.py` describes the data.
+A page that cannot be filled in its time shows the results found so far, and is counted. The exit status is 1 if a page
+failed or, with `--strict`, if a target was missed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Filters = Mapping[str, str]
 
 
 def subjects(tasks: int, repeat: int) -> Iterator[Subject]:
-    """Every list that the page's filters offer, alone and by two."""
+    """The lists that the page's filters offer: each filter alone, and each pair."""
     yield _list("all tasks", {}, tasks, repeat)
     kinds = _kinds()
     for kind, filters in kinds.items():
@@ -42,8 +42,8 @@ def subjects(tasks: int, repeat: int) -> Iterator[Subject]:
                 yield _list(f"{one} {name}, {other} {also}", {**chosen, **added}, tasks, repeat)
     for name, chosen in {"split train": kinds["split"]["train"], "bucket unseen": {"bucket": "unseen"}}.items():
         yield _list(f"{name}, search", {**chosen, "search": "times 13?"}, tasks, repeat)
-    yield _list("search of what is everywhere", {"search": "how much"}, tasks, repeat)
-    yield _list("search of what is rare", {"search": "is 123456 times"}, tasks, repeat)
+    yield _list("search with many matches", {"search": "how much"}, tasks, repeat)
+    yield _list("search with few matches", {"search": "is 123456 times"}, tasks, repeat)
 
 
 def _kinds() -> dict[str, dict[str, dict[str, str]]]:
@@ -72,24 +72,24 @@ def _list(name: str, filters: Filters, tasks: int, repeat: int) -> Subject:
 
 
 def _is_by_place(filters: Filters) -> bool:
-    """Whether the list is in a split's order, so that its cursors are places; else they are tasks' ids."""
+    """Whether the list has the order of a split, so that its cursors are positions; otherwise they are ids of tasks."""
     from environments.curation.selection import Selection
 
     return Selection.parse(filters).batch(seconds=10.0).order == "split"
 
 
 def _limit_by_cpu() -> None:
-    """Else a page on a busy machine looks at less in its time, and would be measured as if that were all."""
+    """Limit pages by CPU time. By wall time, a page on a busy machine would scan less, and seem faster than it is."""
     from environments.curation import walk
 
     walk.clock = page_times.cpu_seconds
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Fill the database, unless it was filled before."""
+    """Fill the database unless an earlier run did."""
     from django.core.management import call_command
 
-    from benchmarks.curated import seed
+    from benchmarks.seeded_tasks import seed
     from environments.models import Task
 
     call_command("migrate", verbosity=0)
@@ -101,12 +101,12 @@ def prepare(options: argparse.Namespace) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks task_list", description="Server time of the task list.")
-    parser.add_argument("--tasks", type=int, default=TASKS, help="how many are made (default: %(default)s)")
-    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-tasks"), help="kept, for SQLite")
-    parser.add_argument("--repeat", type=int, default=15, help="tries of each page (default: %(default)s)")
-    parser.add_argument("--only", default="", metavar="WORD", help="pages with this in their name")
-    parser.add_argument("--by-cpu", action="store_true", help="judge by CPU time, on a machine that is not quiet")
-    parser.add_argument("--reckoned", action="store_true", help="judge as on a machine as fast as the targets'")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="number of tasks to create (default: %(default)s)")
+    parser.add_argument("--directory", type=Path, default=Path("var/benchmark-tasks"), help="of SQLite; it is kept")
+    parser.add_argument("--repeat", type=int, default=15, help="requests of each page (default: %(default)s)")
+    parser.add_argument("--only", default="", metavar="WORD", help="measure only pages with this in their name")
+    parser.add_argument("--by-cpu", action="store_true", help="compare CPU times with the targets, for a busy machine")
+    parser.add_argument("--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
     return parser.parse_args(arguments)
 
@@ -124,9 +124,9 @@ def main(arguments: list[str] | None = None) -> int:
     prepare(options)
     if options.by_cpu:
         _limit_by_cpu()
-    asked = [subject for subject in subjects(options.tasks, options.repeat) if options.only in subject.name]
-    slowness = page_times.slowness(is_asked=options.reckoned)
-    all_right, all_met = page_times.measure(asked, options.repeat, by_cpu=options.by_cpu, slowness=slowness)
+    chosen = [subject for subject in subjects(options.tasks, options.repeat) if options.only in subject.name]
+    slowness = page_times.slowness(is_scaled=options.scaled)
+    all_right, all_met = page_times.measure(chosen, options.repeat, by_cpu=options.by_cpu, slowness=slowness)
     return int(not all_right or (options.strict and not all_met))
 
 

@@ -1,7 +1,7 @@
-"""Cost of the catalogue: seconds to sync 100,000 tasks, and latencies of count, get and range by size of the split.
+"""Cost of the catalogue: the time to sync 100,000 tasks, and the latencies of count, get and range.
 
 Run as `python -m benchmarks.tasks [tasks of the large split]`, on SQLite in a temporary directory or on DATABASE_URL (a
-database that may be filled).
+database that may be filled). Latencies are measured for a small and a large split.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 SYNCED = 100_000
 SMALL = 100
-LOOKS = 2000
+READS = 2000
 
 
 class Listing(Environment):
-    """Tasks of about 120 bytes; `sizes` says how many each split has."""
+    """An environment with tasks of about 120 bytes; `sizes` holds the number of tasks of each split."""
 
     sizes: dict[str, int] = {}
 
@@ -54,7 +54,7 @@ class Listing(Environment):
 
 
 async def main(large: int) -> None:
-    from environments.authoring.hosted import Hosted
+    from environments.authoring.hosted_class import HostedClass
     from environments.authoring.registry import Registry
     from environments.runtime.threads import ThreadPool
     from environments.runtime.usercode import UserCode
@@ -62,11 +62,11 @@ async def main(large: int) -> None:
 
     call_user = UserCode(ThreadPool()).call
     Listing.sizes = {f"sync-{random.randrange(10**9)}": SYNCED}
-    registry = Registry([Hosted(Listing)])
+    registry = Registry([HostedClass(Listing)])
     await report_sync("first sync", registry, call_user)
     await report_sync("second sync", registry, call_user)
     Listing.sizes = {"small": SMALL, "large": large}
-    registry = Registry([Hosted(Listing)])
+    registry = Registry([HostedClass(Listing)])
     await report_sync("both sizes", registry, call_user)
     catalogue = Catalogue(registry, call_user)
     for split, size in Listing.sizes.items():
@@ -89,7 +89,7 @@ async def report_sync(label: str, registry: Registry, call_user: Any) -> None:
 
 
 def time_statements(statements_ms: list[float], connection: Any, **_: Any) -> None:
-    """Note how long each statement of a new connection takes, its commit and SQLite's write lock included."""
+    """Measure each statement of a new connection, including its commit and the wait for SQLite's write lock."""
 
     def timed(execute: Any, *args: Any) -> Any:
         started = time.perf_counter()
@@ -102,7 +102,7 @@ def time_statements(statements_ms: list[float], connection: Any, **_: Any) -> No
 
 
 async def longest_stall() -> float:
-    """Milliseconds by which the loop was late, at worst, until cancelled."""
+    """Run until cancelled; return the longest delay of the event loop in milliseconds."""
     worst = 0.0
     try:
         while True:
@@ -120,30 +120,30 @@ async def report_latencies(catalogue: Catalogue, split: str, size: int) -> None:
     first_ms = (time.perf_counter() - started) * 1000
     await asyncio.sleep(0)
     stall.cancel()
-    indexes = itertools.cycle(random.sample(range(size), min(size, LOOKS)))
-    looks: dict[str, Callable[[], Awaitable[Any]]] = {
+    indexes = itertools.cycle(random.sample(range(size), min(size, READS)))
+    reads: dict[str, Callable[[], Awaitable[Any]]] = {
         "count": lambda: catalogue.count("listing", split),
         "get": lambda: catalogue.get("listing", split, next(indexes)),
         "get again": lambda: catalogue.get("listing", split, 7),
         "range of 10": lambda: anext(catalogue.range("listing", split, -10, None)),
     }
-    print(f"{size:,} tasks: first look {first_ms:.0f} ms, the loop stalled {await stall:.0f} ms at most")
-    for label, look in looks.items():
-        median, worst, cpu = await latencies_us(look)
+    print(f"{size:,} tasks: first read {first_ms:.0f} ms, longest stall of the loop {await stall:.0f} ms")
+    for label, read in reads.items():
+        median, worst, cpu = await latencies_us(read)
         print(f"  {label:12} p50 {median:5.0f} µs   p99 {worst:5.0f} µs   CPU {cpu:5.0f} µs")
 
 
-async def latencies_us(look: Callable[[], Awaitable[Any]]) -> tuple[float, float, float]:
-    """Median, 99th percentile and CPU (all threads) of one look, in microseconds."""
+async def latencies_us(read: Callable[[], Awaitable[Any]]) -> tuple[float, float, float]:
+    """Median, 99th percentile and CPU time (of all threads) of one read, in microseconds."""
     taken = []
     cpu = time.process_time()
-    for _ in range(LOOKS):
+    for _ in range(READS):
         started = time.perf_counter()
-        await look()
+        await read()
         taken.append((time.perf_counter() - started) * 1e6)
-    cpu = (time.process_time() - cpu) * 1e6 / LOOKS
+    cpu = (time.process_time() - cpu) * 1e6 / READS
     taken.sort()
-    return taken[LOOKS // 2], taken[LOOKS * 99 // 100], cpu
+    return taken[READS // 2], taken[READS * 99 // 100], cpu
 
 
 if __name__ == "__main__":

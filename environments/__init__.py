@@ -1,6 +1,7 @@
-"""What an author of environments imports; the same names as in `ors` and `openreward.environments`.
+"""The names that authors of environments import, with the names and semantics of `ors` and `openreward.environments`.
 
-`Server` only says how to serve; openreward's `download_text` and `upload_text` need its sandboxes and are missing.
+`Server` only raises an error that says how to serve. openreward's `download_text` and `upload_text` are missing,
+because they need its sandboxes.
 """
 
 from environments.authoring.environment import Environment, Server

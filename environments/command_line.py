@@ -1,6 +1,6 @@
-"""Invocation: how somebody who stands at this server runs its commands. Said by whatever tells people to run one.
+"""Command lines for this installation, for messages and pages that tell people which command to run.
 
-Nobody is assumed to have activated the virtual environment, so the interpreter is the one that runs this process.
+They name the interpreter of this process, because the reader may not have activated the virtual environment.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def command(arguments: str, directory: Path | None = None) -> str:
-    """`.venv/bin/python manage.py <arguments>`, for a shell in `directory` (default: where this process works)."""
-    return f"{python(directory)} {_shown(ROOT / 'manage.py', directory)} {arguments}"
+    """`.venv/bin/python manage.py <arguments>`, for a shell in `directory` (default: the working directory)."""
+    return f"{python(directory)} {_quoted(ROOT / 'manage.py', directory)} {arguments}"
 
 
 def python(directory: Path | None = None) -> str:
-    """The interpreter, for a shell in `directory`."""
-    return _shown(Path(sys.executable), directory)
+    """The path of the running interpreter, for a shell in `directory`."""
+    return _quoted(Path(sys.executable), directory)
 
 
-def _shown(path: Path, directory: Path | None) -> str:
-    """Relative where `path` lies below the directory, else whole. Links stay: .venv/bin/python is one."""
+def _quoted(path: Path, directory: Path | None) -> str:
+    """`path` quoted for a shell, relative if it lies below `directory`. Links stay: .venv/bin/python is one."""
     try:
         start = directory or Path.cwd()
-    except FileNotFoundError:  # somebody has deleted it
+    except FileNotFoundError:  # the working directory was deleted
         return quote(str(path))
     return quote(str(path.relative_to(start) if path.is_relative_to(start) else path))

@@ -1,8 +1,6 @@
-"""Settings, read from Django's for everything below the faces; there only `wiring.py` reads them too.
+"""Typed access to the Django settings that several rooms need.
 
-Faces (protocol, admin) read some themselves.
-
-The local operator: the account of whoever reaches a server without accounts; `orsweb/accounts/access.py` logs it in.
+Faces (protocol, admin) and `environments/service.py` also read some settings directly; nothing else does.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from environments.scoring.buckets import Thresholds
 
 
 def limits() -> Limits:
+    """The limits of live play."""
     return Limits(
         keepalive_seconds=settings.ORSWEB_KEEPALIVE,
         session_timeout_seconds=settings.ORSWEB_SESSION_TIMEOUT,
@@ -32,7 +31,7 @@ def limits() -> Limits:
 
 
 def thresholds() -> Thresholds:
-    """Between the buckets of tasks."""
+    """The thresholds between the difficulty buckets of tasks."""
     return Thresholds(
         hopeless=settings.ORSWEB_BUCKET_HOPELESS,
         saturated=settings.ORSWEB_BUCKET_SATURATED,
@@ -41,23 +40,23 @@ def thresholds() -> Thresholds:
 
 
 def build_sha() -> str | None:
-    """Of the orsweb that runs here, as its operator names it."""
+    """The commit of the running orsweb, as its operator set it; None if unset."""
     return settings.ORSWEB_BUILD_SHA or None
 
 
 def specifications() -> list[str]:
-    """`module:Class` of every class to host; the bundled ones when none is named."""
+    """`module:Class` of every class to host; the bundled environments when the operator named none."""
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 
 
 def has_keys() -> bool:
-    """Without any, whoever reaches this server is its operator."""
+    """Whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
     return bool(settings.ORSWEB_API_KEYS)
 
 
 @cache
 def key_labels() -> Mapping[bytes, str]:
-    """sha256 of each API key -> its label; empty: no key is needed."""
+    """The label of each API key by the key's SHA-256; empty when no key is needed."""
     return {hash_key(key): label for label, key in settings.ORSWEB_API_KEYS.items()}
 
 
@@ -66,4 +65,6 @@ def hash_key(key: str) -> bytes:
 
 
 OPERATOR = "local operator"
-"""Its user name. The blank keeps it apart from every name that a form can give a user."""
+"""User name of the account that acts when the server has no accounts; `orsweb/accounts/access.py` logs it in.
+
+No form accepts a user name with a space, so it cannot collide with a person's."""

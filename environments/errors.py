@@ -1,7 +1,7 @@
-"""Every way a request or an environment can go wrong, without a word of HTTP.
+"""The exceptions of this server, independent of HTTP.
 
-Raised by the registry, the catalogue and the runtime; mapped to statuses once, in `protocol/errors.py`. Messages carry
-the value that was refused and the values that are allowed, never a secret and never a task's content.
+The registry, the catalogue and the runtime raise them; `protocol/errors.py` alone maps them to statuses. A message
+carries the refused value and the allowed ones, never a secret and never a task's content.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-SHOWN = 200
-"""Most characters of a refused name that a message repeats."""
+MAX_QUOTED_CHARACTERS = 200
+"""Longest part of a refused name that a message repeats."""
 
 
 class OrsError(Exception):
-    """Base of everything this server refuses or reports on purpose."""
+    """Base of all exceptions that this server raises on purpose."""
 
 
 class Unhostable(OrsError):
@@ -31,13 +31,16 @@ class ToolError(OrsError):
 class UnknownEnvironment(OrsError):
     def __init__(self, name: str, hosted: Iterable[str]) -> None:
         names = list(hosted)
-        near = difflib.get_close_matches(name[:SHOWN].lower(), names, n=1)  # its time grows with the square
+        # shortened, because the time of get_close_matches grows with the square of the length
+        near = difflib.get_close_matches(name[:MAX_QUOTED_CHARACTERS].lower(), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"unknown environment {shorten(name, SHOWN)!r}; this server hosts {_listing(names)}{hint}")
+        super().__init__(
+            f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts {_listing(names)}{hint}"
+        )
 
 
 class Unavailable(OrsError):
-    """The environment is hosted, but this machine cannot run it; `reason` is the class's own sentence."""
+    """The environment is hosted, but this machine cannot run it; `reason` is the sentence that the class gives."""
 
     def __init__(self, environment: str, reason: str) -> None:
         super().__init__(f"Environment {environment!r} is unavailable. {reason}")
@@ -45,7 +48,9 @@ class Unavailable(OrsError):
 
 class InvalidSplit(OrsError):
     def __init__(self, split: str, environment: str, splits: Iterable[str]) -> None:
-        super().__init__(f"Invalid split {shorten(split, SHOWN)!r}: {environment!r} has {_listing(list(splits))}")
+        super().__init__(
+            f"Invalid split {shorten(split, MAX_QUOTED_CHARACTERS)!r}: {environment!r} has {_listing(list(splits))}"
+        )
 
 
 class InvalidIndex(OrsError):
@@ -105,7 +110,7 @@ class OtherEnvironment(OrsError):
 
 
 class Unsupported(OrsError):
-    """The environment class does not offer what was asked for (score_group)."""
+    """The environment class does not implement the requested feature (score_group)."""
 
 
 class Draining(OrsError):
@@ -115,11 +120,11 @@ class Draining(OrsError):
 
 class NotPlaying(OrsError):
     def __init__(self) -> None:
-        super().__init__("This process plays no environments; ask again once the server has started.")
+        super().__init__("This process does not serve environments; try again once the server has started.")
 
 
 class EnvironmentFault(OrsError):
-    """The author's code raised. Holds text only, so that a stored fault grows no traceback when it is told again.
+    """The author's code raised. Holds text only, so that raising a stored fault again adds no traceback to it.
 
     `kind` is the exception's type name, `text` its message, `trace` the formatted traceback.
     """
@@ -130,7 +135,7 @@ class EnvironmentFault(OrsError):
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, cut to `limit` characters with a mark where it was cut."""
+    """`text`, truncated to `limit` characters and then ending in an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -1,7 +1,7 @@
-"""What can be played, as rows: Environment, Split, SplitEntry, Task, and what people and the record say of tasks.
+"""The rows of what can be played: environments, splits, tasks, and what people and episodes say about tasks.
 
-In text, rows are `models.Environment`, classes `Environment`. Foreign keys that a unique constraint begins with have no
-index of their own.
+In docs and comments, `models.Environment` is a row and `Environment` a class. A foreign key that starts a unique
+constraint has no index of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from django.db import models
 
 
 class Environment(models.Model):
-    """A hosted class, by the name it is served under. Stays when the class is no longer hosted: its episodes do too."""
+    """A hosted class under the name it is served by. The row stays when the class is no longer hosted, as do its
+    episodes.
+    """
 
     name = models.CharField(max_length=200, unique=True)
     class_path = models.CharField(max_length=400, help_text="module:Class of the last start that hosted it")
@@ -51,7 +53,7 @@ class Environment(models.Model):
 
     @property
     def definition(self) -> str:
-        """What return and success are, in force: "sum > 0.9"."""
+        """The definition of return and success in force, such as "sum > 0.9"."""
         return f"{self.default_return} > {self.success_threshold!r}"
 
 
@@ -85,7 +87,7 @@ class Split(models.Model):
 
     @property
     def is_generated(self) -> bool:
-        """Its class is asked for each task; a split that was frozen before holds the tasks that it had."""
+        """Whether the class generates each task on demand. A frozen split holds the tasks that it had."""
         return self.environment.is_procedural and not self.is_curated and not self.frozen
 
 
@@ -113,8 +115,7 @@ class Task(models.Model):
             models.UniqueConstraint(fields=["environment", "content_hash"], name="task_content_unique")
         ]
         indexes: ClassVar = [
-            # each leads to the tasks of one filter, newest first; of several filters, what they have in common is found
-            # by going along all of them at once (`curation/look.py`)
+            # Each leads to the tasks of one filter, newest first.
             models.Index(fields=["environment", "id"], name="task_environment"),
             models.Index(fields=["state", "id"], name="task_state"),
             models.Index(fields=["source", "id"], name="task_source"),
@@ -127,14 +128,14 @@ class Task(models.Model):
 
 
 class TaskTag(models.Model):
-    """A word that people put on a task."""
+    """A word that people attached to a task."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="tags")
     name = models.CharField(max_length=60)
 
     class Meta:
         ordering: ClassVar = ["name"]
-        # a tag's tasks, newest first
+        # The tasks with a tag, newest first.
         constraints: ClassVar = [models.UniqueConstraint(fields=["name", "task"], name="tasktag_unique")]
 
     def __str__(self) -> str:
@@ -142,7 +143,7 @@ class TaskTag(models.Model):
 
 
 class TaskFlag(models.Model):
-    """Somebody says that a task is broken; open until a curator settles it."""
+    """A report that a task is broken. It is open until a curator settles it."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="flags")
     note = models.TextField(help_text="What is wrong with it")
@@ -155,7 +156,7 @@ class TaskFlag(models.Model):
     class Meta:
         ordering: ClassVar = ["id"]
         indexes: ClassVar = [
-            models.Index(  # the queue, newest task first
+            models.Index(  # the queue of open flags, newest task first
                 fields=["task"], name="taskflag_open", condition=models.Q(settled__isnull=True)
             )
         ]
@@ -165,7 +166,7 @@ class TaskFlag(models.Model):
 
 
 class SplitEntry(models.Model):
-    """One place in a split, from one version of the split until another. Positions rise in order and may have gaps."""
+    """A place in a split, valid from one version of the split until another. Positions may have gaps."""
 
     split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="entries", db_index=False)
     position = models.PositiveIntegerField()
@@ -178,13 +179,13 @@ class SplitEntry(models.Model):
     until = models.PositiveBigIntegerField(null=True, blank=True, help_text="First version without it; null: none yet")
 
     class Meta:
-        # the catalogue reads a split's task ids in order
+        # The catalogue reads the ids of a split's tasks in order.
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["split", "position", "since"], name="splitentry_place_unique")
         ]
         indexes: ClassVar = [
             models.Index(fields=["split", "task"], name="splitentry_task"),  # a split's tasks, newest first
-            models.Index(  # places that ended and can go
+            models.Index(  # places that ended and can be deleted
                 fields=["split", "until"], name="splitentry_ended", condition=models.Q(until__isnull=False)
             ),
         ]
@@ -194,12 +195,12 @@ class SplitEntry(models.Model):
 
 
 def seen_at(version: Any) -> models.Q:
-    """Condition on SplitEntry: the places that hold at `version`, a number or an expression; hidden ones too."""
+    """Return the condition for places that are valid at `version` (a number or expression), including hidden ones."""
     return models.Q(models.Q(until=None) | models.Q(until__gt=version), since__lte=version)
 
 
 class SplitStretches(models.Model):
-    """How many tasks each 100 positions of a split serve. Of another version than the split's it says nothing."""
+    """Number of served tasks in each 100 positions of a split. Only valid if its version is that of the split."""
 
     split = models.OneToOneField(Split, on_delete=models.CASCADE, primary_key=True, related_name="+")
     version = models.PositiveBigIntegerField(help_text="Of the split")
@@ -210,7 +211,7 @@ class SplitStretches(models.Model):
 
 
 class SplitRemoval(models.Model):
-    """A task that the class lists in a split and that people took out of it: a sync does not bring it back."""
+    """A task that the class lists in a split but that people removed, so that a sync does not add it again."""
 
     split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="removals")
     source_hash = models.CharField(max_length=64)
@@ -220,7 +221,7 @@ class SplitRemoval(models.Model):
 
 
 class TaskRevision(models.Model):
-    """One change of one task: who, when, why, before and after."""
+    """A change of a task: who, when, why, before and after."""
 
     KINDS: ClassVar = [
         (kind, kind) for kind in ("edit", "merge", "quarantine", "release", "tag", "splits", "restore", "sync")
@@ -255,11 +256,10 @@ class TaskRevision(models.Model):
 
 
 class TaskStatistics(models.Model):
-    """What the record says of a task: over all attempts, and for each run and model that attempted it.
+    """Statistics of the attempts at a task: of all of them, and for each run and model.
 
-    An attempt is an ended episode that is no probe, no failure of the machinery (setup_failed, env_error,
-    interrupted) and continues no other one. Its return is by the environment's definition in force; without one it
-    counts as no success.
+    `episodes/attempts/rule.py` defines what an attempt is. Its return follows the environment's definition in force; an
+    attempt without a return is not a success.
     """
 
     BY: ClassVar = [("all", "all"), ("run", "run"), ("model", "model")]
@@ -284,8 +284,8 @@ class TaskStatistics(models.Model):
             models.UniqueConstraint(fields=["task", "by", "key"], name="taskstatistics_unique")  # written by the record
         ]
         indexes: ClassVar = [
-            # neither changes with every attempt: an attempt that moves a task to no other bucket touches no index
-            # with `by`, for SQLite would look at each row to see that it is one of those that the condition names
+            # An attempt that does not move its task to another bucket changes no index. The bucket index includes `by`,
+            # because SQLite would otherwise read each row to check the condition.
             models.Index(fields=["bucket", "task", "by"], name="taskstatistics_bucket", condition=models.Q(by="all")),
             models.Index(fields=["environment", "task"], name="taskstatistics_overall", condition=models.Q(by="all")),
         ]

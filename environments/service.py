@@ -1,13 +1,10 @@
-"""Wiring: builds this process's SessionService and takes it down again.
+"""This process's SessionService: opened and closed by the server, called by the protocol and by pages.
 
-The record is joined by dotted path (settings.ORSWEB_RECORD), as channels names its layer, so that `environments` never
-imports `episodes`.
+Pages run on threads of their own, so they reach the service through the blocking functions `ask_service` and
+`try_out_spec`, which must not be called on the service's event loop.
 
-Hidden: which members of a task's content its class keeps from agents. Pages ask before they show a task.
-
-Trial of a spec, for pages: the door from their threads to the service, which plays a task's beginning.
-
-Blocking; never called on the service's loop. What it finds is `environments.runtime.try_out.Trial`.
+The record is imported by dotted path (settings.ORSWEB_RECORD), as channels does with its layer, so that `environments`
+never imports `episodes`.
 """
 
 from __future__ import annotations
@@ -32,8 +29,8 @@ from environments.authoring.registry import load
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.runtime.host import LocalHost
 from environments.runtime.service import SessionService
+from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
-from environments.runtime.try_out import Trial
 from environments.runtime.usercode import UserCode
 from environments.tasks.catalog import Catalogue
 from environments.tasks.sync import sync
@@ -43,7 +40,17 @@ T = TypeVar("T")
 log = structlog.get_logger(__name__)
 
 FLUSH_SHARE = 0.4
-"""Part of the time for closing that is kept for writing what is queued."""
+"""Share of the time for closing that is reserved for writing queued rows."""
+
+MAX_TRIAL_SECONDS = 30.0
+"""Limit for construct, setup and prompt together: the person who edits the task waits for them."""
+MAX_TEARDOWN_SECONDS = 30.0
+"""How long to wait beyond the trial itself; longer than the service's own limits for ending an instance."""
+MAX_TRIALS = 4
+"""Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
+first."""
+MAX_WAIT_SECONDS = 15.0
+"""How long a trial waits for one of the others to end before it is refused."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +64,27 @@ class _Parts:
 
 _parts: _Parts | None = None
 _opening: asyncio.Task[_Parts] | None = None
+_trial_slots = threading.BoundedSemaphore(MAX_TRIALS)
 
 
-def current_service() -> SessionService | None:
-    """The open service, if any; costs nothing."""
+class TrialsBusy(OrsError):
+    def __init__(self) -> None:
+        super().__init__(f"{MAX_TRIALS} trials are running, which is the limit; try again when one of them has ended.")
+
+
+def service_or_none() -> SessionService | None:
+    """The open service, or None while it is closed. Never waits."""
     return _parts.service if _parts else None
 
 
-def opened_service() -> SessionService:
-    """The open service."""
+def get_service() -> SessionService:
+    """The open service, for code that runs only while it is open. Raises: AssertionError."""
     assert _parts is not None, "the service is not open"
     return _parts.service
 
 
 def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float) -> T:
-    """What the open service answers to a thread that is not its loop's, such as that of a page.
+    """Run the coroutine `question(service)` on the service's loop and return its result; for other threads, which wait.
 
     Raises: NotPlaying, Draining, TimeoutError, and what `question` raises.
     """
@@ -79,7 +92,7 @@ def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], ti
         raise NotPlaying
     with contextlib.suppress(RuntimeError):
         assert asyncio.get_running_loop() is not _parts.loop, "this would wait for itself"
-    # In a context of its own: what it starts may outlive the page, and the thread that the page's context names.
+    # In an empty context: tasks that it starts may outlive the page, whose context refers to the page's thread.
     answer = Context().run(asyncio.run_coroutine_threadsafe, question(_parts.service), _parts.loop)
     try:
         return answer.result(timeout_seconds)
@@ -91,8 +104,10 @@ def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], ti
 
 
 async def open_service(*, recovers: bool = False) -> SessionService:
-    """The service, opened once however many ask. `recovers`: this process holds the database's lock, so episodes that
-    a dead server left open are closed as interrupted.
+    """Return the service, opened by the first call; concurrent calls wait for that one.
+
+    `recovers`: this process holds the database's lock, so episodes that a dead server left open are closed as
+    interrupted.
 
     Raises: Unhostable with one sentence that says what to change.
     """
@@ -105,7 +120,7 @@ async def open_service(*, recovers: bool = False) -> SessionService:
 
 
 async def close_service(timeout_seconds: float) -> None:
-    """End sessions, write what is queued, stop threads; `timeout_seconds` at most."""
+    """End the sessions, write queued rows and stop the threads, within `timeout_seconds`."""
     global _parts, _opening
     parts, _parts, _opening = _parts, None, None
     if parts is None:
@@ -129,7 +144,7 @@ async def _open(recovers: bool) -> _Parts:
         if split.is_taken:
             log.warning("a split that the class declares is not served", split=str(split))
         elif split.has_news:
-            log.info("the class's tasks have changed", split=str(split))
+            log.info("the tasks of the class have changed", split=str(split))
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()
     if recovers and (closed := await record.recover()):
@@ -142,39 +157,28 @@ async def _open(recovers: bool) -> _Parts:
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:
-    """Names that the class of `environment` declares in `hidden_fields`; None: no class here says what is hidden."""
-    service = current_service()
+    """Fields of a task that the class of `environment` hides from agents, for pages that show tasks.
+
+    None: this process serves no such class, so it is unknown what has to be hidden.
+    """
+    service = service_or_none()
     hosted = service.registry.find(environment) if service else None
     return frozenset(getattr(hosted.cls, "hidden_fields", ())) if hosted else None
 
 
-TRIAL_SECONDS = 30.0
-"""The most that construct, setup and prompt take together: who edits a task waits for it."""
-_TEARDOWN_SECONDS = 30.0
-"""Waited beyond the trial itself: more than the service's own limits for ending a session."""
-AT_ONCE = 4
-"""Each holds a thread of the pages and whatever the author's code takes; agents come first."""
-WAIT_SECONDS = 15.0
-"""The longest wait for a turn; then the person is told."""
-_turns = threading.BoundedSemaphore(AT_ONCE)
+def try_out_spec(environment: str, spec: str, seconds: float = MAX_TRIAL_SECONDS) -> Trial:
+    """Play the beginning of the task whose JSON text is `spec` and return what happened.
 
+    Blocks while `MAX_TRIALS` others are running.
 
-class TrialsBusy(OrsError):
-    def __init__(self) -> None:
-        super().__init__(f"{AT_ONCE} trials are running, which is the most at once; try again when one has ended.")
-
-
-def try_spec(environment: str, spec: str, seconds: float = TRIAL_SECONDS) -> Trial:
-    """Play the beginning of a task whose JSON text is `spec`, once it is its turn.
-
-    Raises: TrialsBusy, UnknownEnvironment, NotPlaying; EnvironmentFault when even giving it up took too long.
+    Raises: TrialsBusy, UnknownEnvironment, NotPlaying; EnvironmentFault when the trial could not be stopped in time.
     """
-    value, most = json.loads(spec), seconds + _TEARDOWN_SECONDS
-    if not _turns.acquire(timeout=WAIT_SECONDS):
+    value, max_seconds = json.loads(spec), seconds + MAX_TEARDOWN_SECONDS
+    if not _trial_slots.acquire(timeout=MAX_WAIT_SECONDS):
         raise TrialsBusy
     try:
-        return ask_service(lambda service: service.try_out(environment, value, seconds), most)
+        return ask_service(lambda service: service.try_out(environment, value, seconds), max_seconds)
     except TimeoutError:
-        raise EnvironmentFault("TimeoutError", f"the trial did not end within {most:g} s") from None
+        raise EnvironmentFault("TimeoutError", f"the trial did not end within {max_seconds:g} s") from None
     finally:
-        _turns.release()
+        _trial_slots.release()

@@ -1,11 +1,11 @@
-"""The protocol's JSON as pydantic types, one per message, and the one way such a message becomes text.
+"""The protocol's JSON messages as pydantic types, and the functions that write and read their text.
 
 Sources: type reference of the Open Reward Standard ("Types"), `ors/types.py` of ors-sdk 0.1.0 and
 `openreward/environments/types.py` of openreward 0.1.167. Fields have the specification's spelling (`mimeType`),
-and so has whatever builds these messages or reads their JSON.
+and so does all code that builds these messages or reads their JSON.
 
-Divergence from the references: text leaves this server as ASCII JSON (`\\uXXXX`), because their own clients drop exotic
-blanks and line separators at the edges of a streamed piece.
+Divergence from the references: this server sends text as ASCII JSON (`\\uXXXX`), because the references' clients drop
+unusual white space and line separators at the edges of a streamed piece.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, model
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 MAX_DEPTH = 200
-"""Levels of nesting that a body may have, by pydantic's reader too; writers recurse and could not write it again."""
+"""Levels of nesting that a body may have, which is pydantic's own limit too. JSON encoders recurse, so a deeper value
+could be read but not written."""
 
 M = TypeVar("M", bound=BaseModel)
 JSONObject = Mapping[str, Any]
@@ -97,11 +98,13 @@ class Message(WireModel):
         for block in self.blocks:
             if block.type not in _BLOCKS_OF_ROLE[self.role]:
                 allowed = ", ".join(sorted(_BLOCKS_OF_ROLE[self.role]))
-                raise ValueError(f"a {block.type!r} block cannot stand in a {self.role!r} message; allowed: {allowed}")
+                raise ValueError(
+                    f"a {block.type!r} block is not allowed in a {self.role!r} message; allowed are: {allowed}"
+                )
         return self
 
 
-# --- what environments declare and answer ----------------------------------------------------------------------------
+# --- what environments declare and return ----------------------------------------------------------------------------
 
 
 class Split(WireModel):
@@ -110,7 +113,10 @@ class Split(WireModel):
 
 
 class ToolSpec(WireModel):
-    """Exactly these keys: both SDK clients build theirs from the object's keys. `input_schema` null: no parameters."""
+    """One tool. `input_schema` is null for a tool without parameters.
+
+    No further keys may be added: both SDK clients pass the object's keys to a constructor.
+    """
 
     name: str
     description: str
@@ -131,9 +137,9 @@ class ListToolsOutput(WireModel):
 
 
 class ToolOutput(WireModel):
-    """What a tool answers: content, a reward (or null), and whether the episode is over."""
+    """What a tool returns: content, a reward (or null), and whether the episode is over."""
 
-    blocks: list[TextBlock | ImageBlock]  # not Sequence: pydantic would serialise that by calls back into Python
+    blocks: list[TextBlock | ImageBlock]  # not Sequence: pydantic serialises that in Python, which is slow
     metadata: JSONObject | None = None
     reward: float | None = None
     finished: bool = False
@@ -151,7 +157,7 @@ class RunToolError(WireModel):
 
 
 class RunToolOutput(RootModel[RunToolSuccess | RunToolError]):
-    """What a call of a tool comes to, as both SDKs name it."""
+    """The result of a tool call, under the name that both SDKs give it."""
 
     root: RunToolSuccess | RunToolError = Field(discriminator="ok")
 
@@ -183,7 +189,7 @@ class GetTask(WireModel):
 
 
 class GetTaskRange(WireModel):
-    """`start` is inclusive, `stop` exclusive; null means the end on that side."""
+    """Body of POST /task_range: `start` is inclusive, `stop` exclusive; null means the first or last task."""
 
     split: str
     start: int | None = None
@@ -191,7 +197,7 @@ class GetTaskRange(WireModel):
 
 
 class CreateSession(WireModel):
-    """Body of POST /create: exactly one of `task_spec` or `split` with `index`."""
+    """Body of POST /create: either `task_spec`, or `split` with `index`."""
 
     env_name: str | None = None
     task_spec: JSONObject | None = None
@@ -235,24 +241,29 @@ def model_json(model: BaseModel) -> str:
 
 
 def checked_json(model: M) -> tuple[M, str]:
-    """`model_json` of what the model's own types allow, and that; values may have been assigned since it was made.
+    """The model and its `model_json`, once its values have been checked against its types.
 
-    Raises: pydantic.ValidationError; TypeError as `value_json`.
+    An author's code may have assigned values to the fields after construction, which pydantic does not check.
+
+    Raises: pydantic.ValidationError; TypeError when a value has no JSON form.
     """
     try:
         return model, model.__pydantic_serializer__.to_json(model, ensure_ascii=True, warnings="error").decode("ascii")
-    except PydanticSerializationError:  # also for text with lone surrogates, and values without a form in JSON
-        checked = made_anew(model)
+    except PydanticSerializationError:  # also for text with lone surrogates, and values without a JSON form
+        checked = revalidate(model)
         return checked, model_json(checked)
 
 
-def made_anew(model: M) -> M:
-    """What the model's constructor makes of the values it holds now. Raises: pydantic.ValidationError."""
+def revalidate(model: M) -> M:
+    """A new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
     return type(model).model_validate(model.model_dump(warnings=False))
 
 
 def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
-    """Compact ASCII JSON of a value that a TypeAdapter describes, by the rules of `model_json`."""
+    """Compact ASCII JSON of a value that a TypeAdapter describes.
+
+    NaN and infinities become null, lone surrogates stay escaped.
+    """
     try:
         return kind.dump_json(value, ensure_ascii=True).decode("ascii")
     except PydanticSerializationError:
@@ -262,7 +273,7 @@ def adapted_json(kind: TypeAdapter[Any], value: Any) -> str:
 def value_json(value: Any) -> str:
     """Compact ASCII JSON of plain data; NaN and infinities become null.
 
-    Raises: TypeError when something in it has no JSON form (an unknown type, a cycle).
+    Raises: TypeError when something in `value` has no JSON form (an unknown type, a cycle).
     """
     try:
         return to_json(value, ensure_ascii=True, inf_nan_mode="null").decode("ascii")
@@ -278,25 +289,26 @@ def value_json(value: Any) -> str:
 
 
 def object_json(value: Any) -> str:
-    """Compact ASCII JSON of an object, in its own key order.
+    """Compact ASCII JSON of an object, with its keys in their order.
 
-    Raises: TypeError or ValueError when `value` is no object or holds NaN, an infinity or something without JSON form.
+    Raises: TypeError or ValueError when `value` is not an object, or holds NaN, an infinity or something that has no
+    JSON form.
     """
     text = _encode(value)
     if not text.startswith("{"):
-        raise TypeError(f"{type(value).__name__} is no object")
+        raise TypeError(f"{type(value).__name__} is not an object")
     return text
 
 
 def parsed_json(content: bytes) -> Any:
-    """Python's reading of JSON text in UTF-8, lone surrogates and NaN included. Raises: ValueError, RecursionError."""
+    """The value of JSON text in UTF-8. Accepts lone surrogates and NaN. Raises: ValueError, RecursionError."""
     value = json.loads(content.decode("utf-8"))
     check_depth(value)
     return value
 
 
 def check_depth(value: Any) -> None:
-    """Raises: ValueError when parsed JSON is nested too deeply to be written again."""
+    """Check that parsed JSON is not nested too deeply to be written again. Raises: ValueError."""
     level = [value]
     for _ in range(MAX_DEPTH):
         if not (level := [child for item in level for child in _children(item)]):
@@ -311,7 +323,10 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def plain_blocks(blocks: Any) -> Any:
-    """Blocks or messages of any SDK as plain data, ready for validation by the types above."""
+    """Blocks or messages of any SDK as plain data, ready for validation by the types of this module.
+
+    Raises: TypeError when `blocks` is not a sequence.
+    """
     if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Sequence):
         raise TypeError(f"expected a list of blocks, got {type(blocks).__name__}")
     return [block.model_dump() if isinstance(block, BaseModel) else block for block in blocks]

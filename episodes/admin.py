@@ -1,4 +1,4 @@
-"""Admin of what was played: runs, and episodes with their transcripts. Read-only; nothing recorded is ever edited."""
+"""Read-only admin pages of runs, and of episodes with their transcripts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
-from environments.display import parts
-from environments.templatetags import figures
+from environments.display import formats, parts
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
 from episodes.visibility import is_blind_to, sentence
 
-_RUNS_OFFERED = 20
+MAX_RUN_CHOICES = 20
 
 
 class EndingFilter(ChipFilter):
@@ -38,13 +37,13 @@ class EndingFilter(ChipFilter):
 
 
 class RunFilter(ChipFilter):
-    """The latest runs; any other by a link from its own page."""
+    """A filter that offers the latest runs. The page of any other run links to its episodes."""
 
     title = "run"
     parameter_name = "run"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        runs = list(Run.objects.order_by("-pk").values_list("pk", "name")[:_RUNS_OFFERED])
+        runs = list(Run.objects.order_by("-pk").values_list("pk", "name")[:MAX_RUN_CHOICES])
         chosen = request.GET.get("run", "")
         if chosen.isdecimal() and int(chosen) not in dict(runs):
             runs += Run.objects.filter(pk=int(chosen)).values_list("pk", "name")
@@ -67,7 +66,7 @@ class PlayerFilter(ChipFilter):
 
 
 class ProbeFilter(ChipFilter):
-    """Probes are sessions that were opened only to read tools or prompts."""
+    """A filter for probes: sessions that were opened only to read tools or prompts."""
 
     title = "probes"
     parameter_name = "probes"
@@ -81,14 +80,17 @@ class ProbeFilter(ChipFilter):
 
 @admin.register(Episode)
 class EpisodeAdmin(ReadOnlyAdmin):
-    page_template = "episodes/episode.html"
-    list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "begun")
+    page_template = "episodes/admin_episode.html"
+    list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "started")
     list_filter = (EnvironmentFilter, EndingFilter, RunFilter, PlayerFilter, ProbeFilter)
     list_select_related = ("environment", "split", "task", "run")
     ordering = ("-pk",)
     search_fields = ("session_id",)
     search_help_text = "Episode number, session id, or part of a run's name"
-    empty = "Every session that an agent opens is recorded here, step by step. The first page shows how to connect one."
+    empty = (
+        "No episodes yet. Every session that an agent opens is recorded here. "
+        "The overview shows how to connect an agent."
+    )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
@@ -97,7 +99,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
     ) -> tuple[QuerySet[Episode], bool]:
-        """By equality, so that indexes answer; only the short table of runs is searched by part."""
+        """Search by equality, which indexes answer. Only the short table of runs is searched by part of a name."""
         term = search_term.strip()
         if not term:
             return queryset, False
@@ -111,8 +113,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
         if not object_id.isdecimal() or len(object_id) > 18:
             return None
         found = Episode.objects.select_related(*related).filter(pk=int(object_id)).first()
-        is_kept_back = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
-        return None if is_kept_back else found
+        is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        return None if is_hidden else found
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
         step = request.GET.get("step", "")
@@ -133,23 +135,23 @@ class EpisodeAdmin(ReadOnlyAdmin):
         return [*raw, *super().get_urls()]
 
     def step_view(self, request: HttpRequest, pk: int, index: int) -> HttpResponse:
-        """One step, whole."""
+        """Everything that is recorded of one step, as JSON."""
         if is_blind_to(request.user, pk):
             raise Http404(sentence(pk))
         steps = Step.objects.select_related("input_blob", "output_blob")
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 
     def text_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """The episode's prompt, tools or task, whole."""
+        """The complete prompt, tools or task of an episode, as JSON."""
         episode = self.get_object(request, str(pk))
         if episode is None or name not in ("prompt", "tools", "task"):
-            raise Http404(f"There is no {name} of episode {pk}; prompt, tools and task are kept.")
+            raise Http404(f"There is no {name} of episode {pk}; use prompt, tools or task.")
         blob = episode.prompt if name == "prompt" else episode.tools
         return self._json(request, episode.task.spec if name == "task" else blob.text if blob else "null")
 
     def _json(self, request: HttpRequest, text: str) -> HttpResponse:
         if not self.has_view_permission(request):
-            raise Http404("Only those who may see episodes may see this.")
+            raise Http404("You don't have permission to view episodes.")
         return HttpResponse(text, content_type="application/json")
 
     @admin.display(description="episode")
@@ -170,7 +172,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="return (sum)")
     def total(self, episode: Episode) -> SafeString:
-        return figures.reward(episode.returns["sum"], episode.environment)
+        return formats.reward(episode.returns["sum"], episode.environment)
 
     @admin.display(description="steps (refused)")
     def steps(self, episode: Episode) -> SafeString:
@@ -180,21 +182,21 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def time(self, episode: Episode) -> str:
         return record.acted(episode)
 
-    @admin.display(description="begun")
-    def begun(self, episode: Episode) -> SafeString:
-        return figures.moment(episode.created)
+    @admin.display(description="started")
+    def started(self, episode: Episode) -> SafeString:
+        return formats.moment(episode.created)
 
 
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
-    page_template = "episodes/run.html"
-    list_display = ("name", "model", "episodes_count", "begun")
+    page_template = "episodes/admin_run.html"
+    list_display = ("name", "model", "episodes_count", "started")
     ordering = ("-pk",)
     search_fields = ("name", "model")
-    empty = "A run appears here when a client names one: header X-Run, or secret orsweb_run."
+    empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        """With `played`, its episodes; one scan of an index per run that is shown."""
+        """Runs with `played`, their number of episodes. It takes one scan of an index per listed run."""
         played = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk")).values("n")
         queryset: QuerySet[Run] = super().get_queryset(request)
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
@@ -207,6 +209,6 @@ class RunAdmin(ReadOnlyAdmin):
     def episodes_count(self, run: Any) -> SafeString:
         return format_html('<span class="number">{}</span>', f"{run.played:,}")
 
-    @admin.display(description="begun")
-    def begun(self, run: Run) -> SafeString:
-        return figures.moment(run.created)
+    @admin.display(description="started")
+    def started(self, run: Run) -> SafeString:
+        return formats.moment(run.created)

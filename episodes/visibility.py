@@ -1,9 +1,9 @@
-"""Blinding: whose page must not show the record of an episode yet. For every face that shows single episodes or tasks.
+"""Which episodes and tasks are hidden from a user who plays blind. Used by all pages of single episodes and tasks.
 
-Whoever plays an episode blind is told its rewards and its answer when it has ended. Until then the rest of the server
-tells them nothing of it either, and has no page of its task; everybody else with a login may watch. Open stay a task's
-line in lists, which is without its class's `hidden_fields`, the admin's pages of tasks and splits, where curators see
-everything, and what was recorded of others who played the same task.
+A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no page shows them
+that episode or its task; other accounts may watch. Three things stay visible: a task's line in lists, which does not
+contain the `hidden_fields` of its class; the admin's pages of tasks and splits, where curators see everything; and the
+episodes of other players at the same task.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from episodes.models import Play
 
 
 def blind_to(user: Any) -> QuerySet[Play, int]:
-    """Ids of the running episodes that `user` plays blind; of nobody, where it is no account."""
+    """Ids of the running episodes that `user` plays blind; none for a visitor without an account."""
     pk = getattr(user, "pk", None)
     running = Play.objects.filter(user=pk, guest=None, is_blind=True, episode__status="running")
     return (running if pk is not None else Play.objects.none()).values_list("pk", flat=True)
 
 
 def is_blind_to(user: Any, episode: int) -> bool:
-    """One query."""
+    """Whether `user` plays that episode blind and it still runs. One query."""
     return blind_to(user).filter(pk=episode).exists() if episode < 2**63 else False
 
 
@@ -38,11 +38,10 @@ def blind_episode(user: Any, task: int) -> int | None:
 
 
 def sentence(episode: int) -> str:
-    return (
-        f"You play episode {episode} blind, and it still runs: what is recorded of it is shown to you once it has "
-        "ended. Others may watch."
-    )
+    """Why a page does not show that episode."""
+    return f"You're playing episode {episode} blind. You can see its record once the episode has ended."
 
 
 def task_sentence(episode: int) -> str:
-    return f"You play this task blind in episode {episode}, which still runs: it is shown to you once it has ended."
+    """Why a page does not show the task of that episode."""
+    return f"You're playing this task blind in episode {episode}. You can see it once the episode has ended."

@@ -1,7 +1,8 @@
-"""The ASGI application: pages to Django, everything else over HTTP to the protocol, websockets to channels.
+"""The ASGI application. Django handles the pages, the protocol all other HTTP requests, channels the websockets.
 
-Environment names live at the URL root, so a path is a page's only when its first segment is one of `reserved.PAGES`.
-Driven by uvicorn (`manage.py serve`) and by daphne (`manage.py runserver`, which sends no lifespan).
+Environment names are first segments of paths, so a path belongs to a page only if its first segment is in
+`reserved_names.PAGES`. uvicorn runs this application (`manage.py serve`), or daphne (`manage.py runserver`, which sends
+no lifespan events).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
 
 django: Any = get_asgi_application()
 
-# Importing these needs the applications that get_asgi_application() has set up.
+# These imports need the applications that get_asgi_application() sets up.
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
 from environments.authoring.reserved_names import PAGES  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
-from environments.service import current_service, open_service  # noqa: E402
+from environments.service import open_service, service_or_none  # noqa: E402
 from episodes.playtest.urls import routes  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
@@ -36,7 +37,7 @@ from orsweb.server.exchange import Agents  # noqa: E402
 from orsweb.server.lifespan import lifespan  # noqa: E402
 from orsweb.urls import urlpatterns  # noqa: E402
 
-# Only pages ask for the scheme and the client's address, so only they pay for reading a proxy's headers.
+# Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
 bounded: Any = BoundedUploads(
     PageThreads(django),
@@ -49,7 +50,7 @@ protocol = ProtocolHandler()
 
 
 def first_segments(routes: Iterable[Any]) -> Iterator[str]:
-    """First segments of the routes' paths; an include at the root has those of its own routes."""
+    """The first path segments of the routes; for an include at the root, those of its routes."""
     for route in routes:
         pattern = str(route.pattern)
         if pattern or not hasattr(route, "url_patterns"):
@@ -59,26 +60,26 @@ def first_segments(routes: Iterable[Any]) -> Iterator[str]:
 
 
 served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
-"""Names in `reserved.PAGES` that have a page; under the others there is nothing, which the protocol says in JSON."""
+"""The names in `reserved_names.PAGES` that have a page. The protocol answers the others with a 404 in JSON."""
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
-    """Pages have Django's ordinary handling, on a few threads (`page_threads.py`); the protocol its lean handler."""
+    """Pass pages to Django, on a few threads (`page_threads.py`), and all other requests to the protocol's handler."""
     if not is_page(scope["method"], scope["path"]):
         return protocol(scope, receive, send)
-    handler = play if current_service() is None and scope["path"].startswith("/play/") else pages
-    answered: Awaitable[None] = handler(scope, receive, send)
-    return answered
+    handler = play if service_or_none() is None and scope["path"].startswith("/play/") else pages
+    response: Awaitable[None] = handler(scope, receive, send)
+    return response
 
 
 async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Under `runserver` the service opens at the first request of the protocol, or of somebody who wants to play."""
+    """Open the service before a page of playtest, because `runserver` sends no lifespan events that would open it."""
     await open_service()
     await pages(scope, receive, send)
 
 
 def is_page(method: str, path: str) -> bool:
-    """Whether Django's urls answer `path`. POST /tasks lists an environment's tasks and is the protocol's."""
+    """Whether Django's URLs serve `path`. POST /tasks lists an environment's tasks and belongs to the protocol."""
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
@@ -86,11 +87,12 @@ def is_page(method: str, path: str) -> bool:
 
 
 def is_agents(method: str, path: str) -> bool:
+    """Whether the protocol serves the request."""
     return not is_page(method, path)
 
 
 agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSWEB_MAX_BODY_BYTES)
-"""The short way to the protocol, for a server that has one."""
+"""The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
 sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])
 websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(LocalOperatorSockets(sockets)), trusted_proxies))

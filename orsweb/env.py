@@ -1,6 +1,7 @@
-"""Environment variables, read by type. A wrong value is refused with the variable's name and what it takes.
+"""Typed functions that read environment variables for `settings.py`.
 
-Read by `settings.py` only. A secret may stand in a file instead, named by the variable with `_FILE` appended.
+Every one raises ImproperlyConfigured, with the variable's name and the allowed values, when a value is wrong. A secret
+may be stored in a file, whose path is in the variable with `_FILE` appended to its name.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
 def env_str(name: str, default: str = "") -> str:
-    """The variable's text without surrounding blanks; `default` when unset or empty."""
+    """The variable's text without surrounding white space; `default` when unset or empty."""
     return os.environ.get(name, "").strip() or default
 
 
 def env_bool(name: str, *, default: bool = False) -> bool:
+    """True for 1, true, yes and on; False for 0, false, no and off; `default` when unset or empty."""
     text = env_str(name).lower()
     if text and text not in _TRUE | _FALSE:
         raise ImproperlyConfigured(f"{name}={text!r} is neither true nor false; use one of 1, 0, true, false.")
@@ -29,15 +31,16 @@ def env_bool(name: str, *, default: bool = False) -> bool:
 
 
 def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number from `minimum` to `maximum`."""
     text = env_str(name)
     try:
         value = int(text) if text else default
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}={text!r} is not a whole number.") from error
     if value < minimum:
-        raise ImproperlyConfigured(f"{name}={value} is too small; the least is {minimum}.")
+        raise ImproperlyConfigured(f"{name}={value} is too small; the minimum is {minimum}.")
     if maximum is not None and value > maximum:
-        raise ImproperlyConfigured(f"{name}={value} is too large; the most is {maximum}.")
+        raise ImproperlyConfigured(f"{name}={value} is too large; the maximum is {maximum}.")
     return value
 
 
@@ -46,7 +49,7 @@ def env_seconds(name: str, default: float) -> float: ...
 @overload
 def env_seconds(name: str, default: None) -> float | None: ...
 def env_seconds(name: str, default: float | None) -> float | None:
-    """Positive seconds; "none" means no limit where `default` is None."""
+    """A positive number of seconds. "none" means no limit if `default` is None."""
     text = env_str(name)
     if not text or (text.lower() == "none" and default is None):
         return default
@@ -67,11 +70,12 @@ def env_share(name: str, default: float) -> float:
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}={text!r} is not a number; use one from 0 to 1.") from error
     if not 0 <= value <= 1:
-        raise ImproperlyConfigured(f"{name}={text} is outside of 0 to 1.")
+        raise ImproperlyConfigured(f"{name}={text} is not in the range from 0 to 1.")
     return value
 
 
 def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
+    """One of `choices`."""
     text = env_str(name, default)
     if text not in choices:
         raise ImproperlyConfigured(f"{name}={text!r} is unknown; use one of {', '.join(choices)}.")
@@ -79,12 +83,12 @@ def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
 
 
 def env_list(name: str) -> list[str]:
-    """Comma-separated entries without blanks around them; empty ones are dropped."""
+    """The comma-separated entries without surrounding white space; empty ones are dropped."""
     return [entry.strip() for entry in env_str(name).split(",") if entry.strip()]
 
 
 def env_addresses(name: str, default: str) -> list[str]:
-    """Comma-separated IP addresses and networks, or `*` alone for all of them."""
+    """Comma-separated IP addresses and networks, or `*` alone for all addresses."""
     entries = env_list(name) or [default]
     for entry in entries:
         try:
@@ -92,13 +96,13 @@ def env_addresses(name: str, default: str) -> list[str]:
                 ipaddress.ip_network(entry)
         except ValueError as error:
             raise ImproperlyConfigured(
-                f"{name}: {entry!r} is no IP address and no network such as 10.0.0.0/8; * alone stands for all."
+                f"{name}: {entry!r} is not an IP address or a network such as 10.0.0.0/8; use * for all addresses."
             ) from error
     return entries
 
 
 def env_secret(name: str, default: str = "") -> str:
-    """The variable, or the content of the file that NAME_FILE names."""
+    """The variable's text, or the content of the file whose path is in `<name>_FILE`."""
     path = env_str(f"{name}_FILE")
     if not path:
         return env_str(name, default)
@@ -106,21 +110,21 @@ def env_secret(name: str, default: str = "") -> str:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ImproperlyConfigured(f"{name}_FILE={path!r} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError:  # whose text would show a part of the secret
+    except UnicodeDecodeError:  # its message would show a part of the secret
         raise ImproperlyConfigured(f"{name}_FILE={path!r} is not UTF-8 text.") from None
 
 
 def env_keys(name: str) -> dict[str, str]:
-    """Label -> key, from `label:key,label:key`. Raises: ImproperlyConfigured, never showing a key."""
+    """The API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured, without showing a key."""
     keys: dict[str, str] = {}
     for number, entry in enumerate(filter(None, (e.strip() for e in env_secret(name).split(","))), start=1):
         label, colon, key = (part.strip() for part in entry.partition(":"))
         if not (colon and label and key):
-            raise ImproperlyConfigured(f"{name}: entry {number} is not label:key.")
+            raise ImproperlyConfigured(f"{name}: entry {number} does not have the form label:key.")
         if len(key) < 8:
             raise ImproperlyConfigured(f"{name}: the key of {label!r} is shorter than 8 characters.")
-        if label.startswith("@"):  # so the sessions of people are named, which no key may open
-            raise ImproperlyConfigured(f"{name}: the label {label!r} begins with @, which is kept for people; drop it.")
+        if label.startswith("@"):  # owners of people's sessions start with @, and no key may open those
+            raise ImproperlyConfigured(f"{name}: the label {label!r} starts with @, which is reserved for people.")
         if label in keys or key in keys.values():
             raise ImproperlyConfigured(f"{name}: entry {number} repeats a label or a key.")
         keys[label] = key

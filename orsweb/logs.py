@@ -1,6 +1,7 @@
-"""Structured logs: structlog for this project's events, the same rendering for what libraries log.
+"""Configuration of structured logs: structlog renders the events of this project and those that libraries log.
 
-Called by Django with settings.LOGGING. Events carry `session` and `episode`, never a header, a body or a secret.
+Django calls `configure` with settings.LOGGING. Events have the fields `session` and `episode`, but never contain a
+header, a body or a secret.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from typing import Any
 import structlog
 
 _SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
-"""The part of an address that is kept secret: the link of an invite is a key to the server."""
+"""The link of an invite, whose last part must stay secret because it gives access to the server."""
 
 
 class WithoutInvites(logging.Filter):
-    """Nobody who reads the log may enter by it: what libraries say of a request names its path."""
+    """Removes the secret part of invites from the request paths that libraries log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.msg, str) and "/play/invite/" in (said := record.getMessage()):
-            record.msg, record.args = _SECRET.sub(r"\1…", said), ()
+        if isinstance(record.msg, str) and "/play/invite/" in (text := record.getMessage()):
+            record.msg, record.args = _SECRET.sub(r"\1…", text), ()
         return True
 
 
 class OneLineRefusals(logging.Filter):
-    """Drops the traceback of a request that was refused (4xx): the sentence says it, and our code is not at fault."""
+    """Removes the traceback of refused requests (4xx), because their message is enough and no code has failed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if 400 <= getattr(record, "status_code", 0) < 500:
@@ -35,7 +36,7 @@ class OneLineRefusals(logging.Filter):
 
 
 def configure(options: dict[str, Any]) -> None:
-    """`options`: {"level": name, "format": "console" | "json"}."""
+    """Configure structlog and logging. `options`: {"level": name, "format": "console" | "json"}."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -75,7 +76,7 @@ def configure(options: dict[str, Any]) -> None:
             "root": {"handlers": ["stderr"], "level": options["level"]},
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},
-                "django_eventstream": {"level": "WARNING"},  # a line for every page that is opened
+                "django_eventstream": {"level": "WARNING"},  # it logs every opened page
                 "django.server": {"handlers": ["stderr"], "propagate": False},
             },
         }

@@ -1,4 +1,4 @@
-"""Every setting, in sections. Starts with an empty environment: SQLite in `var/`, loopback only, no accounts."""
+"""All settings, in sections. None has to be set: the defaults are SQLite in `var/`, loopback only, and no accounts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,15 @@ def _data_dir() -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be made: {error.strerror}.") from error
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}.") from error
     return path
 
 
 def _private(path: Path, text: str = "") -> Path:
-    """`path`, made with `text` if it is not there, readable by its owner only. Raises: ImproperlyConfigured."""
+    """Create the file `path` with `text` if it does not exist, readable by its owner only. Return the path.
+
+    Raises: ImproperlyConfigured.
+    """
     try:
         with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
@@ -54,18 +57,21 @@ def _private(path: Path, text: str = "") -> Path:
 
 
 def _secret_key() -> str:
-    """From the environment, else generated once into the data directory, readable by its owner only."""
-    if given := env_secret("ORSWEB_SECRET_KEY"):
-        return given
+    """The key from the environment, or one that is generated once and stored in the data directory."""
+    if key := env_secret("ORSWEB_SECRET_KEY"):
+        return key
     return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
 def _private_dir(path: Path) -> Path:
-    """`path`, made if it is not there, for its owner only. Raises: ImproperlyConfigured."""
+    """Create the directory `path` if it does not exist, for its owner only. Return the path.
+
+    Raises: ImproperlyConfigured.
+    """
     try:
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be made: {error.strerror}.") from error
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}.") from error
     return path
 
 
@@ -100,7 +106,7 @@ ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
 ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
 ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)
 ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
-ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # a person who closed the page may come back so long
+ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # time to come back for a person who closed the page
 ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
@@ -109,20 +115,20 @@ ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_UPLOAD_BYTES = env_int("ORSWEB_MAX_UPLOAD_BYTES", 512 * 1024 * 1024, minimum=1024)
 DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    ORSWEB_MAX_BODY_BYTES  # `uploads` refuses more, in words; Django's is a bare 400 at 2.5 MB
+    ORSWEB_MAX_BODY_BYTES  # `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
-# --- what the record says of tasks -----------------------------------------------------------------------------------
+# --- difficulty of tasks ---------------------------------------------------------------------------------------------
 
 ORSWEB_BUCKET_HOPELESS = env_share("ORSWEB_BUCKET_HOPELESS", 0.0)
 ORSWEB_BUCKET_SATURATED = env_share("ORSWEB_BUCKET_SATURATED", 1.0)
 ORSWEB_BUCKET_ATTEMPTS = env_int("ORSWEB_BUCKET_ATTEMPTS", 4, minimum=1)
 if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
     raise ImproperlyConfigured(
-        f"ORSWEB_BUCKET_HOPELESS={ORSWEB_BUCKET_HOPELESS} has to be less than "
+        f"ORSWEB_BUCKET_HOPELESS={ORSWEB_BUCKET_HOPELESS} must be less than "
         f"ORSWEB_BUCKET_SATURATED={ORSWEB_BUCKET_SATURATED}."
     )
 
@@ -130,13 +136,16 @@ if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    """Raises: ImproperlyConfigured, never showing the URL, for it may hold a password."""
+    """The configuration that DATABASE_URL describes.
+
+    Raises: ImproperlyConfigured, without showing the URL, which may hold a password.
+    """
     try:
         config = dict(dj_database_url.parse(url, conn_max_age=None, conn_health_checks=True))
     except ValueError:
         raise ImproperlyConfigured(
-            "DATABASE_URL is no URL of a database; use postgresql://user:password@host/name, with special characters "
-            "of the password percent-encoded, or sqlite:////path."
+            "DATABASE_URL is not the URL of a database; use postgresql://user:password@host/name, with special "
+            "characters of the password percent-encoded, or sqlite:////path."
         ) from None
     kind = str(config["ENGINE"]).rpartition(".")[2]
     if kind not in ("postgresql", "sqlite3"):
@@ -165,7 +174,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- applications ----------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "orsweb",  # before daphne: its runserver is daphne's with a check
+    "orsweb",  # before daphne, because its runserver extends daphne's
     "daphne",
     "unfold",
     "django.contrib.admin",
@@ -195,7 +204,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    # last, for they are not async: what stands before them then runs in their thread, without a hop there and back
+    # last, because they are not async: the middleware before them then runs in their thread, without further switches
     "orsweb.accounts.access.LocalOperatorMiddleware",
     "orsweb.accounts.access.PagesNeedLoginMiddleware",
 ]
@@ -225,10 +234,10 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
-    "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # and none that would give enums names
+    "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # without drf-spectacular's own, which names enums
 }
 LANGUAGE_CODE = "en-us"
-USE_I18N = False  # the pages are in English; asking which language holds a lock that all threads share
+USE_I18N = False  # the pages are in English, and choosing a language takes a lock that all threads share
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True
@@ -236,7 +245,8 @@ LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
 
 CSRF_FAILURE_VIEW = "orsweb.pages.error_pages.csrf_failure"
-# What a transcript smuggles into a page is not run and fetches nothing. The admin's Alpine needs eval and inline style.
+# Code that a transcript smuggles into a page cannot run or fetch anything. The admin is excluded because its Alpine.js
+# needs eval and inline styles.
 CONTENT_SECURITY_POLICY = {
     "EXCLUDE_URL_PREFIXES": ["/admin/"],
     "DIRECTIVES": {
@@ -261,7 +271,7 @@ def _page(title: str, icon: str, name: str) -> dict[str, Any]:
 
 
 def _hue(hue: float, chroma: float) -> dict[str, str]:
-    """Shade -> colour, evenly spaced in lightness."""
+    """The colour of each shade, evenly spaced in lightness."""
     light = (98, 96, 91, 84, 74, 66, 48, 41, 31, 22, 16)
     shades = (50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950)
     return {
@@ -304,7 +314,7 @@ UNFOLD = {
                 ],
             },
             {
-                "title": "Who may enter",
+                "title": "Who has access",
                 "items": [
                     _page("Users", "person", "admin:auth_user_changelist"),
                     _page("Groups", "group", "admin:auth_group_changelist"),

@@ -1,4 +1,4 @@
-"""Pages. Everything that is not a page's is the protocol's and never comes here (see asgi.py)."""
+"""The URLs of the pages. All other paths belong to the protocol and do not get here (see asgi.py)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL names a server on
 which databases may be created; without it one is started in a temporary directory and stopped at the end. Everything
-the tests write lies in temporary directories. Under xdist the workers inherit the environment that the first process
+that the tests write is in temporary directories. Under xdist the workers inherit the environment that the first process
 made, and each has a database of its own.
 """
 
@@ -49,7 +49,7 @@ def _prepare_environment() -> None:
     if kind not in ("sqlite", "postgresql"):
         raise pytest.UsageError(f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql.")
     for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
-        del os.environ[name]  # tests start from the defaults, whatever the developer's shell holds
+        del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
     if kind == "sqlite":
@@ -66,7 +66,7 @@ django.setup()
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """SQLite's test database lies in a file: the recorder's thread has a connection of its own."""
+    """Put SQLite's test database into a file, because the recorder's thread has a connection of its own."""
     from django.conf import settings
 
     database = settings.DATABASES["default"]
@@ -76,7 +76,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """At the end no connection is left in the way of PostgreSQL's DROP DATABASE: threads that read for pages and for
+    """Close connections that would prevent PostgreSQL's DROP DATABASE at the end: threads that read for pages and for
     players keep theirs as long as this process lives.
     """
     from django.db import connection

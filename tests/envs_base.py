@@ -35,7 +35,7 @@ class Numbers(BaseModel):
 
 
 def said(text: str, reward: float | None = None, *, finished: bool = False, **metadata: Any) -> ToolOutput:
-    """One text block; further keywords are the metadata."""
+    """An output with one text block; further keyword arguments are its metadata."""
     return ToolOutput(blocks=[TextBlock(text=text)], metadata=metadata or None, reward=reward, finished=finished)
 
 
@@ -58,7 +58,7 @@ class Listed(Environment):
 
 
 class Small(Listed):
-    """With a prompt; has no tools, so it cannot be hosted itself."""
+    """A base class with tasks and a prompt. It has no tools, so it cannot be hosted itself."""
 
     def get_prompt(self) -> Blocks:
         return [TextBlock(text=f"Task {self.task_spec.get('id', 'unnamed')}.")]

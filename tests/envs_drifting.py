@@ -1,4 +1,4 @@
-"""Drifting: a test environment that does not come out the same twice, for what is run again."""
+"""An environment that gives different results when an episode is run again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.envs_base import Gate, Small, Text, said
 from tests.envs_slow import GATES
 
 WORLD: dict[str, ToolOutput | Exception] = {}
-"""What `look` answers to a text, as the test has it at the moment; "as ever" and 0.1 where it says nothing."""
+"""What `look` returns for a text, which tests change; "as ever" and a reward of 0.1 by default."""
 
 
 class Drifting(Small):

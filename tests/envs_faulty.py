@@ -1,6 +1,6 @@
-"""Test environments that go wrong: Raises in its tools, Failing… elsewhere, Leaky while it says a secret.
+"""Environments that fail: Raises in its tools, Failing… elsewhere, Leaky with a secret in the message.
 
-Counter tells what was done, in order.
+Counter records what was done to it, in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from environments import (
     ToolOutput,
     tool,
 )
-from environments.runtime.outcome import ERROR_CHARACTERS
+from environments.runtime.outcome import MAX_ERROR_CHARACTERS
 from tests.envs_base import Size, Small, Text, said
 
 
@@ -142,7 +142,7 @@ class Raises(Small):
 
 
 class Working(Small):
-    """Has one tool that works; what fails is up to the subclass."""
+    """Has one tool that works; subclasses define what fails."""
 
     @tool
     async def finish(self) -> ToolOutput:
@@ -177,7 +177,7 @@ class FailingTeardown(Working):
 
 
 class Leaky(Working):
-    """Says its secret `token` where it raises: in what the task's list `fails` names, and in `check`."""
+    """Raises exceptions with its secret `token`: in the methods that the task's list `fails` names, and in `check`."""
 
     recoverable_errors = (ValueError,)
 
@@ -193,7 +193,7 @@ class Leaky(Working):
         if "model" in self.fails:
             TextBlock(text=[self.token])  # type: ignore[arg-type]
         if "cut" in self.fails:
-            raise RuntimeError("x" * (ERROR_CHARACTERS - 30) + self.token)
+            raise RuntimeError("x" * (MAX_ERROR_CHARACTERS - 30) + self.token)
         return [TextBlock(text="hello")]
 
     async def get_messages(self) -> Sequence[Message]:
@@ -219,14 +219,14 @@ class Leaky(Working):
         return said(Text(text=[self.token]).text)  # type: ignore[arg-type]
 
     def _maybe_fail(self, where: str) -> None:
-        """Once for each time that the task names it."""
+        """Raise once for each time that the task names the method."""
         if where in self.fails:
             self.fails.remove(where)
             raise RuntimeError(f"{where} refused {self.token}")
 
 
 class Counter(Small):
-    """Notes all that is done to it, in its log file and, for tests in this process, in `Counter.events[task id]`."""
+    """Records everything that is done to it in its log file and, in this process, in `Counter.events[task id]`."""
 
     events: ClassVar[defaultdict[str, list[str]]] = defaultdict(list)
 

@@ -1,4 +1,4 @@
-"""A test environment whose tools ask for about everything that JSON Schema can say; each answers with its input."""
+"""An environment whose tools use almost every feature of JSON Schema and return their input."""
 
 from __future__ import annotations
 

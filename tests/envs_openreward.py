@@ -1,4 +1,4 @@
-"""The test environments that are written against `openreward` (0.1.167), as its users write them; hosted unmodified."""
+"""Environments written for `openreward` (0.1.167), as its users write them, and hosted unmodified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test environments that are written against `ors` (ors-sdk 0.1.0), as its users write them; hosted unmodified."""
+"""Environments written for `ors` (ors-sdk 0.1.0), as its users write them, and hosted unmodified."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class OrsEcho(Small):
 
 
 class OrsThreads(Small):
-    """`where` tells on which threads constructor, setup and the tool itself ran: all on one."""
+    """`where` returns the threads on which constructor, setup and the tool itself ran, which must be one."""
 
     def __init__(self, task_spec: Any = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

@@ -1,4 +1,4 @@
-"""`pictures`, whose tool answers with an image: one that is sound, one that is damaged, one that is a document."""
+"""An environment whose tool returns an image: a valid one, a damaged one, or one that is a document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test environments whose tasks people edit: Quiz takes any object, Strict declares what a task looks like."""
+"""Environments whose tasks people edit: Quiz accepts any object as a task, Strict declares a schema."""
 
 from __future__ import annotations
 

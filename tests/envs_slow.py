@@ -1,4 +1,4 @@
-"""Test environments that take their time: Slow, Gated, SlowSetup, BlockingSetup, SlowTeardown."""
+"""Environments that are slow or wait for the test: Slow, Gated, SlowSetup, BlockingSetup, SlowTeardown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.envs_base import Gate, Seconds, Small, Text, said
 
 
 class Slow(Small):
-    """`sleep` blocks its thread, `wait` is polite; both note their start and end."""
+    """`sleep` blocks its thread, `wait` is async; both log their start and end."""
 
     @tool
     def sleep(self, args: Seconds) -> ToolOutput:
@@ -52,7 +52,7 @@ PASSED: list[str] = []
 
 
 class Gated(Small):
-    """Tools of every mark that stand still until the test opens their gate. Prefer to Slow where no clock is needed."""
+    """Tools of every kind that wait until the test opens their gate; better than Slow where no time is measured."""
 
     @tool
     async def hold(self, args: Gate) -> ToolOutput:
@@ -85,7 +85,7 @@ class Gated(Small):
 
     async def _pass(self, name: str, gate: str) -> ToolOutput:
         PASSED.append(f"{name} {gate} starts")
-        # a gate opens from any thread and for any event loop, so it is looked at, not awaited
+        # a gate may be opened in any thread and waited for on any loop, so it is polled
         while gate and not GATES[gate].is_set():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
         PASSED.append(f"{name} {gate} ends")
@@ -93,7 +93,7 @@ class Gated(Small):
 
 
 class Patient(Small):
-    """`echo` and `finish` as in Echo, at once; what is slow is up to the subclass."""
+    """`echo` and `finish` of Echo, without delay; subclasses define what is slow."""
 
     @tool
     async def echo(self, args: Text) -> ToolOutput:
@@ -112,7 +112,7 @@ class Patient(Small):
 
 
 class SlowSetup(Patient):
-    """Setup waits for `seconds` of the task (default 0.3), politely."""
+    """Setup waits for the task's `seconds` (default 0.3) without blocking its thread."""
 
     async def setup(self) -> None:
         self.note("setup starts")
@@ -139,7 +139,7 @@ class SlowTeardown(Patient):
 
 
 class GatedSetup(Patient):
-    """Setup stands still until the gate that the task names is open; then it fails, if the task says `fails`."""
+    """Setup waits until the gate that the task names is open, and then fails if the task has `fails`."""
 
     async def setup(self) -> None:
         while not GATES[self.task_spec["gate"]].is_set():  # noqa: ASYNC110

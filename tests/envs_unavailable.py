@@ -1,4 +1,4 @@
-"""Environments that the machine cannot run, of this package and of `ors`, and some whose say on that is wrong."""
+"""Environments of this package and of `ors` that the machine cannot run, and some with a faulty `unavailable`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OrsClass(OrsEcho):
 
 
 class OrsField(OrsEcho):
-    """Its `unavailable` is something of the author's own."""
+    """A class that uses the name `unavailable` for something else."""
 
     unavailable = ("on sundays",)
 

@@ -1,4 +1,4 @@
-"""Rows of live play with everything filled in; a test names only what it is about."""
+"""Rows of live play with defaults for all fields; a test passes only those that it is about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, RunInfo, StepTaken
 
 NOON = 1_800_000_000.25
-"""Seconds since the epoch at which the episodes of tests begin."""
+"""Start of the episodes of tests in seconds since the epoch."""
 
 
 def episode_started(episode: int = 1, **changes: Any) -> EpisodeStarted:

@@ -1,4 +1,4 @@
-"""The two doors of the runtime without a database: a list that commits on demand, and tasks asked of classes."""
+"""Implementations of Record and TaskSource without a database: a list that commits on demand, and tasks of classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class ListRecord:
-    """A `Record`: rows in order. While `holds` is true nothing is durable; `commit` makes everything so."""
+    """A `Record` that keeps rows in order. While `holds` is true, nothing becomes durable until `commit`."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
@@ -58,12 +58,12 @@ class ListRecord:
 
     @property
     def end(self) -> EpisodeEnded:
-        """The latest."""
+        """The latest ending."""
         return self.of(EpisodeEnded)[-1]
 
 
 class AskedTasks:
-    """A `TaskSource` that asks the classes each time, listed ones too."""
+    """A `TaskSource` that asks the classes every time, including those that list their tasks."""
 
     def __init__(self, registry: Registry, code: UserCode) -> None:
         self._registry, self._code = registry, code
@@ -102,7 +102,7 @@ class AskedTasks:
 
 
 class _Listing(ClassTasks):
-    """Counts and gets are the class's own, the base classes' defaults included."""
+    """Uses the class's own num_tasks and get_task, including the defaults of the base classes."""
 
     async def _ask(self, method: str, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
         return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)

@@ -1,4 +1,4 @@
-"""For tests that run programs in the sandbox: the mark that leaves them out where there is none."""
+"""The mark that skips tests that run programs, on machines without a sandbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ needs_bubblewrap = pytest.mark.skipif(bool(unavailable({"python3": "python3"})),
 
 
 def processes_with(argument: str) -> list[int]:
-    """Ids of this machine's processes that were started with `argument`, in a sandbox or not."""
+    """The ids of processes of this machine that were started with `argument`, in a sandbox or not."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

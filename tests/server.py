@@ -1,4 +1,4 @@
-"""LiveServer: the real `manage.py serve` in a process of its own, for tests that need the wire, signals or a crash.
+"""The real `manage.py serve` in a process of its own, for tests that need the network, signals or a crash.
 
     with LiveServer("tests.envs:Echo") as server:
         httpx.get(f"{server.url}/health")
@@ -45,9 +45,9 @@ class LiveServer:
         beside: LiveServer | None = None,
         is_new: bool = False,
     ) -> None:
-        """`args` and `env` go to `manage.py serve`; `beside` shares that server's data directory and database.
+        """`args` and `env` are passed to `manage.py serve`; `beside` shares that server's data directory and database.
 
-        `is_new`: without the migrated database that the others begin with, as a first start finds it.
+        `is_new`: without the migrated database that other servers start with, as at a first start.
         """
         self.args, self.cwd, self.port = args, cwd, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -75,7 +75,7 @@ class LiveServer:
         self.discard()
 
     def start(self, timeout_seconds: float = 60) -> Self:
-        """Launch it and wait until /health answers. Raises: AssertionError with its log when it does not."""
+        """Start the process and wait until /health answers. Raises: AssertionError with its log when it does not."""
         self.launch()
         deadline = time.monotonic() + timeout_seconds
         while not self.is_healthy():
@@ -92,17 +92,17 @@ class LiveServer:
         return self
 
     def stop(self, timeout_seconds: float = 40) -> int:
-        """The exit status after SIGTERM."""
+        """Send SIGTERM; return the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash of the machine would end it."""
+        """Send SIGKILL, which ends it like a crash."""
         self.process.kill()
         self.process.wait()
 
     def discard(self) -> None:
-        """End the process and delete what it left."""
+        """End the process and delete its files and database."""
         if self._process is not None and self._process.poll() is None:
             self.kill()
         if self._owns_data:
@@ -128,7 +128,7 @@ class LiveServer:
 
     @property
     def log(self) -> str:
-        """Everything it printed, both streams, all its processes."""
+        """Everything that all its processes printed to stdout and stderr."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     @property
@@ -158,7 +158,7 @@ def _clean_environment() -> dict[str, str]:
 def _create_database(data_dir: Path) -> str:
     """URL of a fresh, migrated database: a copy of this process's template, which takes 50 ms instead of 2 s.
 
-    On SQLite it lies in `data_dir`, where the server looks for it, and has no URL.
+    On SQLite it is in `data_dir`, where the server finds it, and has no URL.
     """
     if not _uses_postgresql():
         shutil.copy(_template_file(), data_dir)

@@ -1,4 +1,4 @@
-"""Rows for tests, with just enough in them; whatever matters to a test is said in the test."""
+"""Functions that create rows for tests with as few fields as possible; a test passes the values that matter to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_task(spec: dict[str, Any] | None = None, environment: Environment | Non
 
 
 def make_statistics(task: Task, attempts: int, successes: int) -> TaskStatistics:
-    """Over all attempts, with returns of 0 and 1, as the recorder leaves it by the usual thresholds."""
+    """Statistics over all attempts with returns of 0 and 1, as the recorder writes them with the default thresholds."""
     Task.objects.filter(pk=task.pk).update(is_unseen=False)
     rate = successes / attempts
     return TaskStatistics.objects.create(
@@ -58,7 +58,7 @@ def make_run(name: str = "grpo-3") -> Run:
 
 
 def make_episode(**values: Any) -> Episode:
-    """An ended episode that finished, of a task of its own; its steps are the caller's."""
+    """A finished episode of a new task, without steps."""
     number = next(_numbers)
     task = values.pop("task", None) or make_task(environment=values.get("environment"))
     facts = {"session_id": f"session-{number}", "status": "ended", "cause": "finished", "user_agent": "ors-sdk/0.1.0"}
@@ -67,7 +67,7 @@ def make_episode(**values: Any) -> Episode:
 
 
 def make_step(episode: Episode, text: str = "42 is right", **values: Any) -> Step:
-    """The episode's next step: a call of `submit` that was answered with `text`."""
+    """The next step of the episode: a call of `submit` that returned `text`."""
     index = values.pop("index", episode.steps.count())
     answer = {"blocks": [{"type": "text", "text": text, "detail": None}], "metadata": None}
     output = json.dumps({**answer, "reward": values.get("reward"), "finished": values.get("finished", False)})

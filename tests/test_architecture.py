@@ -1,6 +1,7 @@
-"""The rules of docs/architecture.md hold: what stands where, which room may use which, and that files stay small.
+"""Checks the rules of docs/architecture.md: what each root holds, which room may use which, and the size of files.
 
-A room is an entry of an application's root: a package such as `episodes.search`, or a module such as `environments.wire`.
+A room is an entry in the root of an application: a package such as `episodes.search` or a module such as
+`environments.wire`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ MAX_LINES = 400
 MIN_LINES = 60
 
 DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "templatetags"}
-"""What Django looks for at an application's root."""
+"""Names that Django looks for in the root of an application."""
 
 ROOMS = {
     "environments": [
-        {"errors", "command_line", "database", "scoring"},
+        {"errors", "command_line", "database"},
         {"wire"},
         {"display"},
         {"authoring"},
         {"sandbox", "models"},
-        {"runtime", "builtin", "starter"},
+        {"runtime", "builtin", "starter", "scoring"},
         {"conf"},
         {"checking", "tasks"},
         {"service", "curation"},
@@ -33,9 +34,10 @@ ROOMS = {
         {"templatetags", "protocol", "admin", "management"},
     ],
     "episodes": [
+        {"attempts"},
         {"models"},
         {"rendering"},
-        {"attempts", "search"},
+        {"search"},
         {"filtering"},
         {"rollups"},
         {"recording", "analytics"},
@@ -45,17 +47,17 @@ ROOMS = {
         {"admin", "dashboard", "playtest", "api", "management"},
     ],
 }
-"""The rooms of each application by floor, lowest first. A room uses those on the floors below its own."""
+"""The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
 FACES = {"protocol", "admin", "dashboard", "playtest", "api", "management"}
-"""Where somebody enters. Faces never use each other; the admins of both applications are one face."""
+"""Rooms through which users and clients enter. They never use each other; the admins of both applications are one."""
 
 ROOTS = {
     "orsweb": {"__init__", "asgi", "env", "logs", "settings", "urls", "accounts", "demo", "pages", "server"},
     "environments": {"__init__", "apps", "migrations"},
     "episodes": {"__init__", "apps", "migrations"},
 }
-"""What stands at a root and is no room with a floor."""
+"""Entries of a root that have no floor."""
 
 FOREIGN_TO_PLAY = {
     "django",
@@ -67,17 +69,17 @@ FOREIGN_TO_PLAY = {
     "sqlite3",
     "uvicorn",
 }
-"""Packages that an author's code and live play do without."""
+"""Packages that live play and the contract of authors must not need."""
 
-OF_ONE_SHAPE = ("environments.checking.checks.", "episodes.rollups.", "orsweb.demo.players.")
-"""Packages that are a row of modules of one shape, each of which may be as short as it is."""
+OF_ONE_FORM = ("environments.checking.checks.", "episodes.rollups.", "orsweb.demo.players.")
+"""Packages of modules that all have the same form, each of which may be short."""
 
 AUTHORS = "environments.builtin."
-"""Bundled environments: each is an author's code on its own, with names that its tools and tasks show to agents."""
+"""Bundled environments. Each is independent code of an author, and agents see the names of its classes in schemas."""
 
 SHARED_NAMES = {"Command", "Environment", "Split", "Task"}
-"""Classes that may share a name: every command has to be a `Command`; a class of environments and its row, a split and a
-task on the wire and their rows, are told apart by the qualified `models.`.
+"""Names that several classes may have: every command must be a `Command`, and the rows `models.Environment`,
+`models.Split` and `models.Task` have the names of what they store.
 """
 
 
@@ -100,7 +102,7 @@ def tree_of(name: str) -> ast.Module:
 
 @cache
 def imports_of(name: str) -> frozenset[str]:
-    """What `name` imports, inside functions too: our own as modules, others by their first part."""
+    """Return what a module imports, also inside functions: our modules by name, others by their top-level package."""
     return frozenset(_module_of(full) for full in _imported(tree_of(name))) - {name}
 
 
@@ -139,7 +141,7 @@ def has_floor(name: str) -> bool:
 
 
 def cycle_in(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """A cycle as its names in order, the first one again at the end; empty when there is none."""
+    """Return a cycle as names in order, with the first one repeated at the end; empty if there is none."""
     done, path = set[str](), list[str]()
 
     def visit(name: str) -> list[str]:
@@ -180,7 +182,7 @@ def test_a_room_uses_only_the_floors_below_its_own() -> None:
 
 
 def test_applications_use_each_other_one_way() -> None:
-    """`orsweb` puts the other two together, and `episodes` knows `environments`; reading variables is for all."""
+    """`orsweb` may use both applications, and `episodes` may use `environments`. All may use `orsweb.env`."""
     allowed = {"orsweb": {"orsweb", "environments", "episodes"}, "episodes": {"episodes", "environments"}}
     wrong = [
         f"{name} -> {other}"
@@ -237,7 +239,7 @@ def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
 
 
 def test_a_short_module_serves_more_than_one() -> None:
-    """A page or endpoint of a face, which only `urls` names, and what stands in a row of one shape may be short."""
+    """Pages and endpoints, which only `urls` imports, and the modules of OF_ONE_FORM may be short."""
     users = defaultdict[str, set[str]](set)
     for name in modules():
         for other in ours(name):
@@ -245,7 +247,7 @@ def test_a_short_module_serves_more_than_one() -> None:
     short = [
         f"{name} ({lines} lines) belongs in {user}"
         for name, path in modules().items()
-        if path.stem not in ("__init__", "urls") and not name.startswith(OF_ONE_SHAPE) and len(users[name]) == 1
+        if path.stem not in ("__init__", "urls") and not name.startswith(OF_ONE_FORM) and len(users[name]) == 1
         if not (user := next(iter(users[name]))).endswith(".urls")
         if (lines := len(path.read_text(encoding="utf-8").splitlines())) < MIN_LINES
     ]

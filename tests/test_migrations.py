@@ -1,4 +1,4 @@
-"""Migrations: none is missing, and each can be taken back."""
+"""No migration is missing, and each can be reversed."""
 
 from __future__ import annotations
 

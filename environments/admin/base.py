@@ -30,7 +30,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     paginator = InfinitePaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    change_list_template = "environments/list.html"
+    change_list_template = "environments/change_list.html"
     list_fullwidth = True
     list_per_page = 50
     sortable_by = ()

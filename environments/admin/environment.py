@@ -22,7 +22,7 @@ from environments.display.card import rendered
 from environments.display.parts import ToolPart, indented, read_json, tools
 from environments.display.schema_fields import fields_of
 from environments.models import Environment
-from environments.service import current_service
+from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
@@ -32,7 +32,7 @@ def summary_of(environment: Environment) -> str:
 
 def hosted_tools(name: str) -> list[ToolPart] | None:
     """The class's tools; None where this process plays no class under `name`, or does not play yet."""
-    service = current_service()
+    service = service_or_none()
     hosted = service.registry.find(name) if service else None
     return tools(hosted.tools_json) if hosted else None
 

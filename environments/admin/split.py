@@ -82,7 +82,7 @@ class SplitAdmin(ReadOnlyAdmin):
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
         shown = {"title": f"{label} {split}", "label": label, "split": split, "plan": plan, "trouble": trouble}
         page = {**shared, **shown, "is_danger": name == "delete"}
-        return TemplateResponse(request, "environments/split_act.html", page, status=400 if trouble else 200)
+        return TemplateResponse(request, "environments/split_action.html", page, status=400 if trouble else 200)
 
     @admin.display(description="tasks")
     def tasks(self, split: Split) -> SafeString:

@@ -26,8 +26,8 @@ from environments.display.parts import Part, indented, prompt, read_json
 from environments.display.schema_fields import fields_of
 from environments.errors import OrsError
 from environments.models import Task, TaskRevision
-from environments.runtime.try_out import Trial
-from environments.service import try_spec
+from environments.runtime.task_trial import Trial
+from environments.service import try_out_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def checked(edit: Edit) -> Verdict:
 def tried(task: Task, text: str | None = None) -> Verdict:
     """How `text` in the place of the task's content begins to play. None: the content itself, whatever its schema."""
     try:
-        return Verdict(trial=try_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
+        return Verdict(trial=try_out_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
     except InvalidSpec as refused:
         return Verdict(problems=refused.problems)
     except OrsError as refused:

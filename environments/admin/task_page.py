@@ -21,7 +21,7 @@ from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.service import hidden_fields
-from environments.tasks.task_facts import dossier_of, figures_by_task, history_of
+from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of
 
 
 class TaskPage(ReadOnlyAdmin):
@@ -40,7 +40,7 @@ class TaskPage(ReadOnlyAdmin):
         return {
             "title": summary(row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)),
             "spec": fields(row.spec),
-            "dossier": dossier_of(row),
+            "dossier": task_facts_of(row),
             "flags": flags_of(row),
             "history": history,
             "relatives": [(one, results[one.pk]) for one in history.relatives],

@@ -1,6 +1,7 @@
-"""Declarations: what a class says of itself, asked once and checked when it is hosted (`hosting.py`).
+"""What an environment class declares about itself: its name, splits, tools and availability, read and checked once.
 
-Every function that asks raises Unhostable, with one sentence that says what to change.
+`hosted_class.py` calls these functions when the class is hosted. Each of them raises Unhostable, with one sentence that
+says what to change, when a declaration is wrong.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from pydantic import BaseModel, PydanticUserError, ValidationError
 from environments import wire
 from environments.authoring.reserved_names import RESERVED_NAMES
 from environments.authoring.tools import ToolTable, find_tools
-from environments.errors import SHOWN, Unhostable, describe, shorten
+from environments.errors import MAX_QUOTED_CHARACTERS, Unhostable, describe, shorten
 from environments.wire import Split, ToolSpec
 
 MAX_NAME_CHARACTERS = 200
-"""Of an environment's and a split's name: the width of their columns."""
+"""Longest name of an environment or a split: the width of their database columns."""
 
 
 def check_class_methods(cls: type) -> None:
-    """Raises: Unhostable for a method of the instance in place of one of the class, a forgotten @classmethod."""
+    """Check that no @classmethod is missing from a method that is called on the class. Raises: Unhostable."""
     for method in ("name", "list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range", "list_tools"):
         mine = inspect.getattr_static(cls, method, None)
         if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in ("self", "cls"):
@@ -30,21 +31,21 @@ def check_class_methods(cls: type) -> None:
 
 
 def served_name(cls: type, alias: str | None) -> str:
-    """The name in URLs: `alias`, else what `name` says; in small letters."""
+    """The name of the class in URLs: `alias`, or what its `name()` returns, in lower case."""
     name = alias if alias is not None else _ask(cls, "name")
     if not isinstance(name, str) or not name:
-        raise Unhostable(f"{cls.__name__}.name() returned {_told(name)}; return a text that is not empty.")
+        raise Unhostable(f"{cls.__name__}.name() returned {_short_repr(name)}; return a non-empty string.")
     name = str(name).lower()
     _check_length("Environment", name, "serve it as other_name=module:Class")
     if not name.strip(".") or not all(char.isalnum() or char in "-_.~" for char in name):
-        raise Unhostable(f"Environment name {name!r} cannot stand in a URL; use letters, digits, '-', '_' and '.'.")
+        raise Unhostable(f"Environment name {name!r} cannot be part of a URL; use letters, digits, '-', '_' and '.'.")
     if name in RESERVED_NAMES:
         raise Unhostable(f"Environment name {name!r} is reserved by the server; serve it as other_name=module:Class.")
     return name
 
 
 def toolsets_of(cls: type) -> tuple[type, ...]:
-    """The classes that `toolsets` holds; none if it is not declared."""
+    """The classes in the attribute `toolsets`; empty if it is not declared."""
     toolsets = getattr(cls, "toolsets", None) or ()
     if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
         raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
@@ -52,7 +53,7 @@ def toolsets_of(cls: type) -> tuple[type, ...]:
 
 
 def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> ToolTable:
-    """The tools of the class and its toolsets; `output` is the ToolOutput of its SDK."""
+    """The tools of the class and its toolsets; `output` is the ToolOutput type of its SDK."""
     try:
         return find_tools(cls, toolsets, output)
     except NameError as error:
@@ -62,13 +63,13 @@ def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> 
 
 
 def splits_of(cls: type) -> list[Split]:
-    """What `list_splits` declares, in order; none if it is not implemented."""
+    """The splits that `list_splits()` returns, in order; empty if it is not implemented."""
     label = f"{cls.__name__}.list_splits()"
     try:
         declared = _ask(cls, "list_splits")
         if not isinstance(declared, Iterable):
             example = "return a list of names or Split(name, type), such as ['train']"
-            raise Unhostable(f"{label} returned {_told(declared)}; {example}.")
+            raise Unhostable(f"{label} returned {_short_repr(declared)}; {example}.")
         splits = [_split(item) for item in ([declared] if isinstance(declared, str) else declared)]
     except NotImplementedError:
         return []
@@ -89,7 +90,10 @@ def splits_of(cls: type) -> list[Split]:
 
 
 def unavailable_of(cls: type) -> str:
-    """What the class method `unavailable` says, which a class of any SDK may have."""
+    """The sentence that the class method `unavailable` returns, on one line; a class of any SDK may have that method.
+
+    Empty: the class is available.
+    """
     if not isinstance(inspect.getattr_static(cls, "unavailable", None), classmethod | staticmethod):
         return ""
     reason = _ask(cls, "unavailable")
@@ -99,12 +103,14 @@ def unavailable_of(cls: type) -> str:
 
 
 def listed_tools(cls: type) -> list[ToolSpec]:
-    """What the class's own `list_tools` lists."""
+    """The tools that the class's own `list_tools()` returns."""
     listing = _ask(cls, "list_tools")
     try:
         return plain_specs(listing)
     except Exception as error:  # whatever the author returned
-        raise Unhostable(f"{cls.__name__}.list_tools() must return a ListToolsOutput, not {_told(listing)}.") from error
+        raise Unhostable(
+            f"{cls.__name__}.list_tools() must return a ListToolsOutput, not {_short_repr(listing)}."
+        ) from error
 
 
 def plain_specs(listing: Any) -> list[ToolSpec]:
@@ -113,7 +119,7 @@ def plain_specs(listing: Any) -> list[ToolSpec]:
 
 
 def _ask(cls: type, method: str) -> Any:
-    """What a class method of the author's answers. Raises: NotImplementedError, Unhostable."""
+    """The return value of a class method of the author's. Raises: NotImplementedError, Unhostable."""
     label = f"{cls.__name__}.{method}()"
     try:
         answer = getattr(cls, method)()
@@ -123,21 +129,21 @@ def _ask(cls: type, method: str) -> Any:
         raise Unhostable(f"{label} raised {describe(error)}.") from error
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
-            answer.close()  # or Python warns that nobody awaited it
+            answer.close()  # otherwise Python warns that it was never awaited
         raise Unhostable(f"{label} is async; make it a plain method.")
     return answer
 
 
-def _told(value: Any) -> str:
-    """What an author's method returned, short and on one line."""
-    return " ".join(shorten(repr(value), SHOWN).split())
+def _short_repr(value: Any) -> str:
+    """The repr of what an author's method returned, shortened and on one line."""
+    return " ".join(shorten(repr(value), MAX_QUOTED_CHARACTERS).split())
 
 
 def _check_length(kind: str, name: str, remedy: str) -> None:
     if len(name) > MAX_NAME_CHARACTERS:
         raise Unhostable(
-            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, and at most {MAX_NAME_CHARACTERS} are "
-            f"possible; {remedy}."
+            f"{kind} name {shorten(name, 40)!r} has {len(name)} characters, but at most {MAX_NAME_CHARACTERS} are "
+            f"allowed; {remedy}."
         )
 
 

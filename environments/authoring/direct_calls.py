@@ -1,8 +1,10 @@
-"""Direct calls: an environment's methods called by its base class or by its author, where no session calls them.
+"""Calls of an environment's methods by its base class or directly by its author, without a server.
 
-Source: openreward 0.1.167, `run_user_callable` and `Environment._call_tool`. Sessions have their own way, with turns,
-threads of the server's and a record: `environments/runtime/instance.py`. What async code of a session calls here runs on
-those threads too, for a session is torn down only after the last thread that runs its code has ended.
+The server calls an instance's methods through `environments/runtime/instance.py`, which adds turns, threads and a
+record. When async code of such an instance calls a function of this module, that runs on the server's threads too,
+because an instance is torn down only after the last thread that runs its code has ended.
+
+Source: openreward 0.1.167, `run_user_callable` and `Environment._call_tool`.
 """
 
 from __future__ import annotations
@@ -21,31 +23,32 @@ from environments.wire import JSONObject, RunToolError, RunToolOutput, RunToolSu
 
 
 class Threads(NamedTuple):
-    """Where the session whose code is running has its plain functions called."""
+    """Runs the plain functions of the instance whose code is being executed."""
 
     call: Callable[..., Awaitable[Any]]
     loop: asyncio.AbstractEventLoop
-    """The only one on which `call` may be awaited; an author's code may have loops of its own."""
+    """The only loop on which `call` may be awaited; an author's code may run loops of its own."""
 
 
 THREADS: ContextVar[Threads | None] = ContextVar("THREADS", default=None)
-"""None outside of sessions. Contexts are copied into threads and tasks, so it may be another loop's."""
+"""The threads of the running instance; None outside of one. Threads and tasks inherit it with their context, so code
+that runs on another loop may find it too."""
 
 
 async def called(fn: Callable[..., Any], *args: Any, inline: bool = False) -> Any:
-    """What `fn(*args)` returns, awaited if need be. A plain function runs beside the loop unless `inline`."""
-    result = fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _beside(fn, *args)
+    """Return the result of `fn(*args)`, awaited if necessary. A plain function runs in a thread unless `inline`."""
+    result = fn(*args) if inline or inspect.iscoroutinefunction(fn) else await _call_in_thread(fn, *args)
     return await result if inspect.isawaitable(result) else result
 
 
-async def _beside(fn: Callable[..., Any], *args: Any) -> Any:
+async def _call_in_thread(fn: Callable[..., Any], *args: Any) -> Any:
     threads = THREADS.get()
     is_here = threads is not None and threads.loop is asyncio.get_running_loop()
-    return await (threads.call if threads is not None and is_here else _in_a_thread)(fn, *args)
+    return await (threads.call if threads is not None and is_here else _call_in_new_thread)(fn, *args)
 
 
-async def _in_a_thread(fn: Callable[..., Any], *args: Any) -> Any:
-    """In one of its own: the loop's few would be shared by all."""
+async def _call_in_new_thread(fn: Callable[..., Any], *args: Any) -> Any:
+    """Run `fn` in a thread of its own, because slow functions would exhaust the few threads of the loop's executor."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="environment")
     try:
         return await asyncio.get_running_loop().run_in_executor(thread, fn, *args)
@@ -54,12 +57,12 @@ async def _in_a_thread(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutput:
-    """Run one tool on the instance `env`. The first output with `finished=True` is the last.
+    """Run one tool on the instance `env`. After an output with `finished=True` no other tool runs.
 
-    Raises: what the tool raises; TypeError when it returns something else than a ToolOutput.
+    Raises: what the tool raises; TypeError when it does not return a ToolOutput.
     """
     if env._episode_finished:
-        return _over(tool.name)
+        return _refusal_after_end(tool.name)
     try:
         values = () if tool.input_model is None else (tool.input_model(**arguments),)
     except ValidationError as error:
@@ -69,13 +72,13 @@ async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutpu
     answer = await called(getattr(owner, tool.name), *values, inline=env.own_thread)
     if not isinstance(answer, ToolOutput):
         raise TypeError(f"{tool.name!r} returned {type(answer).__name__}; expected ToolOutput")
-    if env._episode_finished:  # by a call that ran beside this one
-        return _over(tool.name)
+    if env._episode_finished:  # by a call that ran at the same time
+        return _refusal_after_end(tool.name)
     env._episode_finished = answer.finished
     return RunToolOutput(RunToolSuccess(output=answer))
 
 
-def _over(name: str) -> RunToolOutput:
+def _refusal_after_end(name: str) -> RunToolOutput:
     text = (
         f"{name!r} was not run: the episode has finished (a tool returned finished=True), "
         "so no further tool calls are accepted."

@@ -1,7 +1,7 @@
-"""Environment: the contract between an author and the server, complete and in one place.
+"""The base class of environments: the complete contract between an author and the server.
 
-Names and semantics are those of `ors.Environment` (0.1.0) and `openreward.environments.Environment` (0.1.167), so that
-changing the import line of a class written for either is enough.
+Names and semantics are those of `ors.Environment` (0.1.0) and `openreward.environments.Environment` (0.1.167), so a
+class written for either of them works here once its import line is changed.
 """
 
 from __future__ import annotations
@@ -34,53 +34,54 @@ class Environment:
     """Something an agent can play: tasks to choose from, a prompt to read, tools to call, rewards to earn.
 
     One instance plays one episode. The server constructs it with a task, awaits `setup`, answers the agent's calls with
-    the methods marked `@tool`, and calls `teardown` exactly once at the end, whatever the end was. An episode is over
-    when a tool answers `finished=True`; no tool runs after that.
+    the methods marked `@tool`, and calls `teardown` exactly once at the end, however the episode ends. An episode is
+    over when a tool returns `finished=True`; no tool runs after that.
 
-    Methods may be plain or async. Plain ones run on threads of the server's own and delay nobody else. An instance's
-    calls of one tool never overlap; different tools may, unless marked `exclusive`.
+    Methods may be plain or async. Plain methods run on threads of the server, so slow ones do not delay other sessions.
+    Within an instance, calls of one tool never overlap; calls of different tools may, unless marked `exclusive`.
 
-    What tools may raise: `ToolError` (or a type in `recoverable_errors`) for a failure the agent can act on; anything
-    else is a fault of the environment, told to the agent as such and never counted as a reward of 0.
+    A tool raises `ToolError` (or a type in `recoverable_errors`) for a failure that the agent can act on. Any other
+    exception is a fault of the environment: it is reported to the agent as such and never counted as a reward of 0.
     """
 
     toolsets: ClassVar[Sequence[type]] = ()
-    """Classes whose `@tool` methods are offered beside the environment's own."""
+    """Classes whose `@tool` methods are offered in addition to the environment's own."""
 
     own_thread: ClassVar[bool] = False
-    """True: all code of one session, plain and async, runs in one thread with an event loop of its own, for objects
-    that are bound to the thread or the loop that made them."""
+    """True: all code of an instance, plain and async, runs in one thread with an event loop of its own. Set it when the
+    environment uses objects that are bound to the thread or the loop that created them."""
 
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
-    """Exceptions that a tool may raise like `ToolError`: the agent gets their text and may go on."""
+    """Exceptions that are treated like `ToolError` when a tool raises them: the agent gets their text and may go on."""
 
     default_return: ClassVar[str] = "sum"
-    """The episode's return: "sum", "last" (last non-null), "max" or "mean" of its rewards."""
+    """How an episode's return is computed from its rewards: "sum", "last" (the last non-null one), "max" or "mean"."""
 
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    """Lowest and highest return of an episode; colours and charts are scaled by it."""
+    """Lowest and highest possible return of an episode; colours and charts are scaled by it."""
 
     success_threshold: ClassVar[float] = 0.9
-    """An episode succeeded when its return is above this."""
+    """An episode counts as successful when its return is above this value."""
 
     hidden_fields: ClassVar[Sequence[str]] = ()
-    """Keys of a task whose values the prompt must not say, such as its answer; `check_environment` looks for them."""
+    """Keys of a task whose values the prompt must not reveal, such as its answer; `check_environment` checks this."""
 
     task_schema: ClassVar[Any] = None
-    """What a task's spec looks like: a pydantic model or a JSON Schema (dict), or a class method that returns one.
-    Specs that people edit or import are checked against it; classes of other SDKs declare it by an attribute of this
-    name. What the environment is stands on its card: `<module>.md` or `README.md` beside the module, else the
-    docstring."""
+    """The format of a task's spec: a pydantic model or a JSON Schema (dict), or a class method that returns one.
+
+    Specs that people edit or import are checked against it. Classes of other SDKs declare it by an attribute of this
+    name. The description of the environment comes from its card: `<module>.md` or `README.md` next to the module, or
+    else its docstring."""
 
     _episode_finished = False
-    """Of an instance whose tools were called directly; a session keeps its own account."""
+    """Whether the episode of an instance whose tools are called directly is over; the server does not use it."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
-        """Keeps the task; secrets are the subclass's business and are never stored by the server."""
+        """Store the task. Subclasses use `secrets` as they need; the server never stores them."""
         self.task_spec = task_spec
 
     def setup(self) -> Awaitable[None] | None:
-        """Prepare what the tools need. Agents' first calls wait for it."""
+        """Prepare what the tools need. The agent's first call waits until this has returned."""
         return None
 
     def teardown(self) -> Awaitable[None] | None:
@@ -88,7 +89,7 @@ class Environment:
         return None
 
     def get_prompt(self) -> Blocks | Awaitable[Blocks]:
-        """The task as text and images. Override this or `get_messages`, from which it is made by default."""
+        """The task as text and images. Override this method or `get_messages`, from which it is derived by default."""
         if type(self).get_messages is Environment.get_messages:
             raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
         return self._prompt_of_messages()
@@ -97,7 +98,7 @@ class Environment:
         return as_blocks(await called(self.get_messages, inline=self.own_thread))
 
     def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
-        """The task as a conversation with roles. By default the prompt as one user message."""
+        """The task as a conversation with roles. By default, the prompt as a single user message."""
         if type(self).get_prompt is Environment.get_prompt:
             raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
         return self._messages_of_prompt()
@@ -106,15 +107,15 @@ class Environment:
         return as_messages(await called(self.get_prompt, inline=self.own_thread))
 
     def list_task_tools(self) -> ListToolsOutput:
-        """The tools of this task beyond the shared ones, decided by whoever overrides it; empty here.
+        """The tools that this task offers in addition to the shared ones.
 
-        A class that does not override it offers every tool marked `shared=False`.
+        A class that does not override this method offers every tool marked `shared=False`.
         """
         return ListToolsOutput(tools=[])
 
     @classmethod
     def list_tools(cls) -> ListToolsOutput:
-        """The tools of the class, its toolsets' included: those that every task has, without the terminal one."""
+        """The tools that every task offers, including those of the toolsets, without the terminal tool."""
         table = _table(cls)
         return ListToolsOutput(
             tools=list(table.shared),
@@ -130,13 +131,13 @@ class Environment:
 
     @classmethod
     def is_assistant_message_final(cls) -> bool:
-        """Whether a plain message of the assistant ends the episode: where there is a terminal tool."""
+        """Whether a plain message of the assistant ends the episode, which it does if there is a terminal tool."""
         return cls.terminal_tool() is not None
 
     async def call_terminal_tool(self, message: str = "") -> RunToolOutput:
-        """Hand `message` to the terminal tool; one without a parameter is called without it. For use without a server.
+        """Call the terminal tool with `message` (without, if it takes no parameter). For use without a server.
 
-        Raises: ValueError when there is none, and what the tool raises.
+        Raises: ValueError when the class has no terminal tool, and what the tool raises.
         """
         ending = self.terminal_tool()
         if ending is None:
@@ -147,12 +148,12 @@ class Environment:
     def score_group(
         self, candidates: Sequence[GroupCandidate]
     ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
-        """Rewards for several finished answers to this task, one per candidate and in order. Optional."""
+        """Rewards for several finished answers to this task, one per candidate, in their order. Optional."""
         raise NotImplementedError
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str]:
-        """The class's splits. A bare name other than train, validation and test is of type validation."""
+        """The splits of the class. A bare name other than train, validation and test gets the type validation."""
         raise NotImplementedError
 
     @classmethod
@@ -162,59 +163,62 @@ class Environment:
 
     @classmethod
     async def num_tasks(cls, split: str) -> int:
-        """How many tasks the split has."""
-        return len(await _listed(cls, split))
+        """Number of tasks in the split."""
+        return len(await _list_tasks(cls, split))
 
     @classmethod
     async def get_task(cls, split: str, index: int) -> JSONObject:
-        """The task at `index`; negative ones count from the end. Raises: IndexError beyond either end."""
-        return (await _listed(cls, split))[index]
+        """The task at `index`; a negative index counts from the end. Raises: IndexError when there is no such task."""
+        return (await _list_tasks(cls, split))[index]
 
     @classmethod
     async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
-        """Tasks from `start` to before `stop`, both clamped like a slice's."""
-        indexes = range(await _settled(cls.num_tasks(split)))[start:stop]
-        return [await _settled(cls.get_task(split, index)) for index in indexes]
+        """The tasks from `start` up to but not including `stop`, both clamped as in a slice."""
+        indexes = range(await _awaited(cls.num_tasks(split)))[start:stop]
+        return [await _awaited(cls.get_task(split, index)) for index in indexes]
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Why this machine cannot run the environment, as a sentence with the fix; empty or None: it can.
+        """Why this machine cannot run the environment, as a sentence that includes the fix; None or empty if it can.
 
-        Asked once, when the server starts. An unavailable environment is listed with its tasks, and every attempt to
-        open a session is refused with this sentence.
+        The server calls this once, when it starts. An unavailable environment is listed with its tasks, but every
+        request to open a session is refused with this sentence.
         """
         return None
 
     @classmethod
     def name(cls) -> str:
-        """The name under which the class is served, before lower-casing."""
+        """The name under which the class is served; the server converts it to lower case."""
         return cls.__name__
 
 
 class Server:
-    """Stands where both SDKs export their server, so that an author's module imports; it cannot be constructed."""
+    """Replaces the server class that both SDKs export, so that an author's module can be imported unchanged.
+
+    It cannot be constructed.
+    """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         raise RuntimeError(f"orsweb serves environments with: {command_line.command('serve module:Class')}")
 
 
 @cache
-def _found(cls: Any) -> ToolTable:
+def _find_tools(cls: Any) -> ToolTable:
     return find_tools(cls, tuple(cls.toolsets), ToolOutput)
 
 
 def _table(cls: Any) -> ToolTable:
-    """Raises: ValueError for a name that both the class and a toolset use; Unhostable as `find_tools`."""
-    table = _found(cls)
+    """The tools of `cls`. Raises: ValueError for a name that both the class and a toolset use; Unhostable."""
+    table = _find_tools(cls)
     for name, toolset in table.collisions.items():
         raise ValueError(f"Tool name collision: {name!r} is in both {cls.__name__} and toolset {toolset!r}")
     return table
 
 
-async def _listed(cls: type[Environment], split: str) -> Sequence[JSONObject]:
-    tasks: Sequence[JSONObject] = await _settled(cls.list_tasks(split))
+async def _list_tasks(cls: type[Environment], split: str) -> Sequence[JSONObject]:
+    tasks: Sequence[JSONObject] = await _awaited(cls.list_tasks(split))
     return tasks
 
 
-async def _settled(value: Any) -> Any:
+async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value

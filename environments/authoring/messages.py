@@ -1,4 +1,4 @@
-"""A task's two faces: a prompt of blocks and a conversation of messages, each derived from the other.
+"""Conversions between the two forms of a task's prompt: a list of blocks and a conversation of messages.
 
 Source: openreward 0.1.167, `flatten_messages` and the defaults of `get_prompt` and `get_messages`.
 """
@@ -13,12 +13,16 @@ from environments.wire import Blocks, ImageBlock, Message, TextBlock
 
 
 def as_messages(blocks: Blocks) -> list[Message]:
-    """The prompt as one user message."""
+    """The conversation that consists of `blocks` as a single user message."""
     return [Message(role="user", blocks=list(blocks))]
 
 
 def as_blocks(messages: Sequence[Message]) -> list[TextBlock | ImageBlock]:
-    """The conversation as blocks: a lone plain user message's own, else a `[role]` header before each turn's."""
+    """The conversation as blocks.
+
+    A single user message of text and images is returned as its own blocks. Otherwise each message is preceded by a
+    header block `[role]`.
+    """
     if len(messages) == 1 and messages[0].role == "user":
         plain = [block for block in messages[0].blocks if isinstance(block, TextBlock | ImageBlock)]
         if len(plain) == len(messages[0].blocks):

@@ -1,6 +1,7 @@
-"""Registry: the environment classes this server hosts, by name; the first is the default.
+"""The environment classes that this server hosts, by name. The first one is the default.
 
-Specifications are `module:Class` or `alias=module:Class`; modules are also found in the current directory.
+They are loaded from specifications, `module:Class` or `alias=module:Class`; modules are also found in the current
+directory.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable, UnknownEnvironment, describe
 
 
 class Registry:
-    """Hosted classes in the order they were named."""
+    """The hosted classes in the order in which they were named."""
 
-    def __init__(self, hosted: Iterable[Hosted]) -> None:
+    def __init__(self, hosted: Iterable[HostedClass]) -> None:
         """Raises: Unhostable when nothing is hosted or two classes share a name."""
-        self._by_name: dict[str, Hosted] = {}
+        self._by_name: dict[str, HostedClass] = {}
         for one in hosted:
             if one.name in self._by_name:
                 raise Unhostable(f"Two environments are named {one.name!r}; serve one as other_name=module:Class.")
@@ -28,7 +29,7 @@ class Registry:
         if not self._by_name:
             raise Unhostable("No environment to serve; name at least one as module:Class.")
 
-    def __iter__(self) -> Iterator[Hosted]:
+    def __iter__(self) -> Iterator[HostedClass]:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
@@ -36,19 +37,22 @@ class Registry:
 
     @property
     def names(self) -> list[str]:
-        """Names, the default first."""
+        """The names of the hosted classes, the default first."""
         return list(self._by_name)
 
     @property
-    def default(self) -> Hosted:
+    def default(self) -> HostedClass:
         return next(iter(self._by_name.values()))
 
-    def find(self, name: str) -> Hosted | None:
-        """The class served as `name`, in any case."""
+    def find(self, name: str) -> HostedClass | None:
+        """The class served as `name`, or None; upper and lower case are equal."""
         return self._by_name.get(name) or self._by_name.get(name.lower())
 
-    def get(self, name: str) -> Hosted:
-        """The class served as `name`, in any case. Raises: UnknownEnvironment naming those hosted and the nearest."""
+    def get(self, name: str) -> HostedClass:
+        """The class served as `name`; upper and lower case are equal.
+
+        Raises: UnknownEnvironment, which lists the hosted names and suggests the nearest one.
+        """
         hosted = self.find(name)
         if hosted is None:
             raise UnknownEnvironment(name, self.names)
@@ -56,11 +60,11 @@ class Registry:
 
 
 def load(specifications: Iterable[str]) -> Registry:
-    """The registry of `specifications`. Raises: Unhostable with one sentence that says what to change."""
+    """Import and host the classes that `specifications` name. Raises: Unhostable, with what to change."""
     return Registry([_load_one(specification.strip()) for specification in specifications])
 
 
-def _load_one(specification: str) -> Hosted:
+def _load_one(specification: str) -> HostedClass:
     alias, renames, target = specification.rpartition("=")
     if renames and not alias:
         raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
@@ -77,7 +81,7 @@ def _load_one(specification: str) -> Hosted:
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
         raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.") from error
     try:
-        return Hosted(_class_of(module, class_name), alias or None)
+        return HostedClass(_class_of(module, class_name), alias or None)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
@@ -85,7 +89,7 @@ def _load_one(specification: str) -> Hosted:
 
 
 def _module_of(file: Path, class_name: str) -> str:
-    """How to name the class in `file`; modules are looked for from the current directory down."""
+    """The specification for the class in `file`; modules are imported relative to the current directory."""
     parts = file.with_suffix("").parts if file.suffix == ".py" else file.parts
     if file.is_absolute() or ".." in parts:
         return f"{parts[-1]}:{class_name}, in the directory {file.parent}"
@@ -95,7 +99,7 @@ def _module_of(file: Path, class_name: str) -> str:
 def _class_of(module: ModuleType, name: str) -> type:
     cls: type | None = getattr(module, name, None)
     if cls is None:
-        # the file tells of a module of the same name that is found earlier, such as the standard library's
+        # the file shows when another module of that name was imported, such as the standard library's
         file = getattr(module, "__file__", None) or "built into Python"
         raise Unhostable(
             f"Module {module.__name__!r} has no class {name!r}; check the name after the colon (the module is {file})."

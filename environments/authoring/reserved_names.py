@@ -1,4 +1,4 @@
-"""URL prefixes that no environment may be named after, because environment names live at the URL root."""
+"""Names that no environment may have, because environment names are first segments of URL paths."""
 
 PAGES = frozenset(
     (
@@ -6,7 +6,7 @@ PAGES = frozenset(
         "play", "tasks", "leaderboard", "docs", "ready", "metrics",
     )
 )  # fmt: skip
-"""First path segments of the pages; everything else is the protocol's. POST /tasks alone is the protocol's too."""
+"""First path segments of the pages. All other paths belong to the protocol, and so does POST /tasks."""
 
 PROTOCOL_WORDS = frozenset(
     (

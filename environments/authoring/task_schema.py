@@ -1,8 +1,8 @@
-"""What a task's spec has to look like: the JSON Schema that a class declares, and specs checked against it.
+"""The JSON Schema that a class declares for the specs of its tasks, and the check of specs against it.
 
-A class declares `task_schema`, a pydantic model or a JSON Schema (or a class method that returns one); sync keeps it as
-text, and whoever changes or imports tasks checks their specs here. A schema that refers to a document elsewhere never
-makes this server fetch it.
+A class declares `task_schema`, a pydantic model or a JSON Schema (or a class method that returns one). Sync stores it
+as text; curation and imports check specs against that text. A schema that refers to an external document never makes
+this server fetch it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-
 from pydantic import BaseModel
 from referencing.exceptions import Unresolvable
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, describe, shorten
 
 MAX_PROBLEMS = 20
-"""Told of one spec; who repaired twenty looks again."""
-_SHOWN = 300
-"""Characters of one message: the schema's own may repeat the whole value."""
-_VALUE_SHOWN = 80
-"""Characters of a value that is told before what was expected instead."""
+"""Problems reported for one spec; those beyond it show up once these are repaired."""
+_MAX_MESSAGE_CHARACTERS = 300
+"""Longest message: jsonschema's own may repeat the whole value."""
+_MAX_VALUE_CHARACTERS = 80
+"""Longest part of a value in a message that also says what was expected instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,21 @@ class SchemaProblem:
     """One thing that is wrong with a spec."""
 
     parts: tuple[str | int, ...]
-    """Where: names and indexes from the outside in; empty: the whole of it."""
+    """Path to the wrong value: names and indexes, outermost first; empty for the whole spec."""
     message: str
-    """What, with the value that is refused and what is allowed; no full stop."""
+    """What is wrong, with the refused value and what is allowed; without a full stop."""
 
     @property
     def path(self) -> str:
-        """Where, as `$.tests[2].input`; `$` is the whole."""
+        """The path as text, such as `$.tests[2].input`; `$` is the whole spec."""
         return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.parts)
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
 
 
-def declared(hosted: Hosted) -> str:
-    """The class's task schema as JSON text; empty: it declares none. Raises: Unhostable."""
+def declared(hosted: HostedClass) -> str:
+    """The task schema of the class as JSON text; empty if it declares none. Raises: Unhostable."""
     schema = getattr(hosted.cls, "task_schema", None)
     if schema is None:
         return ""
@@ -60,8 +60,8 @@ def declared(hosted: Hosted) -> str:
     except Unhostable:
         raise
     except jsonschema.SchemaError as error:
-        problem = SchemaProblem(tuple(error.absolute_path), shorten(error.message, _SHOWN))
-        raise Unhostable(f"{hosted.name}: task_schema is no JSON Schema ({problem}).") from error
+        problem = SchemaProblem(tuple(error.absolute_path), shorten(error.message, _MAX_MESSAGE_CHARACTERS))
+        raise Unhostable(f"{hosted.name}: task_schema is not a JSON Schema ({problem}).") from error
     except (Exception, SystemExit) as error:  # a method or a model of the author's
         raise Unhostable(f"{hosted.name}: task_schema cannot be read: {describe(error)}.") from error
 
@@ -80,9 +80,11 @@ def _text(schema: Any) -> str:
 
 
 def check(schema: str, spec: Any) -> list[SchemaProblem]:
-    """What of `spec`, parsed JSON, the schema refuses, in the spec's order; empty: nothing. No schema refuses nothing.
+    """The problems of `spec` (parsed JSON) under `schema` (JSON text), in the order of the spec.
 
-    Raises: jsonschema.SchemaError for a text that is no JSON Schema; sync stores none.
+    Empty when the spec is valid, or when the schema is empty.
+
+    Raises: jsonschema.SchemaError when `schema` is not a JSON Schema, which sync never stores.
     """
     if not schema:
         return []
@@ -90,13 +92,15 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
     try:
         for error in _leaves(_validator(schema).iter_errors(spec)):
             found.append(
-                SchemaProblem(tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _SHOWN))
+                SchemaProblem(
+                    tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _MAX_MESSAGE_CHARACTERS)
+                )
             )
             if len(found) == MAX_PROBLEMS:
                 break
     except Unresolvable as error:
         found.append(
-            SchemaProblem((), f"the task schema refers to {error.ref!r}, which is not in it; correct the class")
+            SchemaProblem((), f"the task schema refers to {error.ref!r}, which it does not contain; correct the class")
         )
     except RecursionError:
         found.append(SchemaProblem((), "it is nested too deeply for the task schema; flatten it"))
@@ -104,7 +108,7 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
 
 
 def _visible(part: str | int) -> str | int:
-    """A name or index as a page or a terminal can carry it: NUL and the like, which JSON can hold, as escapes."""
+    """A name or index that a page or a terminal can show: control characters such as NUL become escapes."""
     return part if isinstance(part, int) or part.isprintable() else ascii(part)[1:-1]
 
 
@@ -113,16 +117,17 @@ def _validator(schema: str) -> Validator:
     value = json.loads(schema)
     cls = jsonschema.validators.validator_for(value, default=jsonschema.Draft202012Validator)
     cls.check_schema(value)
-    return cls(value, registry=DRAFTS)  # a registry without a way to retrieve others
+    return cls(value, registry=DRAFTS)  # this registry cannot retrieve other documents
 
 
 def _message(error: jsonschema.ValidationError, schema: str) -> str:
-    """What jsonschema says; where that is only that nothing fits, what was expected."""
+    """jsonschema's message; for an `anyOf` or `oneOf` without a matching choice, a list of what was expected."""
     if error.validator not in ("anyOf", "oneOf") or not error.context:
         return error.message
     root, choices = json.loads(schema), cast(list[Any], error.validator_value)
     kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
-    return f"{shorten(repr(error.instance), _VALUE_SHOWN)} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
+    value = shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)
+    return f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
 
 
 def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
@@ -131,6 +136,6 @@ def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:
 
 
 def _leaves(errors: Iterator[jsonschema.ValidationError]) -> Iterator[jsonschema.ValidationError]:
-    """The errors; for an `anyOf` or `oneOf` that nothing matched, what is wrong with the choice that comes nearest."""
+    """The errors, where one about an `anyOf` or `oneOf` is replaced by what is wrong with the closest choice."""
     for error in errors:
         yield jsonschema.exceptions.best_match([error])

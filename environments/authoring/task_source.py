@@ -1,9 +1,11 @@
-"""Source: an environment class asked for its tasks. Sync asks for whole lists, the catalogue asks procedural classes.
+"""The tasks of an environment class, read from the class itself.
 
-Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are alike; nothing is
-cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and arrive at the class
-from 0 on, ranges clamped, and asked for in parts of 900 tasks at most, for a procedural class may count 10**12; tasks
-leave as text, so no session can change another's.
+Sync reads whole lists; the catalogue reads procedural classes (those without a list) task by task.
+
+Divergences from the references (ors-sdk 0.1.0, openreward 0.1.167): plain and async overrides are treated alike;
+nothing is cached on the class, where a subclass would inherit it; indexes are checked against `num_tasks` and reach the
+class as numbers from 0 on; ranges are clamped and read in chunks of at most 900 tasks, because a procedural class may
+count 10**12; tasks are returned as text, so no session can change the tasks of another.
 """
 
 from __future__ import annotations
@@ -13,44 +15,48 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange
 from environments.wire import object_json
 
 CHUNK_TASKS = 900
-"""Tasks read or asked for together: more would hold up others and fill the memory, whatever the length of a range."""
-_ASKED_IN_A_ROW = 50
-"""Calls of an async get_task, which may never suspend, before others get their turn."""
+"""Tasks read in one chunk, however long the range: larger chunks would delay other requests and fill the memory."""
+_MAX_CALLS_IN_A_ROW = 50
+"""Calls of get_task before other tasks of the event loop get a turn, because an async get_task may never suspend."""
 
 
 class CallUser(Protocol):
-    """Runs an author's function: `environments.runtime.usercode.UserCode.call`."""
+    """Runs an author's function; implemented by `environments.runtime.usercode.UserCode.call`."""
 
     async def __call__(self, fn: Any, *args: Any, passing: tuple[type[Exception], ...] = ()) -> Any:
-        """What `fn(*args)` returns, awaited if need be. Raises: EnvironmentFault, OrsError and `passing`."""
+        """Return the result of `fn(*args)`, awaited if necessary.
+
+        Raises: EnvironmentFault for what `fn` raises, except OrsError and the types in `passing`, which pass unchanged.
+        """
 
 
 class ClassTasks:
-    """One class's tasks as JSON texts. Every method may raise EnvironmentFault: the class is the author's."""
+    """The tasks of one class as JSON texts. Every method runs the author's code, so it may raise EnvironmentFault."""
 
-    def __init__(self, hosted: Hosted, call_user: CallUser) -> None:
+    def __init__(self, hosted: HostedClass, call_user: CallUser) -> None:
         self._hosted, self._call_user = hosted, call_user
 
     async def listing(self, split: str) -> list[str]:
-        """Every task of the split, in order. Raises: NotImplementedError when the class is procedural."""
+        """All tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
         list_tasks = getattr(self._hosted.cls, "list_tasks")  # noqa: B009  (the class is of any SDK)
         tasks = await self._call_user(list_tasks, split, passing=(NotImplementedError,))
         texts: list[str] = await self._call_user(_texts, tasks)  # iterating may run the author's code
         return texts
 
     async def count(self, split: str) -> int:
+        """Number of tasks in the split."""
         count = await self._ask("num_tasks", split)
         if not isinstance(count, int) or count < 0:
             raise EnvironmentFault("TypeError", f"num_tasks({split!r}) returned {count!r}, not a number of tasks")
         return count
 
     async def get(self, split: str, index: int) -> str:
-        """Raises: InvalidIndex."""
+        """The task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
         count = await self.count(split)
         if not -count <= index < count:
             raise InvalidIndex(index, split, count)
@@ -60,9 +66,11 @@ class ClassTasks:
             raise InvalidIndex(index, split) from error
 
     async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
-        """Texts in chunks, each asked for when it is wanted; a class that tells fewer than asked makes them shorter.
+        """The tasks from `start` up to `stop` in chunks, each read when the caller asks for it.
 
-        Raises: InvalidIndexRange when the class refuses a range within its own count.
+        A chunk is shorter when the class returns fewer tasks than requested.
+
+        Raises: InvalidIndexRange when the class refuses a range that lies within its own count.
         """
         indexes = range(await self.count(split))[start:stop]
         while indexes:
@@ -73,7 +81,7 @@ class ClassTasks:
             indexes = indexes[CHUNK_TASKS:]
 
     async def _chunk(self, split: str, indexes: Any) -> list[str]:
-        await asyncio.sleep(0)  # the class may never suspend, and the list may be endless
+        await asyncio.sleep(0)  # other tasks of the loop need a turn: the class may never suspend, and count 10**12
         if self._hosted.overrides("get_task_range"):
             tasks = await self._ask("get_task_range", split, indexes[0], indexes[-1] + 1, passing=(IndexError,))
         else:
@@ -83,9 +91,9 @@ class ClassTasks:
 
     async def _tasks(self, split: str, indexes: Any) -> list[Any]:
         tasks = []
-        for asked, index in enumerate(indexes, 1):
+        for call_count, index in enumerate(indexes, 1):
             tasks.append(await self._ask("get_task", split, index, passing=(IndexError,)))
-            if asked % _ASKED_IN_A_ROW == 0:
+            if call_count % _MAX_CALLS_IN_A_ROW == 0:
                 await asyncio.sleep(0)
         return tasks
 
@@ -96,14 +104,15 @@ class ClassTasks:
         return await self._call_user(getattr(self._hosted.cls, method), *args, passing=passing)
 
 
-def _texts(tasks: Any, first: int = 0, most: int | None = None) -> list[str]:
-    """Texts of `tasks`, the first of which has index `first`."""
+def _texts(tasks: Any, first: int = 0, max_count: int | None = None) -> list[str]:
+    """The JSON texts of `tasks`, the first of which has the index `first`."""
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
         raise EnvironmentFault("TypeError", f"expected a list of tasks, got {type(tasks).__name__}")
-    taken = tasks if most is None else islice(tasks, most + 1)
+    taken = tasks if max_count is None else islice(tasks, max_count + 1)
     texts = [_text(task, index) for index, task in enumerate(taken, first)]
-    if most is not None and len(texts) > most:
-        raise EnvironmentFault("ValueError", f"get_task_range() returned more than the {most} tasks from index {first}")
+    if max_count is not None and len(texts) > max_count:
+        text = f"get_task_range() returned more than the {max_count} tasks from index {first}"
+        raise EnvironmentFault("ValueError", text)
     return texts
 
 

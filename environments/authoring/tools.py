@@ -1,13 +1,13 @@
-"""Tools: how an author marks them, how a class is searched for them, how their input is checked.
+"""The decorators with which authors mark tools, and the search for tools in a class and its toolsets.
 
-The marks are the attributes that both SDKs use, so one search serves classes of all three. Tools are found on the class
-without touching instances: a property that happens to bear a tool's name is never executed.
+The decorators set the attributes that both SDKs use, so one search works for classes of both SDKs and of this package.
+It reads the class only, never an instance, so a property that happens to have the name of a tool is not executed.
 Sources: `ors/environment.py` 0.1.0, `openreward/environments/authoring/environment.py` 0.1.167.
 
 Divergences from the references: tools marked `shared=False` are listed among a session's tools when the class does not
-override `list_task_tools`, as the specification says; a toolset is built without its environment only where its
-constructor takes none, so a TypeError of its code is told; one without a sandbox misses it when it is used (that of
-`ors` has none).
+override `list_task_tools`, as the specification says; a toolset is constructed without its environment only if its
+constructor takes no argument, so that a TypeError of its own code is reported; a toolset without a sandbox raises an
+error only when the sandbox is used (toolsets of `ors` have none).
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ def tool(fn: Fn) -> Fn: ...
 @overload
 def tool(*, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Callable[[Fn], Fn]: ...
 def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Any:
-    """Mark a method as a tool: no parameter or one annotated with a pydantic model, returning `ToolOutput`.
+    """Mark a method as a tool. It takes no parameter or a single pydantic model, and returns `ToolOutput`.
 
-    The docstring is the description, the model's JSON Schema the input schema. Calls of one tool run one at a time per
-    session. `shared=False`: offered in sessions only, not for the class. `concurrent=True`: calls may overlap (never
-    for a tool that rewards). `exclusive=True`: waits for every running call of the session and holds back new ones.
+    The method's docstring becomes the tool's description and the model's JSON Schema its input schema. Within a
+    session, calls of one tool run one at a time.
+
+    `shared=False`: the tool is offered only in sessions, not listed for the class. `concurrent=True`: calls may
+    overlap; do not use it for a tool that gives rewards. `exclusive=True`: a call waits for all running calls of the
+    session and holds back new ones.
     """
 
     def mark(function: Fn) -> Fn:
@@ -46,15 +49,16 @@ def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclu
 
 
 def terminal(fn: Fn) -> Fn:
-    """Mark a tool as the one that receives the assistant's final plain message; hidden from the tool list."""
+    """Mark a tool as the terminal one: it receives the assistant's final plain message and is not listed to agents."""
     fn._env_tool_terminal = True  # type: ignore[attr-defined]
     return fn
 
 
 class Toolset:
-    """Tools that several environments share. Built once per session, lazily, with the environment as its argument.
+    """Base class for tools that several environments share.
 
-    `self.sandbox` is the environment's attribute of that name, or of the name `sandbox_attr`, if it has one by then.
+    A toolset is constructed once per instance of the environment, which it receives as its argument, when one of its
+    tools is first called. `self.sandbox` is the environment's attribute `sandbox_attr`, if it is set by then.
     """
 
     sandbox: Any
@@ -65,7 +69,7 @@ class Toolset:
             self.sandbox = sandbox
 
     def __getattr__(self, name: str) -> Any:
-        """Of what was never set."""
+        """Explain a missing sandbox; called only for attributes that are not set."""
         if name == "sandbox":
             raise AttributeError(
                 f"Toolset {type(self).__name__} has no sandbox; let the environment set one (self.sandbox, or the name "
@@ -79,15 +83,15 @@ class Toolset:
 
 
 def build_toolset(cls: type, env: Any) -> Any:
-    """A toolset for the instance `env`, which its constructor gets where it takes an argument.
+    """Construct a toolset for the instance `env`, which is passed to the constructor if that takes an argument.
 
-    Raises: what the constructor raises, a TypeError of its own code included.
+    Raises: what the constructor raises, including a TypeError of its own code.
     """
     try:
         inspect.signature(cls).bind(env)
     except TypeError:
         return cls()
-    except ValueError:  # one written in C may tell nothing of its parameters
+    except ValueError:  # a constructor written in C may have no signature
         pass
     return cls(env)
 
@@ -96,8 +100,8 @@ def build_toolset(cls: type, env: Any) -> Any:
 class Tool:
     """One callable tool of a class.
 
-    `toolset` is the class that defines it, or None for the environment's own; `input_model` None: no parameters;
-    `runs_alone` is true for exclusive and terminal tools.
+    `toolset` is the class that defines it, or None for the environment itself. `input_model` is None for a tool without
+    parameters. `runs_alone` is true for exclusive and terminal tools.
     """
 
     name: str
@@ -118,12 +122,12 @@ class ToolTable:
     task_specific: list[ToolSpec]
     terminal: TerminalToolSpec | None
     collisions: dict[str, str] = field(default_factory=dict)
-    """Tool name -> name of the toolset that also defines it."""
+    """Name of each tool that both the class and a toolset define -> name of that toolset."""
     skipped: dict[str, str] = field(default_factory=dict)
-    """`Class.method` marked with @tool -> why it is none."""
+    """`Class.method` of each method that is marked with @tool but is not a tool -> the reason."""
 
     def with_toolset(self, other: ToolTable, toolset: type) -> ToolTable:
-        """This table and a session toolset's, whose tools take the place of those of the same name."""
+        """This table with the tools of a session's toolset, which replace those of the same name."""
         theirs = {name: replace(tool, toolset=toolset) for name, tool in other.by_name.items()}
         return ToolTable(
             {**self.by_name, **theirs},
@@ -134,9 +138,9 @@ class ToolTable:
 
 
 def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> ToolTable:
-    """Every tool of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK the class was written for.
+    """Return all tools of `cls` and of its toolsets; `output_type` is the ToolOutput of the SDK it was written for.
 
-    Raises: Unhostable for a malformed terminal tool or a name that both the class and a toolset use.
+    Raises: Unhostable for a malformed terminal tool.
     """
     skipped: dict[str, str] = {}
     by_name = {found.name: found for found in _tools_in(cls, None, output_type, skipped)}
@@ -159,7 +163,7 @@ def find_tools(cls: type, toolsets: tuple[type, ...], output_type: type) -> Tool
 
 
 def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dict[str, str]) -> Iterator[Tool]:
-    """The tools of one class by name; marked methods that are none are added to `skipped`."""
+    """The tools of one class, sorted by name. Marked methods that are not tools are added to `skipped`."""
     for name in dir(owner):
         raw = inspect.getattr_static(owner, name, None)
         function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
@@ -175,22 +179,22 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
 
 
 def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:
-    """Why a method of this signature is no tool; None: it is one."""
+    """Why a method of this signature is not a tool; None if it is."""
     if "return" not in hints:
         return "it lacks `-> ToolOutput`"
     if hints["return"] not in (output_type, ToolOutput):
-        return f"it returns {_shown(hints['return'])}, not {_shown(output_type)}"
+        return f"it returns {_type_name(hints['return'])}, not {_type_name(output_type)}"
     if len(parameters) > 1:
         return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
     for name in parameters:
         kind = hints.get(name)
         if not (inspect.isclass(kind) and issubclass(kind, BaseModel)):
-            told = f"is {_shown(kind)}" if name in hints else "has no annotation"
-            return f"its parameter {name} {told}; it must be a pydantic model"
+            found = f"is {_type_name(kind)}" if name in hints else "has no annotation"
+            return f"its parameter {name} {found}; it must be a pydantic model"
     return None
 
 
-def _shown(kind: Any) -> str:
+def _type_name(kind: Any) -> str:
     return "None" if kind is type(None) else inspect.formatannotation(kind)
 
 
@@ -228,7 +232,7 @@ def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSp
     [(name, function)] = marked.items()
     if name not in by_name:
         raise Unhostable(
-            f"@terminal tool {owners[0].__name__}.{name} is no tool: add @tool, take one pydantic model or nothing, "
+            f"@terminal tool {owners[0].__name__}.{name} is not a tool: add @tool, take one pydantic model or nothing, "
             f"and annotate the return value as ToolOutput."
         )
     if getattr(function, "_env_tool_concurrent", False):

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import load
 from environments.checking.bench import Bench, CheckOptions
 from environments.checking.checks import (
@@ -145,7 +145,7 @@ async def _guarded(bench: Bench, subject: str, check: Check) -> None:
         bench.report.fail(subject, "carried through", f"The check could not go on: {describe(error)}.")
 
 
-def _check_card(report: CheckReport, hosted: Hosted) -> None:
+def _check_card(report: CheckReport, hosted: HostedClass) -> None:
     silent = (
         f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: say what the agent does, "
         "what it earns and what a task holds."
@@ -154,9 +154,9 @@ def _check_card(report: CheckReport, hosted: Hosted) -> None:
     report.judge("environment", "described", problems, "Its docstring says what it is.", "warning")
 
 
-def _loaded(specification: str, seconds: float) -> Hosted:
+def _loaded(specification: str, seconds: float) -> HostedClass:
     """Import in a thread, which an endless import holds up for ever. Raises: Unhostable."""
-    results: list[Hosted] = []
+    results: list[HostedClass] = []
     errors: list[Unhostable] = []
 
     def work() -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
 from environments.checking.door import Broken, CallAnswer, DoorRefused, Sample, TimeLimit, leave
@@ -28,7 +28,7 @@ from environments.wire import ScoreGroup
 class CheckedHost(LocalHost):
     """`lost` has a sentence for each value that the wire cannot carry."""
 
-    def __init__(self, hosted: Hosted, pool: ThreadPool, limits: Limits) -> None:
+    def __init__(self, hosted: HostedClass, pool: ThreadPool, limits: Limits) -> None:
         super().__init__(Registry([hosted]), pool, limits)
         self.lost: set[str] = set()
 
@@ -36,20 +36,20 @@ class CheckedHost(LocalHost):
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
         hosted = self._registry.get(environment)
-        session = Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
-        self._sessions[sid] = session
+        instance = Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+        self._instances[sid] = instance
         try:
-            await session.construct(spec, secrets, toolset)
+            await instance.construct(spec, secrets, toolset)
         except BaseException:
             await self.close(sid)
             raise
-        return session.has_setup
+        return instance.has_setup
 
 
 class _WatchedCode(UserCode):
     __slots__ = ("_lost", "_output_type")
 
-    def __init__(self, pool: ThreadPool, hosted: Hosted, lost: set[str]) -> None:
+    def __init__(self, pool: ThreadPool, hosted: HostedClass, lost: set[str]) -> None:
         super().__init__(pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop)
         self._lost, self._output_type = lost, hosted.sdk.tool_output
 
@@ -84,7 +84,7 @@ T = TypeVar("T")
 class LocalDoor:
     """Made on the event loop that it is used from."""
 
-    def __init__(self, hosted: Hosted, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
+    def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
         self.name, self.hosted = hosted.name, hosted
         self.secrets = dict(secrets)
         self.pool = ThreadPool()

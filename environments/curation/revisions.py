@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from environments.database.bulk import execute
 from environments.models import TaskRevision
-from environments.tasks.places import standings
+from environments.tasks.places import places_of_tasks
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
@@ -59,6 +59,6 @@ class Revisions:
 def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
     """Names of the splits in which each of some hundred tasks stands now."""
     names = defaultdict[int, set[str]](set)
-    for standing in standings(tasks):
+    for standing in places_of_tasks(tasks):
         names[standing.task].add(standing.split.name)
     return names

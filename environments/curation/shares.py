@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.selection import FEW, Selection
 from environments.models import Split, Task
-from environments.tasks.places import places, standings
+from environments.tasks.places import places, places_of_tasks
 
 Shares = tuple[SplitShare, ...]
 
@@ -28,7 +28,7 @@ def _counts(condition: Q) -> dict[int, int]:
     chosen = Task.objects.filter(condition)
     few = list(chosen.values_list("pk", flat=True)[: FEW + 1])
     if len(few) <= FEW:
-        return Counter(split for _, split in {(standing.task, standing.split.pk) for standing in standings(few)})
+        return Counter(split for _, split in {(standing.task, standing.split.pk) for standing in places_of_tasks(few)})
     splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
     counts = {
         split: places(split).filter(task__in=chosen).aggregate(tasks=Count("task", distinct=True))["tasks"]

@@ -14,6 +14,11 @@ from django.db import connection, transaction
 
 from environments.models import Environment
 
+ID_LISTS = {
+    "sqlite": "SELECT value FROM json_each(%s)",
+    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
+}
+"""By database: a SELECT of the ids in its parameter, which is a JSON array of integers."""
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 
 

@@ -1,9 +1,11 @@
-"""Acting: POST …/call and …/score_group. A call is started or rejoined, then watched; it outlives the connection.
+"""POST …/call and …/score_group: the endpoints that start or rejoin a call and send its result.
 
 Source: Open Reward Standard, HTTP API, "Call".
 
+A call outlives the connection of its request.
+
 Divergences from the references: the stream opens before setup has ended; a client that lost its connection before the
-end gets the same run when it repeats the request.
+end gets the result of the same call when it repeats the request.
 """
 
 from __future__ import annotations
@@ -12,32 +14,32 @@ from functools import partial
 
 from environments import wire
 from environments.protocol import sse
-from environments.protocol.base import ProtocolView
 from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response
+from environments.protocol.view import ProtocolView
 from environments.runtime.calls import Call
 
-FAST_SECONDS = 0.5
-"""A call that is done by then is answered with one body, which saves the stream's bookkeeping; never later than the
-first comment is due. Long enough that a server under load, where every call takes some rounds of the loop, does not pay
-for streams on top."""
-LARGE_CHARACTERS = 65_536
-"""Larger results are streamed even so: whether one reached the client is then known."""
+MAX_FAST_SECONDS = 0.5
+"""A call that finishes within this time is answered with one body, which is cheaper than a stream. It is long enough
+for a server under load, where every call takes several iterations of the loop, and never longer than the keepalive."""
+MAX_WHOLE_CHARACTERS = 65_536
+"""Longer results are always streamed, because only a stream shows whether the result reached the client."""
 
 
 class WatchedCall(ProtocolView):
-    """What both kinds of call share."""
+    """Base of the endpoints that answer with the result of a call."""
 
     async def watch(self, sid: str, call: Call) -> Response:
+        """The response to a request that reads `call`: one body if it is fast and short, else a stream."""
         has_left = self.http_request.has_disconnected
         call.join(has_left)
         keepalive = self.service.limits.keepalive_seconds
-        is_done = await call.wait(min(FAST_SECONDS, keepalive))
-        if is_done and call.result is not None and len(call.result.data) <= LARGE_CHARACTERS:
+        is_done = await call.wait(min(MAX_FAST_SECONDS, keepalive))
+        if is_done and call.result is not None and len(call.result.data) <= MAX_WHOLE_CHARACTERS:
             call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)
             return sse.whole_response(sse.whole(call))
-        self.service.tell(sid, call)
+        self.service.mark_streaming(sid, call)
         on_leave = partial(self.service.leave, sid, call)
         return sse.stream_response(sse.stream(call, keepalive, has_left, on_leave))
 
@@ -49,7 +51,7 @@ class CallTool(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        return await self.watch(sid, await self.service.call(sid, self.owner, self.named, message))
+        return await self.watch(sid, await self.service.call(sid, self.owner, self.path_environment, message))
 
 
 class ScoreGroupView(WatchedCall):
@@ -59,4 +61,4 @@ class ScoreGroupView(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        return await self.watch(sid, await self.service.score_group(sid, self.owner, self.named, message))
+        return await self.watch(sid, await self.service.score_group(sid, self.owner, self.path_environment, message))

@@ -1,7 +1,7 @@
-"""Every error as the protocol tells it: `{"detail": …}`, mapped to a status here and nowhere else.
+"""The responses to errors: `{"detail": …}` with a status. Exceptions are mapped to statuses here and nowhere else.
 
-Divergence from the references: the details of a 422 name fields and rules, never the values that were sent, for clients
-put them into exceptions and logs, and a body may hold secrets.
+Divergence from the references: the details of a 422 name fields and rules, but never the values that were sent, because
+clients put details into exceptions and logs, and a body may hold secrets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rest_framework import exceptions
 
 from environments import errors
 from environments.protocol.response import Response, refusal
-from environments.service import opened_service
+from environments.service import get_service
 
 log = structlog.get_logger(__name__)
 
@@ -39,22 +39,25 @@ STATUS: Mapping[type[errors.OrsError], int] = {
     errors.EnvironmentFault: 500,
 }
 
-TRY_AGAIN = {"X-Backend-State": "starting", "Retry-After": "2"}
-"""What the SDKs' clients wait upon instead of failing."""
+RETRY_HEADERS = {"X-Backend-State": "starting", "Retry-After": "2"}
+"""Headers that make the SDKs' clients wait and try again."""
 
 HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
-    errors.SessionStarting: TRY_AGAIN,
-    errors.Draining: TRY_AGAIN,
+    errors.SessionStarting: RETRY_HEADERS,
+    errors.Draining: RETRY_HEADERS,
     errors.TooManySessions: {"Retry-After": "2"},
 }
 
 
 MAX_PROBLEMS = 100
-"""Listed of one body. More are not even looked at: a million unknown fields would take a minute of everybody's time."""
+"""Most problems that are listed for one body. Formatting a million unknown fields would block the loop for a minute."""
 
 
 class Unprocessable(errors.OrsError):
-    """A body that is no JSON or not of the message's shape. `problems`: FastAPI's list, without values."""
+    """A body that is not JSON or does not have the fields of the message.
+
+    `problems` is a list as FastAPI sends it, without values. `is_malformed`: the body is not JSON.
+    """
 
     def __init__(self, problems: list[dict[str, Any]], *, is_malformed: bool = False) -> None:
         super().__init__("Unprocessable body")
@@ -62,10 +65,12 @@ class Unprocessable(errors.OrsError):
 
 
 def malformed(text: str) -> Unprocessable:
+    """The error for a body that is not JSON."""
     return Unprocessable([_problem("json_invalid", [], text)], is_malformed=True)
 
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
+    """The error for a body that does not have the fields of `model`."""
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return Unprocessable(
@@ -81,7 +86,7 @@ def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
 
 
 def is_malformed_json(error: ValidationError) -> bool:
-    """Whether pydantic's reader refused the text itself."""
+    """Whether pydantic's parser refused the text, as opposed to its values."""
     if error.error_count() > 1:
         return False
     [problem] = error.errors(include_url=False, include_context=False, include_input=False)
@@ -93,11 +98,11 @@ def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
 
 
 def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Response:
-    """The response to `error`; `allowed` are the methods of the path."""
+    """The response to `error`; `allowed` are the methods that the path accepts."""
     if isinstance(error, Unprocessable):
         return refusal(422, error.problems)
     if isinstance(error, errors.EnvironmentFault):
-        return refusal(500, _told(error))
+        return refusal(500, _fault_text(error))
     if isinstance(error, errors.OrsError):
         return refusal(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
@@ -108,13 +113,13 @@ def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Resp
         return refusal(error.status_code, str(error.detail))
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
-        return refusal(503, "The database is away; try again.", TRY_AGAIN)
+        return refusal(503, "The database cannot be reached; try again.", RETRY_HEADERS)
     log.error("a protocol view failed", exc_info=error)
     return refusal(500, "Internal Server Error")
 
 
-def _told(fault: errors.EnvironmentFault) -> str:
-    mode = opened_service().limits.return_errors
+def _fault_text(fault: errors.EnvironmentFault) -> str:
+    mode = get_service().limits.return_errors
     if mode == "none":
         return "Internal Server Error"
     return fault.trace if mode == "stacktrace" and fault.trace else str(fault)

@@ -1,11 +1,12 @@
-"""ProtocolHandler: the lean ASGI application that serves protocol requests.
+"""The ASGI application that serves the protocol's requests, with little work per request.
 
-Django's own handler starts a thread for every request and runs the pages' middleware; agents need neither. This one
-checks the Host, reads the body (up to the limit), finds the view by path and sends its response. The views are
-DRF views. Paths that are not served get JSON, never an HTML page.
+Django's own handler starts a thread for every request and runs the middleware of the pages; agents need neither. This
+handler checks the Host, reads the body (up to the limit), finds the view by its path and sends the response. The views
+are DRF views. Unknown paths are answered with JSON, never with an HTML page.
 
-Divergences from the references: bare paths are served, not redirected; repeated slashes are one; bodies have a limit;
-a `Host` that is not allowed is refused (a foreign web page could otherwise reach a local server by DNS rebinding).
+Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
+body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local
+server by DNS rebinding.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
 
-from environments.protocol.base import ProtocolView
 from environments.protocol.request import HttpRequest
 from environments.protocol.response import Response, refusal
+from environments.protocol.view import ProtocolView
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 log = structlog.get_logger(__name__)
 
-_ROUTES_KEPT = 4096
-_HOSTS_KEPT = 100
+MAX_CACHED_ROUTES = 4096
+MAX_CACHED_HOSTS = 100
 
 
 class ProtocolHandler:
@@ -41,7 +42,7 @@ class ProtocolHandler:
         self._resolver = URLResolver(RegexPattern(r"^/"), "environments.protocol.urls")
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
-        self._most_body_bytes: int = settings.ORSWEB_MAX_BODY_BYTES
+        self._max_body_bytes: int = settings.ORSWEB_MAX_BODY_BYTES
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
@@ -50,27 +51,27 @@ class ProtocolHandler:
             await _send(request, response, send)
 
     async def respond(self, request: HttpRequest) -> Response:
-        """To a request whose body is there."""
+        """The response to a request whose body has been read."""
         return self.refuse_host(request) or await self._answer(request)
 
     def refuse_host(self, request: HttpRequest) -> Response | None:
-        """The answer to a `Host` that is not allowed here, whatever else the request is; None: it is allowed."""
+        """The response to a request with a `Host` that is not allowed; None if it is allowed."""
         if request.META.get("HTTP_HOST") in self._allowed_hosts:
             return None
         host = request.META.get("HTTP_HOST", "")
         domain = re.sub(r":\d+$", "", host).lower().rstrip(".")
         if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
             return refusal(400, f"Host {host[:200]!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS")
-        if len(self._allowed_hosts) < _HOSTS_KEPT:
+        if len(self._allowed_hosts) < MAX_CACHED_HOSTS:
             self._allowed_hosts.add(host)
         return None
 
     async def _read_body(self, request: HttpRequest, receive: Receive) -> Response | None:
-        """Fill `request.content`, or say why not."""
-        most = self._most_body_bytes
+        """Read the body into `request.content`. Returns a response if that fails, GONE if the client left."""
+        limit = self._max_body_bytes
         length = request.META.get("CONTENT_LENGTH", "0")
-        if length.isdecimal() and int(length) > most:
-            return too_large(length, most)
+        if length.isdecimal() and int(length) > limit:
+            return too_large(length, limit)
         pieces: list[bytes] = []
         size, has_more = 0, True
         while has_more:
@@ -79,8 +80,8 @@ class ProtocolHandler:
                 return GONE
             pieces.append(message.get("body", b""))
             size, has_more = size + len(pieces[-1]), message.get("more_body", False)
-            if size > most:
-                return too_large(f"over {most}", most)
+            if size > limit:
+                return too_large(f"over {limit}", limit)
         request.content = b"".join(pieces)
         return None
 
@@ -90,7 +91,7 @@ class ProtocolHandler:
             return route
         view, kwargs = route
         try:
-            # what as_view's function does, without its two layers
+            # equivalent to calling as_view's function, which adds two layers
             return await view().dispatch(request, **kwargs)
         except asyncio.CancelledError:
             raise
@@ -106,20 +107,20 @@ class ProtocolHandler:
             match = self._resolver.resolve(path)
         except Resolver404:
             return refusal(404, "Not Found")
-        view: type[ProtocolView] = match.func.cls  # type: ignore[attr-defined]  # DRF notes it there
+        view: type[ProtocolView] = match.func.cls  # type: ignore[attr-defined]  # set by DRF's as_view
         route = (view, match.kwargs)
-        if len(self._routes) < _ROUTES_KEPT:
+        if len(self._routes) < MAX_CACHED_ROUTES:
             self._routes[request.path] = route
         return route
 
 
 GONE = Response(b"")
-"""In place of a response: the client has left, there is nobody to answer."""
+"""Used in place of a response when the client has disconnected and nothing is to be sent."""
 
 
-def too_large(length: str, most: int) -> Response:
-    """The answer to a body of more than `most` bytes."""
-    return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {most}")
+def too_large(length: str, max_bytes: int) -> Response:
+    """The response to a request whose body is longer than `max_bytes`."""
+    return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {max_bytes}")
 
 
 async def _send(request: HttpRequest, response: Response, send: Send) -> None:
@@ -131,24 +132,24 @@ async def _send(request: HttpRequest, response: Response, send: Send) -> None:
         return
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.headers})
     try:
-        if request.tells_disconnect:
+        if request.reports_disconnect:
             await _send_pieces(request, body, send)
         else:
             await _send_watching(request, body, send)
     finally:
-        await body.aclose()  # so that it can tell whether its end was reached
+        await body.aclose()  # so that the generator can clean up when its end was not reached
 
 
 async def _send_pieces(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if request.tells_disconnect and request.has_disconnected():
+        if request.reports_disconnect and request.has_disconnected():
             return
     await send({"type": "http.response.body", "body": b""})
 
 
 async def _send_watching(request: HttpRequest, pieces: AsyncGenerator[bytes, None], send: Send) -> None:
-    """Under a server that tells of a lost connection only by `receive`: send until the pieces or the client end."""
+    """Send the pieces until they end or the client disconnects, under a server that reports that by `receive` only."""
     sending = asyncio.ensure_future(_send_pieces(request, pieces, send))
     leaving = asyncio.ensure_future(request.until_disconnect())
     try:

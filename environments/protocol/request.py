@@ -1,4 +1,4 @@
-"""The two objects of a protocol request: Django's, made of an ASGI scope without ceremony, and DRF's around it."""
+"""The two objects of a protocol request: Django's, made cheaply from an ASGI scope, and DRF's, which wraps it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
 CONNECTION = "orsweb.server.connection"
-"""ASGI extension: `{"is_closed": callable}`."""
-_NAMES_KEPT = 500
+"""Name of the ASGI extension of our server that shows whether a connection is closed: `{"is_closed": callable}`."""
+MAX_CACHED_NAMES = 500
 _names: dict[bytes, str] = {}
 
 
 def _name_of(header: bytes) -> str:
-    """META's name of a header."""
+    """The key of a header in META."""
     name = header.decode("latin-1").upper().replace("-", "_")
     if name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         name = f"HTTP_{name}"
-    if len(_names) < _NAMES_KEPT and len(header) < 100:
+    if len(_names) < MAX_CACHED_NAMES and len(header) < 100:
         _names[header] = name
     return name
 
 
 class HttpRequest(http.HttpRequest):
-    """Only what the protocol needs: method, path, headers in META (ISO-8859-1, as they came) and the whole body.
+    """A request with only what the protocol needs: method, path, headers in META (decoded as ISO-8859-1) and body.
 
-    Django's own ASGIRequest parses cookies, query and forms lazily but still costs several times as much to make.
+    Django's own ASGIRequest parses cookies, query and forms lazily, but still costs several times as much to create.
     """
 
     GET = POST = http.QueryDict()
@@ -46,27 +46,27 @@ class HttpRequest(http.HttpRequest):
         self._scope, self._receive_event = scope, receive
 
     def url_of(self, path: str) -> str:
-        """The absolute URL of `path` on this server, with this request's query."""
+        """The absolute URL of `path` on this server, with the query of this request."""
         query = self._scope["query_string"].decode("latin-1")
         return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
     @property
-    def tells_disconnect(self) -> bool:
-        """Whether the server says in the scope how to know that a connection is lost; `serve` does, daphne does not."""
+    def reports_disconnect(self) -> bool:
+        """Whether the server has the ASGI extension that shows a closed connection; `serve` has it, daphne does not."""
         return CONNECTION in self._scope.get("extensions", ())
 
     async def until_disconnect(self) -> None:
-        """Return when the client has gone; for a request whose body was read."""
+        """Wait until the client has disconnected; for a request whose body was read."""
         while (await self._receive_event())["type"] != "http.disconnect":
             pass
 
     def has_disconnected(self) -> bool:
-        """Whether the client is already gone.
+        """Whether the client has disconnected.
 
-        Servers that do not tell are asked by a `receive` that is not awaited, for it has an answer at once only when
-        the client is gone.
+        On servers without the extension, `receive` is advanced once but not awaited: it has a result immediately only
+        when the client has disconnected.
         """
-        if self.tells_disconnect:
+        if self.reports_disconnect:
             return bool(self._scope["extensions"][CONNECTION]["is_closed"]())
         asking: Any = self._receive_event()
         try:
@@ -79,7 +79,7 @@ class HttpRequest(http.HttpRequest):
 
 
 class ProtocolRequest(Request):
-    """DRF's request with its fields set directly. Bodies are read by the wire types, not by DRF's parsers."""
+    """DRF's request, with its fields set directly. The wire types parse its body, not DRF's parsers."""
 
     def __init__(self, request: HttpRequest, authenticators: tuple[Any, ...]) -> None:
         self._request = request
@@ -91,7 +91,7 @@ class ProtocolRequest(Request):
         self.META = request.META
 
     def authenticate(self) -> str:
-        """The label of the request's key, by DRF's authenticators. Raises: AuthenticationFailed."""
+        """The label of the request's key, or empty, from DRF's authenticators. Raises: AuthenticationFailed."""
         for authenticator in self.authenticators or ():
             if (found := authenticator.authenticate(self)) is not None:
                 return str(found[1])

@@ -1,5 +1,6 @@
-"""Response: what a protocol view answers, as the handler sends it. Lighter than Django's, whose headers and charset
-handling cost more than the rest of a request here.
+"""The response of a protocol view, as the handler sends it.
+
+Django's response is not used because its handling of headers and charset costs more than the rest of a request.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
 
 
 class Response:
-    """Status, header pairs without Content-Length, and a body: bytes, or a generator of them that will be closed."""
+    """A status, header pairs without Content-Length, and a body: bytes, or a generator of bytes that gets closed."""
 
     __slots__ = ("body", "headers", "status_code")
 
@@ -26,15 +27,16 @@ class Response:
 
 
 def text_response(text: str) -> Response:
-    """`text` is ASCII JSON already."""
+    """A response with `text`, which must be ASCII JSON."""
     return Response(text.encode("ascii"))
 
 
 def json_response(value: Any) -> Response:
+    """A response with the JSON of `value`."""
     return Response(value_json(value).encode("ascii"))
 
 
 def refusal(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """`{"detail": …}`, the body of every answer that is not 2xx."""
+    """A response with `{"detail": …}`, the body of every response whose status is not 2xx."""
     pairs = tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())
     return Response(value_json({"detail": detail}).encode("ascii"), status=status, headers=JSON_HEADERS + pairs)

@@ -1,10 +1,10 @@
-"""Sessions over HTTP: create_session, create, ping, delete, and what an agent reads before it acts.
+"""The endpoints of sessions: create_session, create, ping, delete, prompt, messages and task_tools.
 
 Source: Open Reward Standard, HTTP API, "Sessions".
 
-Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets come
-from the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and never reach the
-environment.
+Divergences from the references: /create_session answers JSON unless the client accepts an event stream; secrets are
+read from the body and from X-Secrets (the body wins); secrets named `orsweb_…` describe the run and are not passed to
+the environment.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ import json
 from environments import wire
 from environments.errors import InvalidRequest
 from environments.protocol import sse
-from environments.protocol.base import ProtocolView, utf8
 from environments.protocol.errors import Unprocessable
 from environments.protocol.response import Response, json_response, text_response
+from environments.protocol.view import ProtocolView, utf8
 from environments.runtime.ids import new_session_id
 from environments.runtime.live_episode import NewSession
 from environments.runtime.records import RunInfo
 from environments.wire import value_json
 
-RESERVED_SECRETS = "orsweb_"
+RUN_PREFIX = "orsweb_"
+"""First part of the names of secrets that describe the run."""
 
 
 class CreateSessionView(ProtocolView):
-    """POST /create_session: a fresh id. Nothing is kept; whatever the body holds is ignored."""
+    """POST /create_session: a new session id. Nothing is stored, and the body is ignored."""
 
     async def post(self) -> Response:
         sid = new_session_id()
@@ -38,7 +39,7 @@ class CreateSessionView(ProtocolView):
 
 
 class Create(ProtocolView):
-    """POST /create: begin an episode."""
+    """POST /create: start an episode."""
 
     async def post(self) -> Response:
         message = self.read(wire.CreateSession)
@@ -51,7 +52,7 @@ class Create(ProtocolView):
     def _request(self, sid: str, message: wire.CreateSession) -> NewSession:
         meta = self.http_request.META
         secrets = {**_header_secrets(meta.get("HTTP_X_SECRETS", "")), **(message.secrets or {})}
-        said = {name: secrets.pop(name) for name in list(secrets) if name.startswith(RESERVED_SECRETS)}
+        run_fields = {name: secrets.pop(name) for name in list(secrets) if name.startswith(RUN_PREFIX)}
         return NewSession(
             sid=sid,
             owner=self.owner,
@@ -63,11 +64,11 @@ class Create(ProtocolView):
             masked=(*secrets.values(), meta.get("HTTP_X_API_KEY", "")),
             toolset=message.toolset_name,
             user_agent=meta.get("HTTP_USER_AGENT", "")[:300],
-            run=_run_info(said, utf8(meta.get("HTTP_X_RUN", ""), "X-Run")),
+            run=_run_info(run_fields, utf8(meta.get("HTTP_X_RUN", ""), "X-Run")),
         )
 
     def _environment(self, message: wire.CreateSession) -> str | None:
-        """None: a split and index that any of several environments may mean; the session's first path will tell."""
+        """The environment to play; None if several are hosted and the session's first path has to name one."""
         registry = self.service.registry
         if message.env_name is not None:
             return registry.get(message.env_name).name
@@ -77,7 +78,10 @@ class Create(ProtocolView):
 
 
 def _header_secrets(header: str) -> dict[str, str]:
-    """X-Secrets: base64 of `{name: {"value": string, …}}`. Raises: InvalidRequest, showing nothing of it."""
+    """The secrets in X-Secrets, base64 of `{name: {"value": string, …}}`.
+
+    Raises: InvalidRequest, whose message shows nothing of the header.
+    """
     if not header:
         return {}
     try:
@@ -91,9 +95,9 @@ def _header_secrets(header: str) -> dict[str, str]:
     return secrets
 
 
-def _run_info(said: dict[str, str], header: str) -> RunInfo:
-    """What header X-Run and the reserved secrets say of the run. Raises: InvalidRequest."""
-    values = {name.removeprefix(RESERVED_SECRETS): value for name, value in said.items()}
+def _run_info(run_fields: dict[str, str], header: str) -> RunInfo:
+    """The run that the header X-Run and the secrets named `orsweb_…` describe. Raises: InvalidRequest."""
+    values = {name.removeprefix(RUN_PREFIX): value for name, value in run_fields.items()}
     name = values.pop("run", "").strip() or header.strip()
     step, model = values.pop("step", "").strip(), values.pop("model", "").strip()
     for field, text in (("run", name), ("model", model)):
@@ -121,7 +125,7 @@ class Ping(ProtocolView):
 
 
 class Delete(ProtocolView):
-    """POST /delete and /delete_session: end the episode; unknown ids are answered alike."""
+    """POST /delete and /delete_session: end the episode. The response is the same for unknown ids."""
 
     async def post(self) -> Response:
         sid = self.session_id()
@@ -131,14 +135,14 @@ class Delete(ProtocolView):
 
 class Prompt(ProtocolView):
     async def get(self) -> Response:
-        return text_response(await self.service.prompt_json(self.session_id(), self.owner, self.named))
+        return text_response(await self.service.prompt_json(self.session_id(), self.owner, self.path_environment))
 
 
 class Messages(ProtocolView):
     async def get(self) -> Response:
-        return text_response(await self.service.messages_json(self.session_id(), self.owner, self.named))
+        return text_response(await self.service.messages_json(self.session_id(), self.owner, self.path_environment))
 
 
 class TaskTools(ProtocolView):
     async def get(self) -> Response:
-        return text_response(await self.service.task_tools_json(self.session_id(), self.owner, self.named))
+        return text_response(await self.service.task_tools_json(self.session_id(), self.owner, self.path_environment))

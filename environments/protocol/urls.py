@@ -1,16 +1,16 @@
-"""Paths of the protocol. Environment paths are served with and without the environment's name in front."""
+"""The paths of the protocol. Paths of an environment are served with and without its name as first segment."""
 
 from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from environments.protocol import calls, catalog, sessions
-from environments.protocol.base import ProtocolView
+from environments.protocol import calls, discovery, sessions
+from environments.protocol.view import ProtocolView
 
-ROOT: dict[str, type[ProtocolView]] = {
-    "health": catalog.Health,
-    "version": catalog.Version,
-    "list_environments": catalog.ListEnvironments,
+ROOT_PATHS: dict[str, type[ProtocolView]] = {
+    "health": discovery.Health,
+    "version": discovery.Version,
+    "list_environments": discovery.ListEnvironments,
     "create_session": sessions.CreateSessionView,
     "create": sessions.Create,
     "ping": sessions.Ping,
@@ -18,15 +18,15 @@ ROOT: dict[str, type[ProtocolView]] = {
     "delete_session": sessions.Delete,
 }
 
-OF_AN_ENVIRONMENT: dict[str, type[ProtocolView]] = {
-    "tools": catalog.Tools,
-    "splits": catalog.Splits,
-    "tasks": catalog.Tasks,
-    "num_tasks": catalog.NumTasksView,
-    "task": catalog.GetTaskView,
-    "task_range": catalog.TaskRange,
-    "get_task": catalog.GetTaskView,
-    "get_task_range": catalog.TaskRange,
+ENVIRONMENT_PATHS: dict[str, type[ProtocolView]] = {
+    "tools": discovery.Tools,
+    "splits": discovery.Splits,
+    "tasks": discovery.Tasks,
+    "num_tasks": discovery.NumTasksView,
+    "task": discovery.GetTaskView,
+    "task_range": discovery.TaskRange,
+    "get_task": discovery.GetTaskView,
+    "get_task_range": discovery.TaskRange,
     "prompt": sessions.Prompt,
     "messages": sessions.Messages,
     "task_tools": sessions.TaskTools,
@@ -36,8 +36,8 @@ OF_AN_ENVIRONMENT: dict[str, type[ProtocolView]] = {
 
 
 def _paths() -> list[URLPattern]:
-    bare = [path(word, view.as_view()) for word, view in {**ROOT, **OF_AN_ENVIRONMENT}.items()]
-    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in OF_AN_ENVIRONMENT.items()]
+    bare = [path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()]
+    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()]
     return [*bare, *named]
 
 

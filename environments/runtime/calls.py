@@ -1,10 +1,11 @@
-"""Calls: the running and finished calls of sessions. A call outlives the connection that asked for it.
+"""The running and finished tool calls of sessions. A call outlives the connection of the request that started it.
 
-A client rejoins by task_id, which is per session. A call whose every reader was lost before the end was written is
-an orphan; the client's repeat, which knows no task_id yet, adopts it instead of running the tool again.
+A client rejoins a call by its task_id, which is unique within a session. A call is an orphan when it lost all its
+readers (the requests that wait for its result) before the result was delivered. A client that repeats the request
+without knowing the task_id adopts the orphan, so the tool does not run twice.
 
-Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; an id
-once used never runs again.
+Divergences from the references: ids are per session; an unknown id from a client starts a call under that id; a used id
+never starts another call.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from environments.runtime.outcome import CallResult
 from environments.wire import JSONObject, value_json
 
 LOSS_TURNS = 2
-"""Turns of the event loop after which a reset that came before a request is known."""
+"""Iterations of the event loop after which a connection reset that preceded a request has been noticed."""
 
 
 class Call:
@@ -47,33 +48,34 @@ class Call:
         self._has_left: Callable[[], bool] | None = None
 
     def join(self, has_left: Callable[[], bool] | None = None) -> None:
-        """A reader has come; `Calls.leave` when it has gone. `has_left` tells so before it could."""
+        """Add a reader, to be removed by `Calls.leave`. `has_left` returns True when it is gone but not yet removed."""
         self.readers += 1
         self._has_left = has_left
 
-    def part(self) -> None:
-        """A reader has gone."""
+    def leave(self) -> None:
+        """Remove a reader."""
         self.readers -= 1
         if not self.readers:
-            self._has_left = None  # it holds the reader's request
+            self._has_left = None  # it refers to the reader's request
 
-    def asked(self, tool: str, arguments: JSONObject) -> bool:
-        """Whether the request was this very one; in JSON 1, 1.0 and true are different."""
+    def matches(self, tool: str, arguments: JSONObject) -> bool:
+        """Whether the call was started with this tool and these arguments; in JSON 1, 1.0 and true are different."""
         return self.tool == tool and self.arguments == arguments and value_json(self.arguments) == value_json(arguments)
 
     @property
     def is_lost(self) -> bool:
-        """Whether the only reader is known to be gone, though nothing has been written that would have failed."""
+        """Whether the only reader is gone although no write to it has failed yet."""
         return self.readers == 1 and self._has_left is not None and self._has_left()
 
     def finish(self, result: CallResult) -> None:
+        """Set the result and wake everyone who waits for it."""
         self.result, self.task = result, None
         for waiter in self._waiters or ():
             _wake(waiter)
         self._waiters = None
 
     async def wait(self, seconds: float) -> bool:
-        """Whether the call has finished, after at most `seconds`."""
+        """Wait until the call has finished, at most `seconds`; return whether it has."""
         if self.result is not None:
             return True
         loop = asyncio.get_running_loop()
@@ -97,75 +99,79 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 class Calls:
-    """The calls of one session, by task_id. None: the id was used and its result has left memory."""
+    """The calls of one session by task_id. The value is None once a call's result was removed from memory."""
 
-    __slots__ = ("_by_id", "_orphans", "running", "told")
+    __slots__ = ("_by_id", "_orphans", "running", "streaming")
 
     def __init__(self) -> None:
         self._by_id: dict[str, Call | None] = {}
         self._orphans: list[Call] = []
         self.running: set[Call] = set()
-        self.told: set[Call] = set()  # those that have a stream: its reader may be lost after the call has ended
+        self.streaming: set[Call] = set()  # answered by a stream, whose reader may be lost after the call has ended
 
     def is_used(self, task_id: str) -> bool:
         return task_id in self._by_id
 
     def find(self, task_id: str) -> Call | None:
-        """The call, while it runs or lingers."""
+        """The call with this id, while it runs or its result is in memory."""
         return self._by_id.get(task_id)
 
     def start(self, task_id: str, tool: str, arguments: JSONObject) -> Call:
+        """Add a new running call."""
         call = Call(task_id, tool, arguments)
         self._by_id[task_id] = call
         self.running.add(call)
         return call
 
     async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
-        """The oldest call that was the same request and lost its readers.
+        """Return the oldest call that was the same request and has lost its readers, if there is one.
 
-        A reset and the repeat that follows it may reach the loop in one turn, in either order: while the same request
-        is still being answered, the loop gets the turns in which it learns of the reset.
+        The reset of a connection and the repeated request may reach the event loop in the same iteration, in either
+        order. So while a call of the same request still has readers, wait the iterations in which a reset is noticed.
         """
         for _ in range(LOSS_TURNS):
-            call = self._lost(tool, arguments)
-            if call is not None or not any(self._twins(tool, arguments)):
+            call = self._find_lost(tool, arguments)
+            if call is not None or not any(self._same_requests(tool, arguments)):
                 return call
             await asyncio.sleep(0)
-        return self._lost(tool, arguments)
+        return self._find_lost(tool, arguments)
 
-    def _lost(self, tool: str, arguments: JSONObject) -> Call | None:
-        # those that were rejoined by their id meanwhile have a reader, or their result has reached one
+    def _find_lost(self, tool: str, arguments: JSONObject) -> Call | None:
+        # calls rejoined by their id have a reader again, or their result has been delivered
         self._orphans = [call for call in self._orphans if not (call.readers or call.is_delivered)]
         for call in self._orphans:
-            if call.asked(tool, arguments):
+            if call.matches(tool, arguments):
                 self._orphans.remove(call)
                 return call
-        # the loss of a reader may be known before it is told
-        return next((call for call in self._twins(tool, arguments) if call.is_lost), None)
+        # a reader may be gone although `leave` was not called for it yet
+        return next((call for call in self._same_requests(tool, arguments) if call.is_lost), None)
 
-    def _twins(self, tool: str, arguments: JSONObject) -> Iterator[Call]:
-        """Calls that were the same request and are not answered yet, or not told to the end."""
-        return (call for call in (*self.running, *self.told) if call.asked(tool, arguments))
+    def _same_requests(self, tool: str, arguments: JSONObject) -> Iterator[Call]:
+        """Calls that were the same request and have not been answered completely."""
+        return (call for call in (*self.running, *self.streaming) if call.matches(tool, arguments))
 
     def leave(self, call: Call) -> None:
-        """A reader has gone, after the end (`is_delivered`) or before it."""
-        call.part()
+        """Remove a reader. The call becomes an orphan if it was the last one and the result was not delivered."""
+        call.leave()
         if not call.readers:
-            self.told.discard(call)
+            self.streaming.discard(call)
         is_lost = not call.readers and not call.is_delivered
         if is_lost and self.find(call.task_id) is call and call not in self._orphans:
             self._orphans.append(call)
 
     def forget(self, call: Call) -> None:
-        """Drop the result; the id stays used."""
+        """Remove the result from memory; the id stays used."""
         if self._by_id.get(call.task_id) is call:
             self._by_id[call.task_id] = None
         if call in self._orphans:
             self._orphans.remove(call)
 
 
-class Lingering:
-    """Finished calls of all sessions, oldest first: kept for a time, and for less when they are large together."""
+class LingeringCalls:
+    """Finished calls of all sessions whose results are still in memory, oldest first.
+
+    A result is removed after `linger_seconds`, or earlier when all of them together exceed `max_bytes`.
+    """
 
     def __init__(self, linger_seconds: float, max_bytes: int) -> None:
         self._linger_seconds, self._max_bytes = linger_seconds, max_bytes
@@ -180,6 +186,7 @@ class Lingering:
             self.sweep(now)
 
     def sweep(self, now: float) -> None:
+        """Remove results that are too old or exceed the memory limit."""
         while self._queue:
             call, calls = self._queue[0]
             if call.finished_at > now - self._linger_seconds and self._bytes <= self._max_bytes:

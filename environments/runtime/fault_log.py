@@ -1,6 +1,6 @@
-"""Faults in the log: what an author's code raised, with the session it happened in and without that session's secrets.
+"""Log entries for exceptions of an author's code, with the session in which they happened and without its secrets.
 
-The one place that logs them. What a class raises when it is asked for tasks belongs to no session.
+All such exceptions are logged here and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ log = structlog.get_logger(__name__)
 
 
 def log_fault(event: str, episode: LiveEpisode, fault: EnvironmentFault) -> None:
-    """Log what an author's code raised; `event` says what of `episode` failed."""
+    """Log an exception of the author's code; `event` says which part of `episode` failed."""
     log_failure(event, episode, str(fault), fault.trace)
 
 
 def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **about: Any) -> None:
-    """Log a failure of `episode` that is told as text; `about` are further fields, without secrets."""
+    """Log a failure of `episode` given as text; `about` holds further fields, which must be free of secrets."""
     log.warning(
         event,
-        session=episode.shown_sid,
+        session=episode.masked_sid,
         episode=episode.number,
         environment=episode.environment,
         error=episode.mask_text(error),
@@ -34,5 +34,5 @@ def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **abou
 
 
 def log_class_fault(event: str, environment: str, split: str, fault: EnvironmentFault) -> None:
-    """`event` says what the class was asked for in vain."""
+    """Log an exception of a class method, which belongs to no session; `event` says what was requested."""
     log.warning(event, environment=environment, split=split, error=str(fault), trace=fault.trace or None)

@@ -1,6 +1,6 @@
-"""Host: where live environments are. LocalHost keeps them in this process, by session id.
+"""The interface to live instances of environments, and LocalHost, which keeps them in this process by session id.
 
-Only plain data crosses this door, so that it can later lead to another process or machine.
+Only plain data crosses this interface, so that instances can later live in another process or on another machine.
 """
 
 from __future__ import annotations
@@ -18,15 +18,21 @@ from environments.runtime.usercode import UserCode
 
 
 class Host(Protocol):
-    """Every method but `construct` is for a session that `construct` made and `close` has not ended."""
+    """Holds at most one instance per session id `sid`.
+
+    Every method except `construct` requires an instance that `construct` created and `close` has not ended yet.
+    """
 
     async def construct(
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
-        """Whether setup remains to be done. Raises: EnvironmentFault, InvalidRequest; then there is no session."""
+        """Create the instance of a session; return whether it needs `set_up`.
+
+        Raises: EnvironmentFault, InvalidRequest; in both cases there is no instance.
+        """
 
     async def set_up(self, sid: str) -> None:
-        """Raises: EnvironmentFault."""
+        """Run the author's setup. Raises: EnvironmentFault."""
 
     async def prompt_json(self, sid: str) -> str: ...
 
@@ -39,30 +45,33 @@ class Host(Protocol):
     async def score(self, sid: str, candidates: list[wire.GroupCandidate]) -> str: ...
 
     async def close(self, sid: str) -> None:
-        """Tear down; unknown ids are ignored. Raises: EnvironmentFault when teardown failed; the session is gone."""
+        """Tear the instance down; unknown ids are ignored.
+
+        Raises: EnvironmentFault when teardown failed; the instance is gone nevertheless.
+        """
 
 
 class LocalHost:
-    """Host in this process."""
+    """Keeps instances in this process."""
 
     def __init__(self, registry: Registry, pool: ThreadPool, limits: Limits) -> None:
         self._registry, self._pool, self._limits = registry, pool, limits
-        self._sessions: dict[str, Instance] = {}
+        self._instances: dict[str, Instance] = {}
 
     async def construct(
         self, sid: str, environment: str, spec: Any, secrets: dict[str, str], toolset: str | None
     ) -> bool:
         hosted = self._registry.get(environment)
-        session = Instance(
+        instance = Instance(
             hosted, UserCode(self._pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop), self._limits
         )
-        self._sessions[sid] = session
+        self._instances[sid] = instance
         try:
-            await session.construct(spec, secrets, toolset)
+            await instance.construct(spec, secrets, toolset)
         except BaseException:
             await self.close(sid)
             raise
-        return session.has_setup
+        return instance.has_setup
 
     async def set_up(self, sid: str) -> None:
         await self._get(sid).set_up()
@@ -83,12 +92,12 @@ class LocalHost:
         return await self._get(sid).score(candidates)
 
     async def close(self, sid: str) -> None:
-        session = self._sessions.pop(sid, None)
-        if session is not None:
-            await session.close()
+        instance = self._instances.pop(sid, None)
+        if instance is not None:
+            await instance.close()
 
     def _get(self, sid: str) -> Instance:
-        session = self._sessions.get(sid)
-        if session is None:
+        instance = self._instances.get(sid)
+        if instance is None:
             raise SessionDeleted
-        return session
+        return instance

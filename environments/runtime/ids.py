@@ -1,10 +1,10 @@
-"""Random identifiers, cheaply: UUID4s from a buffer of system randomness."""
+"""Random ids of sessions and calls: UUID4s, made cheaply from a buffer of system randomness."""
 
 from __future__ import annotations
 
 import os
 
-_BUFFERED = 256
+_BUFFERED_IDS = 256
 _buffer = b""
 _position = 0
 
@@ -12,7 +12,7 @@ _position = 0
 def _sixteen_bytes() -> bytes:
     global _buffer, _position
     if _position >= len(_buffer):
-        _buffer, _position = os.urandom(16 * _BUFFERED), 0
+        _buffer, _position = os.urandom(16 * _BUFFERED_IDS), 0
     _position += 16
     return _buffer[_position - 16 : _position]
 
@@ -24,6 +24,6 @@ def new_session_id() -> str:
 
 
 def new_task_id() -> str:
-    """A UUID4 as 32 hex digits. Made of text: a uuid.UUID takes several times as long."""
+    """A UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
     digits = _sixteen_bytes().hex()
     return f"{digits[:12]}4{digits[13:16]}{'89ab'[int(digits[16], 16) & 3]}{digits[17:]}"

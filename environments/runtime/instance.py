@@ -1,11 +1,11 @@
-"""Session: one live environment. Constructs it, sets it up, runs its tools by the protocol's rules, tears it down once.
+"""One live object of an author's class: its construction, setup, prompt, tool calls and teardown.
 
-Driven by LocalHost; knows nothing of episodes, records or HTTP.
+LocalHost creates an Instance for each session and calls its methods. It does not know about episodes, records or HTTP.
 
-Divergences from the references: a finishing call latches the end only after its output could be serialised; an empty
-list of blocks becomes one empty text block; what was assigned to an output after it was made is checked again; rewards
-that are no finite number become null; a serialised output has a longest length; a tool that lets a CancelledError
-escape has failed; teardown comes after the last thread that runs the session's code has ended.
+Divergences from the references: a call with `finished=True` ends the episode only after its output has been serialised;
+an empty list of blocks becomes one empty text block; values assigned to an output after its construction are checked
+again; rewards that are not finite numbers become null; the size of a serialised output is limited; a tool that lets a
+CancelledError escape has failed; teardown starts after the last thread that runs the instance's code has ended.
 """
 
 from __future__ import annotations
@@ -20,80 +20,82 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from environments import wire
 from environments.authoring.declarations import plain_specs
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
 from environments.runtime.limits import Limits
 from environments.runtime.outcome import CallOutcome, failed, faulted, refused
-from environments.runtime.tool_turns import Gate
+from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
 
 class Instance:
+    """Wraps one object of an author's class and calls its methods by the protocol's rules. Torn down exactly once."""
+
     __slots__ = (
         "_building",
         "_code",
-        "_extra",
-        "_gate",
+        "_env",
         "_hosted",
-        "_instance",
         "_is_finished",
         "_limits",
+        "_listed_tools",
         "_output_types",
+        "_session_toolset",
         "_table",
-        "_told_tools",
         "_toolsets",
+        "_turns",
     )
 
-    def __init__(self, hosted: Hosted, code: UserCode, limits: Limits) -> None:
+    def __init__(self, hosted: HostedClass, code: UserCode, limits: Limits) -> None:
         self._hosted, self._code, self._limits = hosted, code, limits
         self._table: ToolTable = hosted.tools
-        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # whatever its SDK, it has the same fields
-        self._extra: type | None = None  # the toolset that /create asked for by name
-        self._gate = Gate()
-        self._instance: Any = None
+        self._output_types: Any = (wire.ToolOutput, hosted.sdk.tool_output)  # both have the same fields
+        self._session_toolset: type | None = None  # the toolset that /create named
+        self._turns = ToolTurns()
+        self._env: Any = None
         self._toolsets: dict[type, Any] | None = None
         self._is_finished = False
-        self._told_tools: list[str] | None = None  # by list_task_tools, when it was asked last
+        self._listed_tools: list[str] | None = None  # names that the last list_task_tools returned
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> None:
-        """Build the instance; `toolset` is one that the class's SDK knows. Raises: EnvironmentFault."""
-        self._extra = None if toolset is None else self._hosted.session_toolsets[toolset]
+        """Construct the author's object; `toolset` is one that its SDK knows, or None. Raises: EnvironmentFault."""
+        self._session_toolset = None if toolset is None else self._hosted.session_toolsets[toolset]
         if self._hosted.runs_constructor:
             await self._code.call(self._build, spec, secrets)
         else:
             self._build(spec, secrets)
-        if self._extra is not None:
-            theirs = find_tools(self._extra, (), self._hosted.sdk.tool_output)
-            self._table = self._hosted.tools.with_toolset(theirs, self._extra)
-            await self._toolset(self._extra)
+        if self._session_toolset is not None:
+            theirs = find_tools(self._session_toolset, (), self._hosted.sdk.tool_output)
+            self._table = self._hosted.tools.with_toolset(theirs, self._session_toolset)
+            await self._toolset(self._session_toolset)
 
     def _build(self, spec: Any, secrets: dict[str, str]) -> None:
-        """Keep the instance in its thread: one that comes too late for its caller has to be torn down all the same."""
-        self._instance = self._hosted.cls(task_spec=spec, secrets=secrets)
+        """Assign the object in the thread that constructs it, so that it is torn down even if its caller gave up."""
+        self._env = self._hosted.cls(task_spec=spec, secrets=secrets)
 
     @property
     def has_setup(self) -> bool:
         return self._hosted.overrides("setup")
 
     async def set_up(self) -> None:
-        """Raises: EnvironmentFault."""
-        await self._code.call(self._instance.setup)
+        """Run the author's `setup`. Raises: EnvironmentFault."""
+        await self._code.call(self._env.setup)
 
     async def close(self) -> None:
-        """Tear down, once the session's last thread has ended or was given up. Faults are the caller's to log.
+        """Tear down after the last thread that runs this instance's code has ended or was abandoned.
 
-        Raises: EnvironmentFault, also when teardown does not end in time.
+        Raises: EnvironmentFault, which the caller has to log, also when teardown does not end in time.
         """
         limit = self._limits.close_wait_seconds
         await self._code.settle(limit)
-        instance, self._instance = self._instance, None
+        env, self._env = self._env, None
         try:
-            if instance is not None and self._hosted.overrides("teardown"):
-                await _within(limit, self._code.call(instance.teardown))
+            if env is not None and self._hosted.overrides("teardown"):
+                await _within(limit, self._code.call(env.teardown))
         except TimeoutError:
             raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
         finally:
@@ -103,76 +105,82 @@ class Instance:
     # --- what the agent reads -----------------------------------------------------------------------------------------
 
     async def prompt_json(self) -> str:
-        """JSON array of blocks. Raises: EnvironmentFault."""
+        """The prompt as a JSON array of blocks. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_prompt"):
-            return await self._checked("get_prompt", wire.BLOCKS)
+            return await self._content_json("get_prompt", wire.BLOCKS)
         return wire.adapted_json(wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json())))
 
     async def messages_json(self) -> str:
-        """JSON array of messages. Raises: EnvironmentFault."""
+        """The prompt as a JSON array of messages. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_messages"):
-            return await self._checked("get_messages", wire.MESSAGES)
+            return await self._content_json("get_messages", wire.MESSAGES)
         return wire.adapted_json(wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json())))
 
-    async def _checked(self, method: str, kind: TypeAdapter[Any]) -> str:
-        answer = await self._code.call(getattr(self._instance, method))
+    async def _content_json(self, method: str, kind: TypeAdapter[Any]) -> str:
+        """The JSON of what the author's `method` returns. Raises: EnvironmentFault when it is not of type `kind`."""
+        answer = await self._code.call(getattr(self._env, method))
         try:
             return wire.adapted_json(kind, kind.validate_python(wire.plain_blocks(answer)))
-        except Exception as error:  # whatever the author put there
-            text = f"{method} returned no valid content: {text_of(error)}"
+        except Exception as error:  # depends on what the author's method returned
+            text = f"{method} returned invalid content: {text_of(error)}"
             raise EnvironmentFault(type(error).__name__, text) from None
 
     async def task_tools_json(self) -> str:
-        """JSON of ListToolsOutput for this session. Raises: EnvironmentFault."""
+        """The tools of this session as JSON of ListToolsOutput. Raises: EnvironmentFault."""
         listed = None
         if self._hosted.overrides("list_task_tools"):
-            listed = self._specs(await self._code.call(self._instance.list_task_tools))
+            listed = self._specs(await self._code.call(self._env.list_task_tools))
         listing = self._hosted.session_tools(self._table, listed)
         if listed is not None:
-            self._told_tools = [spec.name for spec in listing.tools]
+            self._listed_tools = [spec.name for spec in listing.tools]
         return wire.model_json(listing)
 
     def _specs(self, listing: Any) -> list[wire.ToolSpec]:
         try:
             return plain_specs(listing)
-        except Exception as error:  # whatever the author returned
-            text = f"list_task_tools returned no ListToolsOutput: {text_of(error)}"
+        except Exception as error:  # depends on what the author's method returned
+            text = f"list_task_tools did not return a ListToolsOutput: {text_of(error)}"
             raise EnvironmentFault(type(error).__name__, text) from None
 
     # --- what the agent does ------------------------------------------------------------------------------------------
 
     async def run(self, name: str, arguments: wire.JSONObject) -> CallOutcome:
-        """Run one tool call by the session's rules. Never raises but for cancellation."""
+        """Run one tool call, when it is its turn. Raises only asyncio.CancelledError."""
         tool = self._table.by_name.get(name)
         if tool is None and self._hosted.dispatches_itself:
             tool = Tool(name, wire.ToolSpec(name=name, description="", input_schema=None))
         if tool is None:
             return self._unknown(name)
         if self._is_finished:
-            return _over(name, 0.0)
+            return _refusal_after_end(name, 0.0)
         arrived = time.monotonic()
-        await self._gate.enter(tool)
+        await self._turns.enter(tool)
         waited_ms = (time.monotonic() - arrived) * 1000
         try:
-            if self._is_finished:  # by a call this one was queued behind
-                return _over(name, waited_ms)
+            if self._is_finished:  # by a call that ran while this one waited
+                return _refusal_after_end(name, waited_ms)
             return await self._run_alone(tool, arguments, waited_ms)
         finally:
-            self._gate.leave(tool)
+            self._turns.leave(tool)
 
     def _unknown(self, name: str) -> CallOutcome:
-        """Names the tools that the agent was told of; a class that decides itself is not asked for a refusal's sake."""
-        told = self._told_tools
-        if told is None:
-            decides = self._hosted.overrides("list_task_tools")
-            told = [spec.name for spec in self._hosted.session_tools(self._table, [] if decides else None).tools]
-        known = ", ".join(sorted(one for one in told if one in self._table.by_name))
+        """The refusal of an unknown tool, with the tools that were listed to the agent.
+
+        A class that overrides `list_task_tools` is not asked again just for this message.
+        """
+        names = self._listed_tools
+        if names is None:
+            has_own_list = self._hosted.overrides("list_task_tools")
+            names = [spec.name for spec in self._hosted.session_tools(self._table, [] if has_own_list else None).tools]
+        known = ", ".join(sorted(one for one in names if one in self._table.by_name))
         has = f"this session has: {known}" if known else "this session has no tools"
         return refused(f"{name!r} is not a valid tool; {has}", "not_found")
 
     async def _run_alone(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
         try:
-            if self._hosted.dispatches_itself and (self._extra is None or tool.toolset is not self._extra):
+            if self._hosted.dispatches_itself and (
+                self._session_toolset is None or tool.toolset is not self._session_toolset
+            ):
                 return await self._run_by_class(tool.name, arguments, waited_ms)
             return await self._run_method(tool, arguments, waited_ms)
         except ToolError as error:
@@ -186,27 +194,30 @@ class Instance:
             return failed(text, "timeout", waited_ms=waited_ms)
 
     async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
-        """What the class's own `_call_tool` comes to. Raises: as `_limited`."""
-        answer = (await self._limited(self._instance._call_tool, (name, arguments))).root
+        """Call the class's own `_call_tool`. Raises: ToolError, EnvironmentFault, TimeoutError."""
+        answer = (await self._call_within_limit(self._env._call_tool, (name, arguments))).root
         if answer.ok:
             return self._output(name, answer.output, waited_ms)
         return refused(answer.error, getattr(answer, "reason", None) or "tool_error", waited_ms=waited_ms)
 
     async def _run_method(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
-        """Check the input and run the method. Raises: as `_limited`."""
+        """Check the input and run the method. Raises: ToolError, EnvironmentFault, TimeoutError."""
         values: tuple[BaseModel, ...] = ()
         try:
             if tool.input_model is not None:
                 values = (tool.input_model(**arguments),)
         except ValidationError as error:
             return refused(f"Tool input validation error: {_problems(error)}", "input_validation", waited_ms=waited_ms)
-        except Exception as error:  # a validator of the author's, or a key that is no keyword
+        except Exception as error:  # from a validator of the author's, or for a key that is not a keyword
             return faulted(fault_of(error), waited_ms=waited_ms)
-        owner = self._instance if tool.toolset is None else await self._toolset(tool.toolset)
-        return self._output(tool.name, await self._limited(getattr(owner, tool.name), values), waited_ms)
+        owner = self._env if tool.toolset is None else await self._toolset(tool.toolset)
+        return self._output(tool.name, await self._call_within_limit(getattr(owner, tool.name), values), waited_ms)
 
-    async def _limited(self, method: Any, arguments: tuple[Any, ...]) -> Any:
-        """What the author's method returns. Raises: ToolError, EnvironmentFault, TimeoutError (our limit's alone)."""
+    async def _call_within_limit(self, method: Any, arguments: tuple[Any, ...]) -> Any:
+        """Return the result of the author's method. Raises: ToolError, EnvironmentFault, TimeoutError.
+
+        TimeoutError always means that `tool_timeout_seconds` has passed; the author's own becomes an EnvironmentFault.
+        """
         limit = self._limits.tool_timeout_seconds
         if limit is None:
             return await self._call(method, arguments)
@@ -224,34 +235,34 @@ class Instance:
     async def _toolset(self, cls: type) -> Any:
         if self._toolsets is None:
             self._toolsets, self._building = {}, asyncio.Lock()
-        async with self._building:  # one of each, though two of its tools may be the first at the same time
+        async with self._building:  # one object of each toolset, even if two of its tools are called first together
             if cls not in self._toolsets:
-                self._toolsets[cls] = await self._code.call(build_toolset, cls, self._instance)
+                self._toolsets[cls] = await self._code.call(build_toolset, cls, self._env)
         return self._toolsets[cls]
 
     def _output(self, name: str, answer: Any, waited_ms: float) -> CallOutcome:
-        """Check and serialise; only then may it end the episode."""
+        """Check and serialise a tool's output. The episode ends only if that succeeds."""
         if not isinstance(answer, self._output_types):
             text = f"{name!r} returned {type(answer).__name__}; expected ToolOutput"
             return failed(text, "TypeError", waited_ms=waited_ms)
-        if self._is_finished:  # a concurrent call ended the episode meanwhile; the first end wins
-            return _over(name, waited_ms)
+        if self._is_finished:  # a concurrent call has ended the episode
+            return _refusal_after_end(name, waited_ms)
         try:
             if not answer.blocks:
                 answer = answer.model_copy(update={"blocks": [self._hosted.sdk.types.TextBlock(text="")]})
             if not isinstance(answer.blocks, list) or not isinstance(answer.finished, bool):
-                answer = wire.made_anew(answer)  # a serialiser would let null, and text for a sequence, pass
+                answer = wire.revalidate(answer)  # serialising alone would accept null, or text as a sequence
             answer, text = wire.checked_json(answer)
             reward = None if answer.reward is None else float(answer.reward)
         except ValidationError as error:
-            text = f"{name!r} returned a ToolOutput that was changed into none ({text_of(error)})"
+            text = f"{name!r} returned a ToolOutput with invalid values ({text_of(error)})"
             return failed(text, "TypeError", waited_ms=waited_ms)
-        except Exception as error:  # whatever the author put into metadata
+        except Exception as error:  # depends on what the author put into metadata
             return faulted(fault_of(error), waited_ms=waited_ms)
         if len(text) > self._limits.max_result_bytes:
-            most = self._limits.max_result_bytes
+            limit = self._limits.max_result_bytes
             return failed(
-                f"{name!r} returned {len(text)} bytes; ORSWEB_MAX_RESULT_BYTES allows {most}",
+                f"{name!r} returned {len(text)} bytes; ORSWEB_MAX_RESULT_BYTES allows {limit}",
                 "result_size",
                 waited_ms=waited_ms,
             )
@@ -260,25 +271,28 @@ class Instance:
         return CallOutcome("ok", text, finite, self._is_finished, waited_ms=waited_ms)
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        """JSON `{"scores": [...]}`, one per candidate in order. Raises: EnvironmentFault."""
-        scores = await self._code.call(self._instance.score_group, self._hosted.candidates(candidates))
+        """JSON `{"scores": [...]}` with one score per candidate, in their order. Raises: EnvironmentFault."""
+        scores = await self._code.call(self._env.score_group, self._hosted.candidates(candidates))
         try:
             checked = [_score(one) for one in scores]
             if len(checked) != len(candidates):
                 raise ValueError(f"score_group returned {len(checked)} scores for {len(candidates)} candidates")
             return wire.value_json({"scores": [score.model_dump() for score in checked]})
-        except Exception as error:  # whatever the author returned
+        except Exception as error:  # depends on what the author's method returned
             raise EnvironmentFault(type(error).__name__, text_of(error)) from None
 
 
 def _problems(error: ValidationError) -> str:
-    """Python's repr of pydantic's list, as clients know it; not of a list so long that it would hold up the server."""
+    """Python's repr of pydantic's list of errors, as the references send it; only their number if there are many.
+
+    Formatting a very long list would block the event loop.
+    """
     count = error.error_count()
     return str(error.errors()) if count <= MAX_PROBLEMS else f"[{count} problems]"
 
 
 def _score(answer: Any) -> wire.GroupScore:
-    """Raises: TypeError, ValueError."""
+    """One score as the author returned it: a GroupScore of any SDK, or a number. Raises: TypeError, ValueError."""
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
     score = wire.GroupScore.model_validate(plain)
     if not math.isfinite(score.reward):
@@ -286,7 +300,7 @@ def _score(answer: Any) -> wire.GroupScore:
     return score
 
 
-def _over(name: str, waited_ms: float) -> CallOutcome:
+def _refusal_after_end(name: str, waited_ms: float) -> CallOutcome:
     text = (
         f"{name!r} was not run: the episode has finished (a tool returned finished=True), "
         "so no further tool calls are accepted."
@@ -295,12 +309,12 @@ def _over(name: str, waited_ms: float) -> CallOutcome:
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """What `work` returns. It has a task of its own, which is left behind should it swallow its cancellation.
+    """Return the result of `work`, which runs in its own task. A task that ignores its cancellation is left running.
 
     Raises: TimeoutError, and what `work` raises.
     """
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(_forget)
+    task.add_done_callback(_consume_exception)
     try:
         await asyncio.wait([task], timeout=seconds)
     finally:
@@ -310,7 +324,7 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     return await task
 
 
-def _forget(task: asyncio.Task[Any]) -> None:
-    """Look at what a task raised that was left behind, or asyncio would log it, secrets and all."""
+def _consume_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any secrets in it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Limits: how long and how much live play may take. Plain numbers; `environments/conf.py` reads most from settings."""
+"""Limits on the time and memory that live play may take. `environments/conf.py` reads most of them from settings."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ ReturnErrors = Literal["none", "exception", "stacktrace"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Each is a setting, ORSWEB_… without `_seconds`; only `close_wait_seconds` and `max_linger_bytes` are none."""
+    """Each is a setting, ORSWEB_… without `_seconds`, except for `close_wait_seconds` and `max_linger_bytes`."""
 
     keepalive_seconds: float = 10.0
-    """A running call's stream gets a comment this often; clients give up after 30 s of silence."""
+    """Interval of the comments in the stream of a running call; clients give up after 30 s of silence."""
     session_timeout_seconds: float = 900.0
-    """A session without activity and without a running call is expired after this."""
+    """Time after which a session without activity and without a running call expires."""
     result_linger_seconds: float = 60.0
-    """A finished call's result stays in memory this long; later the record answers."""
+    """Time for which the result of a finished call stays in memory; after that it is read from the record."""
     setup_wait_seconds: float = 300.0
-    """GET prompt and messages wait this long for setup before they answer 503."""
+    """Time for which GET prompt and GET messages wait for setup before they answer 503."""
     close_wait_seconds: float = 10.0
-    """Ending a session waits this long for plain code and for teardown; then they are abandoned."""
+    """Time for which the end of a session waits for plain code, and then for teardown, before they are abandoned."""
     tool_timeout_seconds: float | None = None
+    """Time after which a running tool call is stopped; None: no limit."""
     max_sessions: int = 10_000
     max_result_bytes: int = 64 * 1024 * 1024
     max_linger_bytes: int = 256 * 1024 * 1024
-    """Results kept in memory, all sessions together; beyond it the oldest go early."""
+    """Memory for the results of finished calls of all sessions; beyond it, the oldest results are removed early."""
     return_errors: ReturnErrors = "exception"

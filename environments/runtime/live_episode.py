@@ -1,6 +1,6 @@
-"""LiveEpisode: the caller's side of one session. Whose it is, how far it is, and what is to be recorded of it.
+"""The state of one session while it is live: its owner, how far it is, its calls, and the rows to record of it.
 
-The environment itself lives behind the Host door; this object makes the rows. Driven by SessionService.
+SessionService and Sessions change it. The instance of the environment itself is kept by the Host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from environments.errors import EnvironmentFault
 from environments.runtime.calls import Call, Calls
-from environments.runtime.outcome import CallOutcome, short
+from environments.runtime.outcome import CallOutcome, truncate_error
 from environments.runtime.records import Cause, EpisodeEnded, EpisodeNoted, EpisodeStarted, Player, RunInfo, StepTaken
 from environments.runtime.secrets_mask import Mask
 from environments.wire import JSONObject, value_json
@@ -20,27 +20,28 @@ from environments.wire import JSONObject, value_json
 State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 
 _OURS = frozenset({"deleted", "interrupted"})
-"""Reasons of failures that are no fault of the environment's."""
+"""Reasons of failed calls for which this server is responsible, not the environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A request for a session. `environment` None: bound by the first path that names one.
+    """A request to open a session.
 
-    Exactly one of `spec` (the task's content) or `split` with `index` is given.
+    Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None, the first path that
+    names an environment binds the session to it.
     """
 
     sid: str
     owner: str
-    """Label of the API key; empty without keys."""
+    """Label of the API key; empty when the server has no keys."""
     environment: str | None
     spec: Any = None
     split: str | None = None
     index: int | None = None
     secrets: dict[str, str] | None = None
-    """What the environment gets."""
+    """The secrets that are passed to the environment."""
     masked: tuple[str, ...] = ()
-    """Values to keep out of the record: the secrets and the API key."""
+    """Values to mask in the record and the log: the secrets and the API key."""
     toolset: str | None = None
     user_agent: str = ""
     run: RunInfo = field(default_factory=RunInfo)
@@ -48,9 +49,9 @@ class NewSession:
 
 
 class LiveEpisode:
-    """State of one session, on the event loop only.
+    """The state of one session. Used on the event loop only.
 
-    Counts and returns cover steps with status ok or failed; refused ones are counted apart.
+    Counts and returns cover the steps with status ok or failed; refused steps are counted separately.
     """
 
     __slots__ = (
@@ -58,18 +59,18 @@ class LiveEpisode:
         "_failed_readings",
         "_first_acted",
         "_has_failed_last",
-        "_has_noted",
+        "_has_noted_prompt",
+        "_has_noted_ready",
         "_last_acted",
         "_last_reward",
         "_mask",
         "_maximum",
         "_next_index",
+        "_noted_tools",
         "_refused",
         "_rewards",
         "_steps",
         "_sum",
-        "_told_prompt",
-        "_told_tools",
         "_waiters",
         "calls",
         "cause",
@@ -78,6 +79,7 @@ class LiveEpisode:
         "ended",
         "environment",
         "fault",
+        "last_used",
         "number",
         "on_step",
         "owner",
@@ -85,26 +87,25 @@ class LiveEpisode:
         "request",
         "sid",
         "state",
-        "touched",
         "work",
     )
 
     def __init__(self, request: NewSession, now: float) -> None:
         self.sid, self.owner = request.sid, request.owner
-        self.request: NewSession | None = request  # dropped once bound: it holds the secrets
+        self.request: NewSession | None = request  # None once bound, because it holds the secrets
         self.environment = ""
         self.number = 0
         self.state: State = "unbound" if request.environment is None else "constructing"
         self.fault: EnvironmentFault | None = None
         self.calls = Calls()
         self.work: asyncio.Task[Any] | None = None  # construction or setup, while the author's code runs
-        self.touched = now
+        self.last_used = now
         self.ready: float | None = None
         self.ended: float | None = None
         self.cause: Cause | None = None
         self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = ""
-        self.on_step: Callable[[StepTaken], None] | None = None  # who follows is told of each step that is on record
+        self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
         self._mask = Mask(request.masked)
         self._waiters: list[asyncio.Future[None]] | None = None
         self._next_index = self._steps = self._failed = self._refused = self._rewards = 0
@@ -114,14 +115,14 @@ class LiveEpisode:
         self._first_acted: float | None = None
         self._last_acted: float | None = None
         self._has_failed_last = False
-        self._failed_readings: dict[str, str] | None = None  # what the agent asked for in vain -> why
-        self._has_noted = False
-        self._told_prompt = self._told_tools = ""
+        self._failed_readings: dict[str, str] | None = None  # "prompt", "task tools", … -> why the agent did not get it
+        self._has_noted_ready = self._has_noted_prompt = False
+        self._noted_tools = ""
 
     # --- states -------------------------------------------------------------------------------------------------------
 
     def change(self, state: State) -> None:
-        """Enter `state` and wake whoever waits for a change."""
+        """Enter `state` and wake everyone who waits for a change."""
         self.state = state
         waiters, self._waiters = self._waiters, None
         for waiter in waiters or ():
@@ -139,7 +140,7 @@ class LiveEpisode:
 
     def started_row(self, request: NewSession, spec_json: str, tools_json: str, now: float) -> EpisodeStarted:
         mask = self._mask
-        self._told_tools = tools_json
+        self._noted_tools = tools_json
         run = request.run
         if run.name or run.model or run.labels_json:
             run = RunInfo(
@@ -161,22 +162,25 @@ class LiveEpisode:
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
-        """What has become known and is not yet recorded, if anything; prompt and tools as first handed out."""
+        """A row with what has become known and is not recorded yet, or None if there is nothing.
+
+        Of the prompt only the first version is recorded, of the tools every change.
+        """
         if prompt_json is not None:
-            prompt_json = None if self._told_prompt else self._mask.json(prompt_json)
-            self._told_prompt = self._told_prompt or "told"
+            prompt_json = None if self._has_noted_prompt else self._mask.json(prompt_json)
+            self._has_noted_prompt = True
         if tools_json is not None:
-            tools_json = None if tools_json == self._told_tools else tools_json
-            self._told_tools = tools_json or self._told_tools
+            tools_json = None if tools_json == self._noted_tools else tools_json
+            self._noted_tools = tools_json or self._noted_tools
             tools_json = tools_json and self._mask.json(tools_json)
-        ready = self.ready if not self._has_noted else None
+        ready = self.ready if not self._has_noted_ready else None
         if ready is None and prompt_json is None and tools_json is None:
             return None
-        self._has_noted = self._has_noted or ready is not None
+        self._has_noted_ready = self._has_noted_ready or ready is not None
         return EpisodeNoted(self.number, ready, prompt_json, tools_json)
 
     def step_row(self, call: Call, outcome: CallOutcome, arrived: float, started: float, now: float) -> StepTaken:
-        """The next step, in order of completion; counts it. Between `arrived` and `started` it waited for setup."""
+        """Count a completed call and return its row. Between `arrived` and `started` the call waited for setup."""
         mask = self._mask
         index = self._next_index
         self._next_index += 1
@@ -218,15 +222,18 @@ class LiveEpisode:
             self._maximum = reward if self._maximum is None else max(self._maximum, reward)
 
     def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
-        """The agent was told `what` (its prompt, its tools), or the environment raised."""
+        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed with a fault."""
         if fault is None:
             if self._failed_readings is not None:
                 self._failed_readings.pop(what, None)
-        elif self.state != "closing":  # else it may have failed because its environment is being torn down
+        elif self.state != "closing":  # a fault during teardown may be caused by the teardown
             self._failed_readings = {**(self._failed_readings or {}), what: f"{what} failed: {fault}"}
 
     def leave(self, cause: Cause, now: float) -> EpisodeEnded:
-        """Note that the session ends. An agent that leaves right after the environment failed did not give up."""
+        """Set the cause of the session's end, and return its row.
+
+        For an agent that leaves right after the environment failed, the cause is that failure.
+        """
         if cause not in ("abandoned", "expired"):
             return self.end(cause, now)
         if self._failed_readings:
@@ -234,13 +241,13 @@ class LiveEpisode:
         return self.end("env_error" if self._has_failed_last else cause, now)
 
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
-        """Note the ending; the first one stays."""
+        """Set the ending unless there already is one, and return its row."""
         if self.cause is None:
             self.cause, self.ended, self.detail = cause, now, self.mask_text(detail)
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
-        """The ending with the counts of this moment; calls refused after the end are still counted."""
+        """The row of the ending with the current counts, which include calls refused after the end."""
         assert self.cause is not None and self.ended is not None
         return EpisodeEnded(
             episode=self.number,
@@ -260,26 +267,27 @@ class LiveEpisode:
         )
 
     @property
-    def shown_sid(self) -> str:
-        """The session id as it may be logged."""
+    def masked_sid(self) -> str:
+        """The session id without secrets, for the log."""
         return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
-        """What was said in this session, as it may be logged, recorded and told: without its secrets, and short."""
-        return short(self._mask.text(text))
+        """`text` without the session's secrets and truncated, for the log, the record and the agent."""
+        return truncate_error(self._mask.text(text))
 
     def masked_failure(self, outcome: CallOutcome) -> CallOutcome:
-        """`outcome`; of a failure without the session's secrets."""
+        """`outcome`, with the session's secrets masked in its error and traceback if it is a failure."""
         if outcome.status != "failed":
             return outcome
         return replace(outcome, error=self.mask_text(outcome.error), trace=self.mask_text(outcome.trace))
 
     def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
+        """`fault` without the session's secrets."""
         return EnvironmentFault(fault.kind, self.mask_text(fault.text), self.mask_text(fault.trace))
 
 
 def _input_json(arguments: JSONObject) -> str:
     try:
         return value_json(arguments)
-    except TypeError as error:  # nested too deeply; the call has to be answered all the same
+    except TypeError as error:  # nested too deeply; the call must be answered nevertheless
         return value_json({"not recorded": str(error)})

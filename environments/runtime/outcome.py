@@ -1,4 +1,4 @@
-"""Outcome: how one tool call came out, and how that is told to the agent, now or again from the record."""
+"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the record."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from environments.runtime.limits import ReturnErrors
 from environments.runtime.records import Cause, StepStatus
 from environments.wire import value_json
 
-ERROR_CHARACTERS = 16_000
-"""An `error` event is never empty (clients would say "Unknown SSE error") and never longer than this."""
+MAX_ERROR_CHARACTERS = 16_000
+"""Longest text of an `error` event. It is never empty either: clients would report "Unknown SSE error"."""
 
-_TOLD_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
-_OF_THE_SERVER = frozenset({"timeout", "deleted", "interrupted", "result_size"})
-"""Failures whose text is this server's own and may always be told."""
-_ANSWERED_REASONS = _TOLD_REASONS | {"tool_error"}
+_WIRE_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
+_SERVER_REASONS = frozenset({"timeout", "deleted", "interrupted", "result_size"})
+"""Reasons of failures whose text this server wrote itself, so the agent may always see it."""
+_ANSWERED_REASONS = _WIRE_REASONS | {"tool_error"}
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a stream ends with: event `end` with JSON text, or event `error` with plain text."""
+    """The last event of a call's stream: `end` with JSON text, or `error` with plain text."""
 
     event: Literal["end", "error"]
     data: str
@@ -29,10 +29,11 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """`output_json` is the ToolOutput's text when ok; otherwise `error` and `reason` say why not.
+    """How a call ended.
 
-    `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; of a
-    refusal see StepTaken.
+    With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say what went wrong. The
+    `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; those of a
+    refusal are listed at `StepTaken.reason`.
     """
 
     status: StepStatus
@@ -54,7 +55,7 @@ def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) 
 
 
 def cut_short(cause: Cause | None) -> CallOutcome:
-    """A call that the end of its session stopped."""
+    """The outcome of a call that was stopped by the end of its session."""
     if cause == "interrupted":
         return failed("The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
@@ -64,19 +65,19 @@ def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
     return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
 
 
-def told(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
-    """`outcome` as the agent gets it; `mode` says how much of a failure it may see."""
+def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
+    """The result that is sent to the agent; `mode` says how much of a failure it may see."""
     if outcome.status == "ok" and outcome.output_json is not None:
         return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
-        # the protocol has no word for a ToolError, and the openreward client reads a missing one as "not_found"
-        reason = outcome.reason if outcome.reason in _TOLD_REASONS else "input_validation"
-        return CallResult("end", value_json({"ok": False, "error": short(outcome.error), "reason": reason}))
-    if mode == "none" and outcome.reason not in _OF_THE_SERVER:
+        # the protocol has no reason for a ToolError, and the openreward client reads a missing one as "not_found"
+        reason = outcome.reason if outcome.reason in _WIRE_REASONS else "input_validation"
+        return CallResult("end", value_json({"ok": False, "error": truncate_error(outcome.error), "reason": reason}))
+    if mode == "none" and outcome.reason not in _SERVER_REASONS:
         return CallResult("error", "Internal Server Error")
-    return CallResult("error", short((outcome.trace if mode == "stacktrace" else "") or outcome.error))
+    return CallResult("error", truncate_error((outcome.trace if mode == "stacktrace" else "") or outcome.error))
 
 
-def short(text: str) -> str:
-    """What an author's code said, no longer than anybody reads. Secrets have to be masked before: half a one is not."""
-    return shorten(text, ERROR_CHARACTERS)
+def truncate_error(text: str) -> str:
+    """`text` truncated to MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find half a secret."""
+    return shorten(text, MAX_ERROR_CHARACTERS)

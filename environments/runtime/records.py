@@ -1,8 +1,8 @@
-"""What live play reports, as frozen rows, and the two doors it needs: Record and TaskSource.
+"""The rows that live play reports, and the two interfaces that it depends on: Record and TaskSource.
 
-The runtime imports no database; whoever keeps the record implements `Record`, whoever knows the tasks `TaskSource`.
-Every text in a row is final: secrets are masked and values have a JSON form before a row is made. JSON fields are exact
-ASCII text. Times are seconds since the epoch, durations milliseconds.
+The runtime imports no database: `episodes.recording` implements `Record`, `environments.tasks.catalog` `TaskSource`.
+Rows are frozen and final: secrets are masked, and all values have a JSON form, before a row is made. JSON fields hold
+exact ASCII text. Times are seconds since the epoch, durations are milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Player = Literal["agent", "human", "script"]
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What the client says of the training or evaluation run an episode belongs to; empty name: none."""
+    """The training or evaluation run to which an episode belongs, as the client describes it; empty name: none."""
 
     name: str = ""
     step: int | None = None
@@ -32,16 +32,16 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStarted:
-    """Construction begins."""
+    """The construction of an environment has started."""
 
     episode: int
     environment: str
     split: str | None
-    """Only when the client named it; a task's content alone does not tell."""
+    """None unless the client named it; it cannot be derived from a task's content."""
     index: int | None
     spec_json: str
     tools_json: str
-    """The class's tools; replaced when the client asks for the session's."""
+    """The tools of the class; replaced when the client requests those of the session."""
     session_id: str
     user_agent: str
     key_label: str
@@ -52,7 +52,7 @@ class EpisodeStarted:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeNoted:
-    """What was learnt since: setup done, prompt or tools handed out. None leaves a field as it is."""
+    """What has become known since the start: the end of setup, the prompt, the tools. None leaves a field unchanged."""
 
     episode: int
     ready: float | None = None
@@ -76,29 +76,30 @@ class StepTaken:
     finished: bool
     status: StepStatus
     error: str
-    """Text of the refusal or failure as the agent was told; empty when ok."""
+    """Text of the refusal or failure as it was sent to the agent; empty when ok."""
     reason: str
-    """not_found, name_collision, input_validation, episode_finished, tool_error; for failures raised, timeout, … ."""
+    """Of a refusal: not_found, name_collision, input_validation, episode_finished or tool_error. Of a failure: the
+    exception's type name, timeout, deleted, interrupted or result_size."""
     task_id: str
     started: float
     duration_ms: float
     waited_ms: float
-    """Before `started` until the session was set up, after it queued behind other calls; no part of `duration_ms`."""
+    """Time spent waiting for setup (before `started`) and for other calls (after it); not part of `duration_ms`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeEnded:
-    """The end, with everything that is counted over the steps."""
+    """The end of an episode, with everything that is counted over its steps."""
 
     episode: int
     cause: Cause
     detail: str
-    """Why, in words; empty when the cause says all."""
+    """Explanation of the cause; empty when the cause needs none."""
     ended: float
     steps: int
     """Steps that ran (ok or failed)."""
     failed: int
-    """Of those, how many failed."""
+    """Number of those steps that failed."""
     refused: int
     return_sum: float
     return_last: float | None
@@ -114,7 +115,7 @@ Row = EpisodeStarted | EpisodeNoted | StepTaken | EpisodeEnded
 
 @dataclass(frozen=True, slots=True)
 class RecalledCall:
-    """A recorded call as it can be told again."""
+    """A recorded call, as far as it is needed to send its result again."""
 
     status: StepStatus
     output_json: str | None
@@ -123,35 +124,35 @@ class RecalledCall:
 
 
 class Record(Protocol):
-    """Where rows go. `record` never blocks and never raises for what a row holds."""
+    """Stores rows. `record` never blocks, and never raises because of a row's content."""
 
     def next_episode(self) -> int:
-        """A fresh episode number, never given before by this database."""
+        """Return a new episode number, unique in this database."""
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        """Queue rows in order; `committed` is called on the event loop once all of them are durable."""
+        """Queue the rows in order; `committed` is called on the event loop once all of them are durable."""
 
     async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
-        """The owner's latest recorded call of that id, or None; another key may have used the same ids since."""
+        """Return the owner's latest recorded call with these ids, or None; other owners may have used the same ids."""
 
 
 class TaskSource(Protocol):
-    """The tasks of hosted environments, by name and position. Errors are those of `environments.errors`."""
+    """The tasks of hosted environments by environment, split and index. Raises exceptions of `environments.errors`."""
 
     async def check_enabled(self, environment: str) -> None:
-        """Raises: Unavailable when somebody has switched the environment off."""
+        """Raise Unavailable if the environment was disabled in the admin."""
 
     async def splits(self, environment: str) -> Sequence[Split]:
-        """The splits served now, in order."""
+        """The splits that are currently served, in order."""
 
     async def count(self, environment: str, split: str) -> int:
-        """Number of tasks. Raises: InvalidSplit."""
+        """Number of tasks in the split. Raises: InvalidSplit."""
 
     async def get(self, environment: str, split: str, index: int) -> str:
         """The task's JSON text; negative indexes count from the end. Raises: InvalidSplit, InvalidIndex."""
 
     def range(self, environment: str, split: str, start: int | None, stop: int | None) -> AsyncIterator[Sequence[str]]:
-        """JSON texts of a slice, both ends clamped, in chunks; some may be empty. Raises: InvalidSplit."""
+        """JSON texts of a slice, clamped at both ends, in chunks, some of which may be empty. Raises: InvalidSplit."""
 
     def tasks(self, environment: str, split: str) -> AsyncIterator[Sequence[str]]:
         """JSON texts of the whole split, in chunks. Raises: InvalidSplit, ListingUnsupported."""

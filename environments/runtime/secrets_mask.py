@@ -1,4 +1,4 @@
-"""Mask: takes a session's secret values out of everything that will be recorded or logged."""
+"""Masking of a session's secrets in everything that is recorded or logged."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 
 from environments.wire import value_json
 
-SHORTEST = 8
-"""Shorter values are too likely to be part of honest text."""
+MIN_SECRET_CHARACTERS = 8
+"""Shorter secrets are not masked, because they are too likely to be part of ordinary text."""
 STARS = "********"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
-"""A string or a number of JSON."""
+"""Matches a string or a number in JSON text."""
 
 
 class Mask:
-    """Replaces every secret of a session. Free of cost where there is none."""
+    """Replaces the secrets of a session by asterisks. Costs nothing when there are none."""
 
     __slots__ = ("_forms",)
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
+        forms = {form for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS for form in _forms(secret)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))  # one secret may contain another
 
     def text(self, text: str) -> str:
@@ -31,8 +31,10 @@ class Mask:
         return text
 
     def json(self, text: str) -> str:
-        """Masked ASCII JSON text. Strings are masked one by one, for a match in raw text could cut an escape in two;
-        the rest stays as it is, however deep, and numbers keep their digits unless they are a secret.
+        """ASCII JSON text with secrets masked.
+
+        Each string is decoded and masked by itself, because a match in the raw text could cut an escape sequence in
+        two. A number that contains a secret becomes a masked string. Everything else stays as it is.
         """
         if not any(form in text for form in self._forms):
             return text
@@ -46,9 +48,9 @@ class Mask:
 
 
 def _forms(secret: str) -> set[str]:
-    """The secret as itself, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
+    """The secret unescaped, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
 
-    By either encoder: pydantic's escapes DEL, Python's does not.
+    Includes the forms of both encoders, because pydantic's escapes DEL and Python's does not.
     """
     once = {encode(secret)[1:-1] for encode in (json.dumps, value_json)}
     return {secret, *once, *(encode(form)[1:-1] for encode in (json.dumps, value_json) for form in once)}

@@ -1,10 +1,11 @@
-"""Sessions: how live episodes begin, become ready and end. Driven by SessionService.
+"""The life cycle of sessions: how they are opened, bound to an environment, set up and ended. Used by SessionService.
 
-Divergences from the references: an id is registered before anything is awaited; a constructor's failure is told by the
-request that opens the session; running calls count as activity; sessions end side by side, each with a time limit; an
-id is held until its teardown has ended; a session belongs to the key that opened it; one opened with split and index
-but without an environment's name is bound by the first path that names one; a path that names another environment than
-the session plays is refused (409), for the agent would train on the wrong task; so many sessions may live at once.
+Divergences from the references: an id is registered before anything is awaited; a failed constructor is reported to the
+request that opens the session; running calls count as activity; sessions end concurrently, each within a time limit; an
+id stays in use until its teardown has ended; a session belongs to the key that opened it; a session opened with split
+and index but without an environment is bound by the first path that names one; a path that names another environment
+than the session's is refused (409), because the agent would train on the wrong task; the number of live sessions is
+limited.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode, NewSession
-from environments.runtime.outcome import cut_short, told
+from environments.runtime.outcome import cut_short, result_of
 from environments.runtime.records import Cause, Record, Row, TaskSource
 
 log = structlog.get_logger(__name__)
@@ -55,21 +56,21 @@ class Sessions:
         self._is_draining = False
         self._background: set[asyncio.Task[Any]] = set()
 
-    def own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run `work` in the background; this object keeps the task alive."""
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start `work` as a task that this object keeps alive."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 
     def commit(self, *rows: Row) -> asyncio.Future[None]:
-        """Record `rows`; done once they are durable."""
+        """Record `rows`; the returned future is done once they are durable."""
         durable = asyncio.get_running_loop().create_future()
         self._record.record(*rows, committed=partial(_resolve, durable))
         return durable
 
     def find(self, sid: str, owner: str) -> LiveEpisode:
-        """Raises: SessionNotFound, for another key's session too."""
+        """The live session. Raises: SessionNotFound, also for a session of another key."""
         episode = self.live.get(sid)
         if episode is None or episode.owner != owner:
             raise SessionNotFound
@@ -78,7 +79,9 @@ class Sessions:
     # --- beginning ----------------------------------------------------------------------------------------------------
 
     async def create(self, request: NewSession) -> None:
-        """Open a session; returns once it is constructed (or waits for its environment's name) and on record.
+        """Open a session and wait until its instance is constructed and recorded.
+
+        A request without an environment's name returns at once; the session is then bound later.
 
         Raises: SessionExists, TooManySessions, InvalidSplit, InvalidIndex, InvalidRequest, Unavailable,
         EnvironmentFault, Draining.
@@ -97,13 +100,13 @@ class Sessions:
             else:
                 await self._bind(episode, request, request.environment)
         except BaseException:
-            if episode.state != "closing":  # whoever deletes a session lets go of its id
+            if episode.state != "closing":  # a deletion removes the id itself
                 del self.live[request.sid]
                 episode.change("closing")  # for requests that did not wait for this one's answer
             raise
 
     async def _check_bindable(self, request: NewSession) -> None:
-        """Some hosted environment must have the split and index; otherwise the default's refusal is told."""
+        """Check that a hosted environment has the split and index. Raises: the refusal of the default environment."""
         assert request.split is not None and request.index is not None
         refusals: list[OrsError] = []
         for hosted in self.registry:
@@ -114,8 +117,8 @@ class Sessions:
                 refusals.append(error)
         raise refusals[0]
 
-    async def bind_late(self, episode: LiveEpisode, named: str | None) -> None:
-        """Bind a session that was opened without a name to the environment that a path names, or to the default.
+    async def bind_late(self, episode: LiveEpisode, path_environment: str | None) -> None:
+        """Bind a session opened without an environment to the one that a path names, or to the default.
 
         Raises: InvalidSplit, InvalidIndex (the session stays unbound), EnvironmentFault (recorded as setup_failed).
         """
@@ -123,7 +126,7 @@ class Sessions:
             await episode.wait_for_change()
         if episode.state != "unbound" or episode.request is None:
             return
-        environment = self.registry.get(named).name if named else self.registry.default.name
+        environment = self.registry.get(path_environment).name if path_environment else self.registry.default.name
         try:
             await self._bind(episode, episode.request, environment)
         except EnvironmentFault as fault:
@@ -137,7 +140,7 @@ class Sessions:
             raise
 
     async def _bind(self, episode: LiveEpisode, request: NewSession, environment: str) -> None:
-        """Construct `environment`; afterwards the episode is ready or being set up. The caller handles failures."""
+        """Construct `environment`. Afterwards the session is ready or being set up. The caller handles failures."""
         episode.change("constructing")
         hosted = self.registry.get(environment)
         hosted.check_available()
@@ -152,7 +155,7 @@ class Sessions:
         building = self._host.construct(episode.sid, hosted.name, spec, request.secrets or {}, request.toolset)
         try:
             if hosted.runs_constructor or request.toolset:
-                episode.work = self.own(building)
+                episode.work = self.run_in_background(building)
                 needs_setup = await asyncio.shield(episode.work)
             else:
                 needs_setup = await building
@@ -172,7 +175,7 @@ class Sessions:
         episode.request = None  # it holds the secrets
         if needs_setup:
             episode.change("setting_up")
-            episode.work = self.own(self._set_up(episode))
+            episode.work = self.run_in_background(self._set_up(episode))
         else:
             episode.ready = time.time()
             episode.change("ready")
@@ -202,9 +205,9 @@ class Sessions:
             episode.work = None
 
     async def until_ready(self, episode: LiveEpisode, seconds: float | None = None) -> None:
-        """Wait for construction and setup, `seconds` at most.
+        """Wait for construction and setup, at most `seconds`.
 
-        Raises: EnvironmentFault (setup failed, told anew each time), SessionDeleted, SessionStarting (still at it).
+        Raises: EnvironmentFault when setup has failed, SessionDeleted, SessionStarting when the time is over.
         """
         if episode.state == "ready":
             return
@@ -219,9 +222,9 @@ class Sessions:
     # --- ending -------------------------------------------------------------------------------------------------------
 
     async def close(self, episode: LiveEpisode, cause: Cause) -> None:
-        """End the session and return when its environment is torn down and the end is on record.
+        """End the session; return when its instance is torn down and the end is recorded.
 
-        What the author's code holds up is given up after the limit.
+        Author's code that does not end within the limit is abandoned.
         """
         if episode.state == "closing":
             await self.until_gone(episode)
@@ -242,6 +245,7 @@ class Sessions:
             episode.change("closing")  # for others that wait for the id to be free
 
     async def until_gone(self, episode: LiveEpisode) -> None:
+        """Wait until the session has ended and its id is free."""
         while self.live.get(episode.sid) is episode:
             await episode.wait_for_change()
 
@@ -256,7 +260,7 @@ class Sessions:
                 now = time.time()
                 if episode.number:
                     self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now, now))
-                call.finish(told(cut_short(episode.closing_cause), self._limits.return_errors))
+                call.finish(result_of(cut_short(episode.closing_cause), self._limits.return_errors))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:
         if not episode.number or episode.cause is not None:
@@ -266,27 +270,27 @@ class Sessions:
         await self.commit(*([note, *rows] if note else rows))
 
     async def reap(self) -> None:
-        """Forever: expire sessions that are idle, side by side."""
+        """Expire idle sessions, until cancelled."""
         timeout = self._limits.session_timeout_seconds
         while True:
             await asyncio.sleep(min(REAP_SECONDS, timeout / 4))
             horizon = time.monotonic() - timeout
             for episode in list(self.live.values()):
-                if episode.touched < horizon and not episode.calls.running and episode.state != "closing":
-                    log.info("session expired", session=episode.shown_sid, episode=episode.number)
-                    self.own(self.close(episode, "expired"))
+                if episode.last_used < horizon and not episode.calls.running and episode.state != "closing":
+                    log.info("session expired", session=episode.masked_sid, episode=episode.number)
+                    self.run_in_background(self.close(episode, "expired"))
 
     async def drain(self, seconds: float) -> None:
-        """Let running calls end, then end every session as interrupted; `seconds` at most."""
+        """Wait for running calls, then end every session as interrupted, within `seconds` in total."""
         self._is_draining = True
         until = time.monotonic() + seconds
         running = [call.task for one in self.live.values() for call in one.calls.running if call.task is not None]
         if running:
             await asyncio.wait(running, timeout=seconds / 2)
-        closing = [self.own(self.close(episode, "interrupted")) for episode in list(self.live.values())]
+        closing = [self.run_in_background(self.close(episode, "interrupted")) for episode in list(self.live.values())]
         if closing:
             await asyncio.wait(closing, timeout=max(0.1, until - time.monotonic()))
-        for episode in self.live.values():  # held up by the author's code
+        for episode in self.live.values():  # the author's code did not end in time
             if episode.number and episode.cause is None:
                 self._record.record(episode.end("interrupted", time.time()))
         for task in self._background:
@@ -294,7 +298,7 @@ class Sessions:
 
 
 def check_alive(episode: LiveEpisode) -> None:
-    """Raises: EnvironmentFault of a failed construction or setup, SessionDeleted."""
+    """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed."""
     if episode.state == "closing":
         raise SessionDeleted
     if episode.fault is not None:
@@ -302,14 +306,14 @@ def check_alive(episode: LiveEpisode) -> None:
 
 
 def is_closing(episode: LiveEpisode) -> bool:
-    """Asked anew after every await, for another request may have deleted the session meanwhile."""
+    """Whether the session is ending. Check it after every await: another request may have deleted the session."""
     return episode.state == "closing"
 
 
-def check_path(episode: LiveEpisode, named: str | None) -> None:
-    """A path that names another environment is a client's mistake. Raises: OtherEnvironment."""
-    if named and episode.environment and named.lower() != episode.environment:
-        raise OtherEnvironment(named, episode.environment)
+def check_path(episode: LiveEpisode, path_environment: str | None) -> None:
+    """Raise OtherEnvironment if the path names another environment than the session's, which is a client's mistake."""
+    if path_environment and episode.environment and path_environment.lower() != episode.environment:
+        raise OtherEnvironment(path_environment, episode.environment)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

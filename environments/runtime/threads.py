@@ -1,8 +1,8 @@
-"""Where plain (non-async) code of environments runs: daemon threads that slow code of other sessions cannot exhaust.
+"""The threads that run plain (non-async) code of environments. Slow code of one session cannot exhaust them.
 
-`ThreadPool` grows slowly and retires idle threads; `Lease` keeps one thread for one session. Both run `ThreadJob`s and give
-their results back on the event loop, which owns all bookkeeping, so there is no lock. A hung thread can be abandoned;
-being a daemon it cannot hold up the exit.
+`ThreadPool` grows slowly and retires idle threads; a `Lease` is one thread reserved for one instance. Both run
+`ThreadJob`s and deliver their results on the event loop, which does all bookkeeping, so no lock is needed. A hung
+thread can be abandoned; since it is a daemon, it does not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 START_THREADS = 16
-"""Started on demand at once; beyond them the pool grows only when work has waited for two looks."""
+"""Threads up to this number start as soon as they are needed; beyond it, only when work has waited for two checks."""
 MAX_THREADS = 2048
-LOOK_SECONDS = 0.01
+CHECK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
 
 
 class ThreadJob:
-    """One call. `future` is what the caller awaits and may cancel; `ended`: the thread is through with it."""
+    """One function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
 
     __slots__ = (
         "abandoned",
@@ -51,9 +51,12 @@ class ThreadJob:
         self.task: asyncio.Task[None] | None = None  # in a Lease
 
     def work(self) -> bool:
-        """Run in a thread; whatever the author's code raises is kept. Whether the thread is still counted on."""
+        """Run the function in a thread and store its result or exception.
+
+        Return False when the job was abandoned while it ran, so that the thread is no longer needed.
+        """
         self.started = True
-        if self.abandoned:  # while it waited for the thread
+        if self.abandoned:  # while it waited for a thread
             return True
         try:
             self.value = self.fn(*self.args)
@@ -62,7 +65,7 @@ class ThreadJob:
         return not self.abandoned
 
     async def work_async(self) -> None:
-        """Run on a session's own loop, awaiting what comes back; whatever the author's code raises is kept."""
+        """Run the function on the loop of a Lease, await its result if necessary, and store it or the exception."""
         self.started = True
         if self.abandoned or self.future.cancelled():  # while it waited for the thread
             return
@@ -74,10 +77,10 @@ class ThreadJob:
             self.error = error
 
     def deliver(self) -> None:
-        """Hand the result over; on the loop."""
+        """Resolve `future`; called on the server's loop."""
         self.ended = True
         if not self.future.done():
-            # a Future refuses StopIteration, so errors travel as values and `UserCode` raises them
+            # a Future does not accept StopIteration, so the job itself is the result and `UserCode` raises its error
             self.future.set_result(self)
         if self.on_end:
             self.on_end(self)
@@ -93,7 +96,7 @@ class ThreadPool:
         self._loop = asyncio.get_running_loop()
         self._busy = 0  # jobs submitted and not delivered
         self._threads = 0
-        self._looks = 0
+        self._checks = 0
         self._free_leases: list[Lease] = []
 
     def submit(self, job: ThreadJob) -> None:
@@ -102,14 +105,14 @@ class ThreadPool:
         self._work.put(job)
 
     def abandon(self, job: ThreadJob) -> None:
-        """Stop counting on the thread that runs `job`; it ends by itself should it ever return."""
+        """Give up on `job` and its thread; the thread ends by itself if the function ever returns."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
             self._busy -= 1
             self._threads -= job.started or job.is_leased
 
     def lease(self) -> Lease:
-        """A thread for one session, to be given back with `release`."""
+        """A thread for one instance, to be returned with `release`."""
         return self._free_leases.pop() if self._free_leases else Lease(self)
 
     def release(self, lease: Lease) -> None:
@@ -120,7 +123,7 @@ class ThreadPool:
             lease.stop()
 
     def count_leased(self, job: ThreadJob) -> None:
-        """A leased thread serves `job`: one more job, one more thread, so the balance stays."""
+        """Count a job and its leased thread together, so that they do not change the need for pool threads."""
         self._busy += 1
         self._threads += 1
         job.is_leased, job.on_end = True, self._uncount_leased
@@ -129,7 +132,7 @@ class ThreadPool:
         self._threads -= 1
 
     def close(self) -> None:
-        """Let idle threads go; busy ones are daemons."""
+        """Stop idle threads; busy ones are daemons and end with the process."""
         for _ in range(self._threads):
             self._work.put(None)
         for lease in self._free_leases:
@@ -141,24 +144,27 @@ class ThreadPool:
             return
         if self._threads < START_THREADS:
             self._start_thread()
-        elif not self._looks:
-            self._looks = 1
-            self._loop.call_later(LOOK_SECONDS, self._look)
+        elif not self._checks:
+            self._checks = 1
+            self._loop.call_later(CHECK_SECONDS, self._check_growth)
 
     def _start_thread(self) -> None:
         self._threads += 1
         threading.Thread(target=self._serve, name="environment", daemon=True).start()
 
-    def _look(self) -> None:
-        """Grow by a quarter when work still waits at the second look; growing at once makes a storm after a stall."""
+    def _check_growth(self) -> None:
+        """Grow by a quarter if work still waits at the second check.
+
+        Growing at once would start many threads after a stall of the event loop.
+        """
         if self._busy <= self._threads or self._threads >= MAX_THREADS:
-            self._looks = 0
+            self._checks = 0
             return
-        if self._looks > 1:
+        if self._checks > 1:
             for _ in range(min(max(1, self._threads // 4), self._busy - self._threads, MAX_THREADS - self._threads)):
                 self._start_thread()
-        self._looks += 1
-        self._loop.call_later(LOOK_SECONDS, self._look)
+        self._checks += 1
+        self._loop.call_later(CHECK_SECONDS, self._check_growth)
 
     def _serve(self) -> None:
         while True:
@@ -166,24 +172,24 @@ class ThreadPool:
                 job = self._work.get(timeout=IDLE_SECONDS)
             except Empty:
                 if self._threads > START_THREADS:
-                    self.tell(None)
+                    self.report(None)
                     return
                 continue
             if job is None:
                 return
             if not job.work():
                 return
-            self.tell(job)
-            del job  # or an idle thread would keep the last environment alive
+            self.report(job)
+            del job  # otherwise an idle thread keeps the last instance alive
 
-    def tell(self, job: ThreadJob | None) -> None:
-        """From a thread: `job` is done, or (None) the thread retires. Wakes the loop once for all that are waiting."""
+    def report(self, job: ThreadJob | None) -> None:
+        """Called in a thread: `job` is done, or (None) the thread retires. Wakes the loop once for several reports."""
         self._done.append(job)
         if not self._is_woken:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop has closed; nobody is waiting any more
+            except RuntimeError:  # the loop is closed, so nobody waits for the result
                 return
 
     def _deliver(self) -> None:
@@ -192,24 +198,24 @@ class ThreadPool:
             job = self._done.popleft()
             if job is None:
                 self._threads -= 1
-                self._consider_growing()  # work may have arrived for the thread that just retired
+                self._consider_growing()  # work may have arrived since the thread decided to retire
             elif not job.abandoned:
                 self._busy -= 1
                 job.deliver()
 
 
 class Lease:
-    """One thread with an event loop of its own, for all code of one session, plain and async.
+    """One thread with an event loop of its own, for all code of one instance, plain and async.
 
-    Plain code holds up this session alone, and finds what code on a server's loop finds: a running loop, and the thread
-    that made its objects.
+    Plain code delays this instance only. It finds what it would find on a server's loop: a running event loop, and the
+    thread that created its objects.
     """
 
     def __init__(self, pool: ThreadPool) -> None:
         self._pool = pool
         self._loop = _new_loop()
         self._waiting: deque[ThreadJob] = deque()
-        self._running = 0  # jobs begun and not ended; touched in the thread only
+        self._running = 0  # jobs that have started and not ended; used in the thread only
         self._is_retired = False
         threading.Thread(target=self._serve, name="session", daemon=True).start()
 
@@ -217,31 +223,34 @@ class Lease:
 
     def submit(self, job: ThreadJob) -> None:
         self._pool.count_leased(job)
-        self._take(job)
+        self._enqueue(job)
 
     def cancel(self, job: ThreadJob) -> None:
-        """Cancel what `job` awaits; plain code runs on."""
+        """Cancel what `job` awaits; plain code continues to run."""
         self._loop.call_soon_threadsafe(self._cancel, job)
 
     def clean(self) -> None:
-        """Cancel the tasks that a session left behind, before the next one gets the thread."""
+        """Cancel the tasks that an instance left behind, before the next instance gets the thread."""
         self._loop.call_soon_threadsafe(self._cancel_all)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def hand_over(self) -> Lease:
-        """Another thread, for what waits behind a job that hangs in this one; this one ends with its last job."""
+        """Return another thread, which takes over the jobs that wait behind a hung one. This thread ends after its own.
+
+        The jobs that have started here stay here.
+        """
         self._is_retired = True
         other = self._pool.lease()
         with suppress(IndexError):
             while True:
-                other._take(self._waiting.popleft())
+                other._enqueue(self._waiting.popleft())
         return other
 
-    def _take(self, job: ThreadJob) -> None:
+    def _enqueue(self, job: ThreadJob) -> None:
         self._waiting.append(job)
-        self._loop.call_soon_threadsafe(self._begin)
+        self._loop.call_soon_threadsafe(self._start_next)
 
     # --- in the thread ------------------------------------------------------------------------------------------------
 
@@ -252,8 +261,8 @@ class Lease:
         finally:
             self._loop.close()
 
-    def _begin(self) -> None:
-        with suppress(IndexError):  # handed over meanwhile
+    def _start_next(self) -> None:
+        with suppress(IndexError):  # the job was handed over to another thread
             job = self._waiting.popleft()
             self._running += 1
             job.task = self._loop.create_task(self._work(job))
@@ -262,7 +271,7 @@ class Lease:
         await job.work_async()
         self._running -= 1
         if not job.abandoned:
-            self._pool.tell(job)
+            self._pool.report(job)
         if self._is_retired and not self._running:
             self._loop.stop()
 
@@ -276,7 +285,7 @@ class Lease:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed, as on the server's own thread."""
+    """An event loop of uvloop if that is installed, as on the server's own thread."""
     try:
         import uvloop
     except ImportError:

@@ -1,7 +1,9 @@
-"""Gate: which of a session's tool calls may run at the same time.
+"""The order in which the tool calls of an instance run, and which of them may overlap.
 
-Calls of one tool run one after another unless it is concurrent; an exclusive or terminal tool waits for every running
-call and holds back the ones that come after it. First come, first served. Source: openreward 0.1.167, `_ExclusiveGate`.
+Calls of one tool run one after another unless it is concurrent. A call of an exclusive or terminal tool waits for all
+running calls and holds back those that come after it. First come, first served.
+
+Source: openreward 0.1.167, `_ExclusiveGate`.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ from collections import deque
 from environments.authoring.tools import Tool
 
 
-class Gate:
-    """Used from the event loop only. Every `enter` that returned is followed by one `leave`."""
+class ToolTurns:
+    """Admits the tool calls of one instance, on the event loop only. `leave` must follow every completed `enter`."""
 
     __slots__ = ("_has_lone", "_running", "_waiting")
 
     def __init__(self) -> None:
         self._running: dict[str, int] = {}  # tool name -> calls running
-        self._has_lone = False  # an exclusive call runs; then it is the only one
+        self._has_lone = False  # whether an exclusive call runs, which is then the only one
         self._waiting: deque[tuple[Tool, asyncio.Future[None]]] | None = None
 
     async def enter(self, tool: Tool) -> None:
+        """Wait until a call of `tool` may run."""
         if self._may_start(tool) and not any(other.runs_alone for other, _ in self._waiting or ()):
             self._start(tool)
             return
@@ -41,9 +44,10 @@ class Gate:
             raise
 
     def leave(self, tool: Tool) -> None:
-        left = self._running[tool.name] - 1
-        if left:
-            self._running[tool.name] = left
+        """End a call of `tool`, and admit the calls that waited for it."""
+        remaining = self._running[tool.name] - 1
+        if remaining:
+            self._running[tool.name] = remaining
         else:
             del self._running[tool.name]
         self._has_lone = False
@@ -60,13 +64,13 @@ class Gate:
         self._has_lone = tool.runs_alone
 
     def _advance(self) -> None:
-        still: deque[tuple[Tool, asyncio.Future[None]]] = deque()
+        waiting: deque[tuple[Tool, asyncio.Future[None]]] = deque()
         is_held = False
         for tool, turn in self._waiting or ():
             if not is_held and not turn.done() and self._may_start(tool):
                 self._start(tool)
                 turn.set_result(None)
             else:
-                still.append((tool, turn))
+                waiting.append((tool, turn))
             is_held = is_held or tool.runs_alone
-        self._waiting = still
+        self._waiting = waiting

@@ -1,8 +1,8 @@
-"""UserCode: the only place where an author's code is called, and where what it raises is classified.
+"""The only place where an author's code is called and its exceptions are classified.
 
-Async functions are awaited on the server's loop, plain ones run on threads; a session of a class that needs one thread
-for all its code has a thread with a loop of its own. Everything an author's code may raise, SystemExit and a stray
-CancelledError included, becomes an EnvironmentFault of text.
+Async functions are awaited on the server's loop, plain functions run on threads. An instance of a class that needs one
+thread for all its code has a thread with a loop of its own. Every exception of an author's code, including SystemExit
+and a CancelledError that it lets escape, becomes an EnvironmentFault that holds text only.
 """
 
 from __future__ import annotations
@@ -21,56 +21,58 @@ from environments.runtime.threads import Lease, ThreadJob, ThreadPool
 
 Passing = tuple[type[Exception], ...]
 MAX_PROBLEMS = 100
-"""Of what does not validate; a longer list would hold up the server."""
-MAX_TOLD = 3
-NOTICE_SECONDS = 0.1
-"""So long may async code in a thread of its own take to end after it was cancelled."""
+"""Longest list of pydantic's problems that is formatted; a longer one would block the event loop."""
+MAX_LISTED_PROBLEMS = 3
+"""Problems that a message lists; of the others it gives the number."""
+MAX_CANCEL_SECONDS = 0.1
+"""Time for async code in a thread of its own to end after its cancellation."""
 
 
 class UserCode:
-    """Calls one session's code (or, without a session, a class's). Knows which plain calls are still in a thread."""
+    """Calls the code of one instance or of one class, and tracks which plain calls are still running in a thread."""
 
     __slots__ = ("_jobs", "_lease", "_own_loop", "_own_thread", "_pool")
 
     def __init__(self, pool: ThreadPool, *, own_thread: bool = False, own_loop: bool = False) -> None:
-        """`own_thread`: plain code in one thread of the session's; `own_loop`: async code there too."""
+        """`own_thread`: run all plain code in one thread of the instance's own; `own_loop`: async code there too."""
         self._pool = pool
         self._own_thread, self._own_loop = own_thread, own_loop
         self._lease: Lease | None = None
         self._jobs: set[ThreadJob] | None = None
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
-        """What `fn(*args)` returns, awaited if need be.
+        """Return the result of `fn(*args)`, awaited if necessary.
 
-        Raises: EnvironmentFault; those in `passing` unchanged; SessionDeleted when its thread was given up.
+        Raises: EnvironmentFault for what `fn` raises, except the types in `passing`, which pass unchanged;
+        SessionDeleted when its thread was abandoned.
         """
         fault: EnvironmentFault
-        THREADS.set(Threads(self._plain, asyncio.get_running_loop()))
+        THREADS.set(Threads(self._call_in_thread, asyncio.get_running_loop()))
         try:
             if inspect.iscoroutinefunction(fn) and not self._own_loop:
                 return await fn(*args)
-            return await self._plain(fn, *args)
+            return await self._call_in_thread(fn, *args)
         except (EnvironmentFault, SessionDeleted):
             raise
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
-            fault = fault_of(error)  # the author's code let one escape
+            fault = fault_of(error)  # the author's code let it escape
         except BaseException as error:  # the author's code
             if passing and isinstance(error, passing):
                 raise
             fault = fault_of(error)
-        raise fault  # outside the handlers, so that the fault does not hold the frames of what it tells
+        raise fault  # outside the handlers, so that it does not refer to the frames of the original exception
 
-    async def _plain(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """On a thread of the session's. Raises what `fn` raises."""
+    async def _call_in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """Run `fn(*args)` on a thread of the pool, or of the instance. Raises: what `fn` raises."""
         if self._own_thread:
-            return await self._in_lease(fn, args)
+            return await self._call_in_lease(fn, args)
         result = await self._result_of(ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit)
         return await result if inspect.isawaitable(result) else result
 
-    async def _in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """What `fn(*args)` returns, run to its end in the session's own thread and on its own loop."""
+    async def _call_in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Run `fn(*args)` to its end in the instance's own thread, on its loop."""
         job = ThreadJob(fn, args, asyncio.get_running_loop())
         if self._lease is None:
             self._lease = self._pool.lease()
@@ -92,20 +94,21 @@ class UserCode:
             if job.ended:
                 self._jobs.discard(job)
         if isinstance(job.error, StopIteration):
-            raise fault_of(job.error)  # a coroutine cannot raise it
+            raise fault_of(job.error)  # a coroutine cannot raise StopIteration
         if job.error is not None:
             raise job.error
         return job.value
 
     async def settle(self, seconds: float) -> bool:
-        """Wait until no thread runs this session's code; whether that came true within `seconds`. Abandons the rest."""
+        """Wait until no thread runs this instance's code; abandon those that still do after `seconds`.
+
+        Return whether all of them ended in time.
+        """
         return await self._settle(list(self._jobs or ()), seconds)
 
     async def abandon_unawaited(self) -> None:
-        """Give up the threads whose callers were cancelled and which take no notice of it; the session's next code
-        gets another thread.
-        """
-        await self._settle([job for job in self._jobs or () if job.future.cancelled()], NOTICE_SECONDS)
+        """Abandon the threads whose callers were cancelled and which still run; later calls get another thread."""
+        await self._settle([job for job in self._jobs or () if job.future.cancelled()], MAX_CANCEL_SECONDS)
 
     async def _settle(self, jobs: list[ThreadJob], seconds: float) -> bool:
         waiting = [job for job in jobs if not (job.ended or job.abandoned)]
@@ -132,14 +135,14 @@ class UserCode:
             job.future.set_exception(SessionDeleted())
 
     def close(self) -> None:
-        """Give the session's thread back."""
+        """Return the instance's own thread to the pool."""
         if self._lease is not None:
             self._pool.release(self._lease)
             self._lease = None
 
 
 def is_cancelled() -> bool:
-    """Whether somebody cancelled the running task, as opposed to a CancelledError that the author's code let escape."""
+    """Whether the running task was cancelled, as opposed to a CancelledError that the author's code let escape."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -157,7 +160,7 @@ def _chain(
 
 
 def fault_of(error: BaseException) -> EnvironmentFault:
-    """`error` as text: its type, its message, its traceback from the author's first frame on."""
+    """The fault with the type, message and traceback of `error`, from the first frame of the author's code on."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
     trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
@@ -167,15 +170,20 @@ def fault_of(error: BaseException) -> EnvironmentFault:
 
 
 def text_of(error: BaseException) -> str:
-    """Its message; of pydantic's without the values that it quotes in part, for half a secret is not masked."""
+    """The message of `error`, which for a ValidationError omits the input values.
+
+    pydantic truncates those, and the mask does not find a truncated secret.
+    """
     if not isinstance(error, ValidationError):
         return str(error)
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return f"{count} problems"
     problems = error.errors(include_url=False, include_input=False)
-    told = [f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MAX_TOLD]]
-    return "; ".join([*told, *([f"{count - MAX_TOLD} more"] if count > MAX_TOLD else [])])
+    listed = [
+        f"{'.'.join(map(str, one['loc'])) or error.title}: {one['msg']}" for one in problems[:MAX_LISTED_PROBLEMS]
+    ]
+    return "; ".join([*listed, *([f"{count - MAX_LISTED_PROBLEMS} more"] if count > MAX_LISTED_PROBLEMS else [])])
 
 
 def _last_lines(error: BaseException) -> str:

@@ -1,11 +1,11 @@
-"""Buckets: what a task's record says to whoever trains on it, from the number of its attempts and their success rate.
+"""Buckets of tasks: what a task's attempts and their success rate mean to anyone who trains on it.
 
-Pure: thresholds are given, and what is asked of the database are conditions that the caller puts into a query.
+The caller passes the thresholds. Nothing here reads the database: queries are returned as conditions.
 
 *unseen*      no attempt yet
 *hopeless*    enough attempts, success rate at or below a threshold: no signal to learn from
 *saturated*   enough attempts, success rate at or above a threshold: nothing left to learn
-*learnable*   everything else, so also a task with too few attempts to be called one of the two
+*learnable*   everything else, which includes tasks with too few attempts to be called hopeless or saturated
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _Z = 1.959963984540054
 @dataclass(frozen=True, slots=True)
 class Thresholds:
     hopeless: float = 0.0
-    """Success rate at or below it, 0 to 1."""
+    """A task is hopeless at this success rate or below, 0 to 1."""
     saturated: float = 1.0
-    """Success rate at or above it, 0 to 1; more than `hopeless`."""
+    """A task is saturated at this success rate or above, 0 to 1; greater than `hopeless`."""
     attempts: int = 4
-    """Fewest attempts of which either is said, 1 or more."""
+    """Attempts that a task needs to be called hopeless or saturated, 1 or more."""
 
     def __str__(self) -> str:
-        """The text that `Environment.bucketed` holds."""
+        """Return the text that `Environment.bucketed` stores."""
         return f"{self.hopeless!r} to {self.saturated!r} from {self.attempts}"
 
 
@@ -45,7 +45,7 @@ class Interval(NamedTuple):
 
 
 def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
-    """`rate`: successes by attempts, 0 to 1; anything without attempts."""
+    """Return the bucket of a task. `rate`: successes divided by attempts, 0 to 1; ignored without attempts."""
     if not attempts:
         return "unseen"
     if attempts >= thresholds.attempts:
@@ -57,7 +57,7 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
 
 
 def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
-    """`bucket_of` as an expression of two others, of which the first is never 0."""
+    """Return `bucket_of` as an SQL expression of two others. The number of attempts must not be 0."""
     return (
         f"CASE WHEN {attempts} < {thresholds.attempts} THEN 'learnable' WHEN {rate} <= {thresholds.hopeless!r} THEN"
         f" 'hopeless' WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
@@ -65,20 +65,23 @@ def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
 
 
 def interval(successes: int, attempts: int) -> Interval:
-    """Wilson's 95 % interval of the success rate, within 0 to 1; all of it without attempts."""
+    """Return Wilson's 95 % interval of the success rate, within 0 to 1; 0 to 1 without attempts."""
     if not attempts:
         return Interval(0.0, 1.0)
     rate, noise = successes / attempts, _Z**2 / attempts
     middle = rate + noise / 2
     reach = _Z * math.sqrt(rate * (1 - rate) / attempts + noise / (4 * attempts))
-    # exactly 0 and 1 at the ends, where the two terms are equal but for rounding
+    # at the ends the two terms are equal except for rounding: return exactly 0 and 1 there
     low = (middle - reach) / (1 + noise) if successes else 0.0
     high = (middle + reach) / (1 + noise) if successes < attempts else 1.0
     return Interval(low, high)
 
 
 def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
-    """Condition on TaskStatistics: the row over all attempts of a task in the bucket. No row is unseen's."""
+    """Return the condition on TaskStatistics for the rows over all attempts of the bucket's tasks.
+
+    It holds for no row if the bucket is "unseen", because unseen tasks have no row.
+    """
     overall = Q(by="all")
     enough = Q(attempts__gte=thresholds.attempts)
     hopeless, saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
@@ -93,8 +96,11 @@ def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
 
 
 def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
-    """Condition on Task, looked up task by task and true at this moment, whatever the columns that lead lists to a
-    bucket's tasks (`Task.is_unseen`, `TaskStatistics.bucket`) say meanwhile."""
+    """Return the condition on Task for the bucket's tasks, which the database checks task by task.
+
+    It is exact at any moment, while `Task.is_unseen` and `TaskStatistics.bucket`, by which lists find a bucket's
+    tasks, may be out of date.
+    """
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))
     if bucket == "unseen":
         return ~Q(Exists(overall.filter(by="all")))

@@ -1,4 +1,4 @@
-"""Definition: what counts as an episode's return, and beyond what a return is a success."""
+"""The definition of return and success: how rewards make a return, and above what threshold it is a success."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from environments.scoring.returns import Return
 @dataclass(frozen=True, slots=True)
 class Definition:
     return_: Return = "sum"
-    """Of the rewards of an episode's steps; last: the last that is not null."""
+    """How the rewards of an episode's steps make its return; "last" is the last reward that is not null."""
     threshold: float = 0.9
     """A return above it is a success."""
     is_edge: bool = field(default=False, compare=False)
-    """Whether it is known to be the threshold that blocks were written with, so that they tell success exactly."""
+    """Whether blocks are known to be written with this threshold, so that successes counted from them are exact."""
 
     @property
     def column(self) -> str:
-        """Of Episode and of CurveBlock."""
+        """Name of the column of Episode, CurveBlock and StepSpan that holds the return."""
         return f"return_{self.return_}"
 
     def __str__(self) -> str:
@@ -30,11 +30,14 @@ class Definition:
 def definition_of(
     environment: Environment | None, return_: Return | None = None, threshold: float | None = None
 ) -> Definition:
-    """The environment's definition in force, with what is given in place of it; without one the usual definition."""
+    """Return the environment's definition in force, with `return_` and `threshold` replaced where they are given.
+
+    Without an environment the default definition takes its place.
+    """
     if environment is None:
-        usual = Definition()
+        base = Definition()
     else:
         edge = environment.success_threshold
         is_edge = edge == environment.declared_threshold and threshold in (None, edge)  # nobody has changed it
-        usual = Definition(cast(Return, environment.default_return), edge, is_edge)
-    return Definition(return_ or usual.return_, usual.threshold if threshold is None else threshold, usual.is_edge)
+        base = Definition(cast(Return, environment.default_return), edge, is_edge)
+    return Definition(return_ or base.return_, base.threshold if threshold is None else threshold, base.is_edge)

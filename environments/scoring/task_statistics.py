@@ -1,6 +1,7 @@
-"""What the record says of one task, as pages show it: over all attempts, by run and by model.
+"""What the record says about one task, as pages show it: over all attempts, by run and by model.
 
-Read from TaskStatistics, which the recorder keeps; thresholds of the buckets are given by the caller (`conf.py`).
+Read from TaskStatistics, which the recorder updates. The caller passes the thresholds of the buckets
+(`environments/conf.py`).
 """
 
 from __future__ import annotations
@@ -8,70 +9,67 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from environments.models import Task, TaskStatistics
-from environments.scoring.buckets import Bucket, Interval, Thresholds, bucket_of, interval
+from environments.scoring.buckets import Bucket, Thresholds, bucket_of
+from environments.scoring.figures import Figures
 
 MAX_KEYS = 100
 """Runs or models of a task that are read, those with most attempts first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a number of attempts at one task came to."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult(Figures):
+    """Figures of all attempts at one task, or of those of one run or model."""
 
     key: str
-    """Name of the run or model; empty over all."""
-    attempts: int
-    scored: int
-    """Attempts that have a return."""
-    successes: int
-    mean: float | None
-    """Mean of the returns; None without any, like low and high."""
+    """Name of the run or model; empty for all attempts."""
     low: float | None
+    """Lowest return; None if there are none."""
     high: float | None
-    rate: float
-    """Successes by attempts, 0 to 1; 0 without attempts."""
-    interval: Interval
-    """95 % interval of the rate."""
+    """Highest return; None if there are none."""
     bucket: Bucket
+
+    @property
+    def attempts(self) -> int:
+        """Equal to `n`: templates show a TaskResult and a TaskStatistics row by the same filters."""
+        return self.n
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    overall: Figures
-    runs: tuple[Figures, ...]
-    """Most attempts first, then by name; MAX_KEYS at most. So are `models`."""
-    models: tuple[Figures, ...]
+    overall: TaskResult
+    runs: tuple[TaskResult, ...]
+    """MAX_KEYS runs at most: those with most attempts first, then by name."""
+    models: tuple[TaskResult, ...]
+    """MAX_KEYS models at most, in the order of `runs`."""
 
 
 _NONE = TaskStatistics(by="all", key="", attempts=0, scored=0, successes=0, return_total=0.0, rate=0.0)
 
 
 def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
-    """Figures over all attempts, and by run and by model. Three queries."""
+    """Return the figures of all attempts at `task`, by run and by model. Three queries."""
     return Statistics(
-        overall=next(iter(_read(task, "all", thresholds)), figures_of(None, thresholds)),
+        overall=next(iter(_read(task, "all", thresholds)), result_of(None, thresholds)),
         runs=_read(task, "run", thresholds),
         models=_read(task, "model", thresholds),
     )
 
 
-def figures_of(row: TaskStatistics | None, thresholds: Thresholds) -> Figures:
-    """Figures of one row, also for lists that have read the rows themselves; None: no attempts."""
+def result_of(row: TaskStatistics | None, thresholds: Thresholds) -> TaskResult:
+    """Return the figures of one row, which lists may have read themselves; None stands for no attempts."""
     row = row or _NONE
-    return Figures(
+    return TaskResult(
         key=row.key,
-        attempts=row.attempts,
+        n=row.attempts,
         scored=row.scored,
         successes=row.successes,
         mean=row.return_total / row.scored if row.scored else None,
         low=row.return_low,
         high=row.return_high,
-        rate=row.rate,
-        interval=interval(row.successes, row.attempts),
         bucket=bucket_of(row.attempts, row.rate, thresholds),
     )
 
 
-def _read(task: Task, by: str, thresholds: Thresholds) -> tuple[Figures, ...]:
+def _read(task: Task, by: str, thresholds: Thresholds) -> tuple[TaskResult, ...]:
     rows = TaskStatistics.objects.filter(task=task, by=by).order_by("-attempts", "key")
-    return tuple(figures_of(row, thresholds) for row in rows[:MAX_KEYS])
+    return tuple(result_of(row, thresholds) for row in rows[:MAX_KEYS])

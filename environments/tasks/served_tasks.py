@@ -1,7 +1,7 @@
-"""ListedTasks: tasks of synced splits, read from their rows at the same cost whatever a split's size.
+"""The tasks of synced splits, read from their rows at a cost that does not depend on a split's size.
 
-Each split keeps an array of task ids in order (8 bytes a task), rebuilt when the split's version has risen; a task's
-text never changes, so texts are kept by id. Blocking: the catalogue calls it on its reader threads.
+Each split has an array of task ids in order (8 bytes a task), which is rebuilt when the split's version has risen. A
+task's text never changes, so texts are cached by id. Blocking: the catalogue calls it on its reader threads.
 """
 
 from __future__ import annotations
@@ -39,32 +39,36 @@ _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
 
 
 FRESH_SECONDS = 0.02
-"""A split's version is asked for at most this often: at hundreds of sessions a second the question, with its way to
-another thread and back, would cost more than the rest of opening a session."""
+"""Interval at which a split's version is read again. At hundreds of sessions a second the query, with the hop to
+another thread and back, would cost more than the rest of opening a session.
+"""
 _STALE = (0.0, array("q"))
 
 
 @dataclass(frozen=True, slots=True)
 class ServedOrder:
-    """A split's tasks by position, as of `version`."""
+    """Ids of a split's tasks by index, as of `version`."""
 
     version: int
     ids: array[int]
 
 
 class ListedTasks:
+    """The splits of all environments that list their tasks, as the protocol serves them."""
+
     def __init__(self) -> None:
         self._orders: dict[int, ServedOrder] = {}
         self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
         self._enabled: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
-        self._known_texts = TextCache(TEXT_CACHE_BYTES)
+        self._texts_by_id = TextCache(TEXT_CACHE_BYTES)
 
     def splits(self, environment: str) -> list[Split]:
+        """Return the served splits of an environment, in order."""
         return [Split(name=name, type=kind) for name, kind in _rows(_LIST_SPLITS, environment)]
 
     def ids(self, environment: str, split: str) -> array[int]:
-        """Task ids in order; not to be changed. Raises: InvalidSplit."""
+        """Return the ids of a split's tasks in order. The array must not be changed. Raises: InvalidSplit."""
         found = [] if _UNASKABLE.search(split) else _rows(_FIND_SPLIT, environment, split)
         if not found:
             raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
@@ -77,19 +81,19 @@ class ListedTasks:
         return order.ids
 
     def fresh(self, environment: str, split: str, index: int) -> str | None:
-        """The task's text without a look at the database, if one was taken just now and the text is known."""
+        """Return the task's text without a query, if the split was read within FRESH_SECONDS and the text is cached."""
         until, ids = self._fresh.get((environment, split), _STALE)
         if time.monotonic() > until or not -len(ids) <= index < len(ids):
             return None
-        return self._known_texts.get(ids[index])
+        return self._texts_by_id.get(ids[index])
 
     def fresh_enabled(self, environment: str) -> bool | None:
-        """Whether agents may open sessions, if the database was asked just now."""
+        """Return whether agents may open sessions, if that was read within FRESH_SECONDS; else None."""
         until, is_enabled = self._enabled.get(environment, (0.0, False))
         return is_enabled if time.monotonic() <= until else None
 
     def is_enabled(self, environment: str) -> bool:
-        """Whether agents may open sessions; an environment without a row was never switched off."""
+        """Return whether agents may open sessions. An environment without a row was never switched off."""
         found = _rows(_IS_ENABLED, environment)
         return self._note_enabled(environment, not found or bool(found[0][0]))
 
@@ -98,19 +102,20 @@ class ListedTasks:
         return is_enabled
 
     def count(self, environment: str, split: str) -> int:
+        """Return the number of tasks in a split. Raises: InvalidSplit."""
         return len(self.ids(environment, split))
 
     def get(self, environment: str, split: str, index: int) -> str:
-        """Raises: InvalidSplit, InvalidIndex."""
+        """Return the JSON text of a task. Raises: InvalidSplit, InvalidIndex."""
         ids = self.ids(environment, split)
         try:
             task = ids[index]
         except IndexError as error:
             raise InvalidIndex(index, split, len(ids)) from error
-        return self._known_texts.get(task) or self._read_text(task)
+        return self._texts_by_id.get(task) or self._read_text(task)
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """Texts of some thousand tasks at most: each id is a parameter of the query."""
+        """Return the texts of some tasks, a few thousand at most: each id is a parameter of the query."""
         if not ids:
             return []
         marks = ",".join(["%s"] * len(ids))
@@ -119,12 +124,12 @@ class ListedTasks:
 
     def _read_text(self, task: int) -> str:
         [(text,)] = _rows(_GET_SPEC, task)
-        self._known_texts.put(task, text)
+        self._texts_by_id.put(task, text)
         return str(text)
 
     def _rebuild(self, split_id: int, version: int) -> ServedOrder:
-        # one at a time, or every reader would read the same million entries; `version` was read before the entries,
-        # so an order newer than its version is rebuilt once more, never kept too long
+        # One reader at a time, or all of them would read the same million entries. `version` was read before the
+        # entries, so an order can be newer than its version; it is then rebuilt once more, never served too long.
         with self._rebuilding:
             order = self._orders.get(split_id)
             if order is None or order.version < version:
@@ -133,13 +138,13 @@ class ListedTasks:
 
 
 class TextCache:
-    """Texts by task id, the least recently used dropped beyond `limit_bytes`. Shared by threads."""
+    """Task texts by id. Beyond `limit_bytes` the least recently used ones are dropped. Shared by threads."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._size_bytes = 0
         self._texts: OrderedDict[int, str] = OrderedDict()
-        self._lock = threading.Lock()  # the size is that of the texts
+        self._lock = threading.Lock()  # keeps `_size_bytes` equal to the size of `_texts`
 
     def get(self, task: int) -> str | None:
         with self._lock:
@@ -159,7 +164,7 @@ class TextCache:
 
 
 def task_ids(split_id: int, version: int) -> array[int]:
-    """Ids of the tasks served at `version`, in order; a million in about a second, in pieces that let others work."""
+    """Return the ids of the tasks served at `version`, in order. A million take about a second, read in chunks."""
     ids = served_at(split_id, version).order_by("position").values_list("task_id", flat=True)
     return array("q", ids.iterator(chunk_size=2000))
 

@@ -1,8 +1,9 @@
-"""Changes of splits: the one writer of what a split holds. Driven by sync, curation and imports. Blocking.
+"""The one writer of a split's content. Used by sync, curation and imports. Blocking.
 
-A split's places carry the versions between which they hold: one is seen at version v if since <= v and (until is null
-or until > v). A change writes for the next version, in batches that nobody sees, and `commit` makes all of it visible
-by one short update, in several splits together if need be. What an interrupted change left is removed by the next one.
+Each place of a split records the versions between which it is valid: it is visible at version v if since <= v and
+(until is null or until > v). A change writes for the next version, in batches that nobody sees yet, and `commit` makes
+all of it visible with one short update, in several splits at once if needed. The next change removes what an
+interrupted one left.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks.split_positions import renew, stretch_of
 
 BATCH = 900
-"""Places written in one transaction: some 30 ms; also within SQLite's number of parameters."""
+"""Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of parameters."""
 CLAIM_SECONDS = 20.0
-"""A change that has written nothing for so long is dead."""
+"""A change that has written nothing for this long is considered dead."""
 RETRY_SECONDS = 0.1
 
 _INSERT = """
@@ -40,42 +41,43 @@ _INSERT = """
 
 _CLAIM = timedelta(seconds=CLAIM_SECONDS)
 UNFROZEN = {"frozen": None, "frozen_hash": ""}
-"""Columns of a split whose content may change."""
+"""Values of the columns `frozen` and `frozen_hash` of a split that is not frozen."""
 
 T = TypeVar("T")
 
 
 class FrozenSplit(OrsError):
     def __init__(self, split: Split) -> None:
-        super().__init__(f"Split {split.name!r} of {split.environment.name!r} is frozen; unfreeze it to change it.")
+        super().__init__(f"Split {split.name!r} of {split.environment.name!r} is frozen. Unfreeze it to change it.")
 
 
 class SplitBusy(OrsError):
     def __init__(self, split: Split) -> None:
         super().__init__(
-            f"Split {split.name!r} of {split.environment.name!r} is being changed by somebody else; try again when "
-            f"that is done, or in half a minute if it was interrupted."
+            f"Split {split.name!r} of {split.environment.name!r} is being changed by someone else. Try again when that "
+            f"has finished, or in half a minute if it was interrupted."
         )
 
 
 class SplitGone(OrsError):
     def __init__(self, split: Split) -> None:
-        super().__init__(f"Split {split.name!r} does not exist any more.")
+        super().__init__(f"Split {split.name!r} no longer exists.")
 
 
 @dataclass(frozen=True, slots=True)
 class SplitPlace:
-    """One place of a split's whole content; `source_hash`: of the task that the class lists there, empty for none."""
+    """One place of a split. `source_hash` is the hash of the task that the class lists there, or empty."""
 
     task: int
     source_hash: str = ""
 
 
 class SplitChange:
-    """One change of one split. A context manager: entering claims the split, leaving without `commit` undoes it.
+    """One change of one split. A context manager: entering claims the split, leaving without `commit` undoes the
+    change.
 
-    Its methods may be called in any order; each sees what those before it did. Every one of them raises SplitBusy when
-    the claim was lost, because nothing had been written for CLAIM_SECONDS.
+    The methods may be called in any order; each sees the effects of earlier calls. Every method raises SplitBusy when
+    the claim was lost because nothing had been written for CLAIM_SECONDS.
     """
 
     def __init__(
@@ -88,9 +90,14 @@ class SplitChange:
         becomes: Mapping[str, object] | None = None,
         unfreezes: bool = False,
     ) -> None:
-        """`progress` is told after each batch how many places have been written. `wait_seconds`: how long to wait
-        for a change that is under way. `serves`: the commit makes it a served split; else it stays what it is.
-        `becomes`: columns of the split that the commit writes too. `unfreezes`: it may be frozen until the commit."""
+        """Prepare a change of `split`.
+
+        progress: called after each batch with the number of places written so far.
+        wait_seconds: how long to wait for another change of the split to finish.
+        serves: the commit marks the split as served; otherwise it stays as it is.
+        becomes: columns of the split that the commit writes too.
+        unfreezes: the split may be frozen; the commit unfreezes it.
+        """
         self.split = split
         served, unfrozen = {"is_served": True} if serves else {}, UNFROZEN if unfreezes else {}
         self._becomes = {**(becomes or {}), **served, **unfrozen}
@@ -103,11 +110,11 @@ class SplitChange:
         self._progress, self._written = progress, 0
         self._has_staged = False
         self._removals: list[int] = []
-        self._stretches: set[int] = set()  # in which something changed
-        self._served = 0  # by how many the tasks served will be more
+        self._stretches: set[int] = set()  # the stretches in which something changed
+        self._served = 0  # change in the number of served tasks
 
     def __enter__(self) -> SplitChange:
-        """Raises: FrozenSplit, SplitBusy, SplitGone."""
+        """Claim the split. Raises: FrozenSplit, SplitBusy, SplitGone."""
         was_clean = self._claim()
         self._kept = time.monotonic()
         self.split.refresh_from_db()
@@ -128,7 +135,7 @@ class SplitChange:
         self._row.filter(changing=self._token).update(changing="", changing_until=None)
 
     def add(self, tasks: Iterable[int]) -> int:
-        """Append tasks, in order; one that stands in the split already is skipped. Returns how many were added."""
+        """Append tasks in order and return how many were added. Tasks that are already in the split are skipped."""
         added = 0
         for batch in _batches(tasks):
             there = set(self._open(batch).values_list("task_id", flat=True))
@@ -139,7 +146,7 @@ class SplitChange:
         return added
 
     def remove(self, tasks: Iterable[int]) -> int:
-        """Take out every place of the tasks; a sync does not bring back what the class lists. Returns how many."""
+        """Remove every place of the tasks and return how many there were. A sync will not add them back."""
         removed = 0
         for batch in _batches(tasks):
             places = list(self._open(batch))
@@ -149,17 +156,17 @@ class SplitChange:
         return removed
 
     def replace(self, old: int, new: int) -> int:
-        """`new` takes the places of `old`; where it stands in the split already, `old` just goes. Returns how many."""
+        """Put `new` in the places of `old` and return their number. If `new` is already there, `old` is removed."""
         return self.replace_all({old: new})
 
     def replace_all(self, tasks: Mapping[int, int]) -> int:
-        """As `replace`, for many: old -> new."""
+        """Put each value of `tasks` in the places of its key and return how many there were; see `replace`."""
         replaced = 0
         for batch in _batches(tasks.items()):
             news = dict(batch)
             places = list(self._open(news.keys()))
             there = self._open(news.values()).values_list("task_id", flat=True)
-            heirs = {task: task for task in set(there) - news.keys()}  # new -> the one task that it takes over from
+            heirs = {task: task for task in set(there) - news.keys()}  # new task -> the one task whose places it takes
             kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
             self._forget([at for at in places if at not in kept])
             self._finish(places)
@@ -168,12 +175,12 @@ class SplitChange:
         return replaced
 
     def hold(self) -> None:
-        """Keep the claim while nothing is written; to be called more often than every CLAIM_SECONDS / 2."""
+        """Keep the claim while nothing is written. Call it more often than every CLAIM_SECONDS / 2."""
         if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
             self._keep_claim()
 
     def refresh(self, tasks: Iterable[int]) -> int:
-        """Hide places of tasks that are quarantined now, show those of tasks that no longer are. Returns how many."""
+        """Hide the places of quarantined tasks, show those of other tasks, and return how many places changed."""
         changed = 0
         for batch in _batches(tasks):
             quarantined = Q(task__state="quarantined")
@@ -185,25 +192,25 @@ class SplitChange:
         return changed
 
     def hide(self, tasks: Iterable[int]) -> int:
-        """Stop serving tasks at the places they keep, whatever their state says yet. Returns how many places."""
-        return self._turn(tasks, is_hidden=True)
+        """Stop serving tasks, which keep their places, whatever their state is. Return how many places changed."""
+        return self._set_hidden(tasks, is_hidden=True)
 
     def show(self, tasks: Iterable[int]) -> int:
-        """Serve tasks again at the places they kept, whatever their state says yet. Returns how many places."""
-        return self._turn(tasks, is_hidden=False)
+        """Serve tasks again at their places, whatever their state is. Return how many places changed."""
+        return self._set_hidden(tasks, is_hidden=False)
 
     def write(self, **columns: object) -> None:
-        """Write columns of the split at once, without the commit."""
+        """Write columns of the split immediately, without waiting for the commit."""
         if not self._row.filter(changing=self._token).update(**columns):
             raise SplitBusy(self.split)
 
     @property
     def has_staged(self) -> bool:
-        """Whether there is anything to commit."""
+        """Return whether there is anything to commit."""
         return self._has_staged
 
     def place(self, order: Sequence[SplitPlace]) -> None:
-        """Make `order` the whole content. Places that are right already stay as they are."""
+        """Make `order` the whole content of the split. Places that are already right are left alone."""
         for start in range(0, len(order), BATCH):
             stop = min(start + BATCH, len(order))
             there = {at.position: at for at in self._open().filter(position__gte=start, position__lt=stop)}
@@ -215,10 +222,8 @@ class SplitChange:
             self._finish(places)
         self._end = max(self._end, len(order))
 
-    # --- inside -------------------------------------------------------------------------------------------------------
-
     def _claim(self) -> bool:
-        """Whether the change before left nothing behind."""
+        """Claim the split and return whether the previous change left nothing to clean up."""
         until = time.monotonic() + self._wait_seconds
         while True:
             try:
@@ -240,29 +245,29 @@ class SplitChange:
         raise SplitBusy(row) if self._changeable.exists() else FrozenSplit(row)
 
     def _open(self, tasks: Collection[int] | None = None) -> QuerySet[SplitEntry]:
-        """The content as this change has made it so far."""
+        """Return the places of the split as this change has made them so far, or only those of `tasks`."""
         if tasks is None:
             return self._entries.filter(until=None)
-        # `of` keeps SQLite, which has no statistics, from going through the whole split to find some tasks in it
+        # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to find a few tasks.
         found = SplitEntry.objects.alias(of=F("split") + 0).filter(of=self.split.pk, until=None, task__in=tasks)
         return found.order_by("position")
 
-    def _turn(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
-        turned = 0
+    def _set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
+        changed = 0
         for batch in _batches(tasks):
             places = list(self._open(batch).exclude(is_hidden=is_hidden))
             self._finish(places)
             self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
-            turned += len(places)
-        return turned
+            changed += len(places)
+        return changed
 
     def _forget(self, places: Sequence[SplitEntry]) -> None:
-        """A sync shall not bring these places back, though the class lists them."""
+        """Record that a sync must not add these places back, although the class lists them."""
         rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
         self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
 
     def _finish(self, places: Sequence[SplitEntry]) -> None:
-        """These places end with the next version; those that begin with it never were."""
+        """End these places with the next version, and delete those that would only have started with it."""
         if not places:
             return
         staged = [at.pk for at in places if at.since == self._next]
@@ -275,7 +280,10 @@ class SplitChange:
         give_way()
 
     def _insert(self, rows: Sequence[tuple[int, int, str]], *, is_hidden: bool | None = None) -> None:
-        """Places (position, task, source hash) that begin with the next version; hidden by the tasks' state if None."""
+        """Add places (position, task, source hash) that start with the next version.
+
+        is_hidden: whether they are hidden; None: those of quarantined tasks are.
+        """
         if not rows:
             return
         hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
@@ -298,28 +306,28 @@ class SplitChange:
         self.write(changing_until=timezone.now() + _CLAIM)
 
     def _publish(self) -> None:
-        """Inside the transaction of `commit`."""
+        """Make the next version the current one. Called inside the transaction of `commit`."""
         values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
         if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
 
     def _discard(self) -> None:
-        """Undo what was staged for the next version."""
+        """Undo everything that was staged for the next version."""
         _delete(self._entries.filter(since=self._next))
-        for batch in _pieces(self._entries.filter(until=self._next)):
+        for batch in _key_batches(self._entries.filter(until=self._next)):
             self._entries.filter(pk__in=batch).update(until=None)
         SplitRemoval.objects.filter(pk__in=self._removals).delete()
 
     def _purge(self) -> None:
-        """Remove places that ended; who reads the split now has a snapshot of its own."""
+        """Delete places that ended. Readers of the split work on their own snapshot."""
         version = self._row.values_list("version", flat=True).first()
         _delete(self._entries.filter(until__lte=version or 0))
 
 
 def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> None:
-    """Make all that was staged visible at once, with what `also` writes, in one short transaction.
+    """Make the staged changes visible together, with what `also` writes, in one short transaction.
 
-    Raises: SplitBusy when a claim was lost; then nothing is visible.
+    Raises: SplitBusy when a claim was lost; nothing becomes visible then.
     """
     with transaction.atomic():
         for change in sorted(changes, key=lambda change: change.split.pk):  # the same order everywhere: no deadlock
@@ -330,7 +338,7 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
 
 
 def splits_of(tasks: Iterable[int]) -> list[Split]:
-    """Unfrozen splits in which one of the tasks stands, or will when the change under way there is committed."""
+    """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is committed."""
     found: set[int] = set()
     for batch in _batches(tasks):
         found.update(
@@ -349,13 +357,13 @@ def _batches(items: Iterable[T]) -> Iterator[list[T]]:
         yield batch
 
 
-def _pieces(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
-    """Keys of the rows, as long as there are any: the caller makes each piece disappear from `rows`."""
+def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
+    """Yield keys of `rows` in batches until none are left. The caller must make each batch disappear from `rows`."""
     while keys := list(rows.values_list("pk", flat=True)[:BATCH]):
         yield keys
 
 
 def _delete(rows: QuerySet[SplitEntry]) -> None:
-    for keys in _pieces(rows):
+    for keys in _key_batches(rows):
         SplitEntry.objects.filter(pk__in=keys).delete()
         give_way()

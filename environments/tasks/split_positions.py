@@ -1,13 +1,12 @@
-"""Stretches: how many tasks each 100 positions of a split serve, so that no page has to count a million places.
+"""The index under which clients get a task of a split, computed from the task's position. Used by pages. Blocking.
 
-Written after each change of a split by whoever made it (`changes.py`), and at the start for splits that have none of
-their version (`sync.py`); counted on the spot where a split is small. Blocking.
+A position is where a task was put, and it does not change. Quarantined tasks are not served and removed ones leave
+gaps, so the index of a task is the number of tasks served before it. In a split without gaps it equals the position.
 
-Indexes: the numbers under which clients get a split's tasks, from their positions. Read by pages. Blocking.
-
-A position is where a task was put and stays what it is; quarantined tasks are not served and removed ones leave gaps,
-so the index of a task is the number of tasks that are served before it. Of a split without gaps it is the position.
-Else it is what the stretches before serve (`stretches.py`), and what is counted within the stretch.
+Positions are grouped into stretches of 100. SplitStretches stores how many tasks each stretch serves, so that no page
+has to count a million places: an index is the sum of the stretches before it plus a count within its own stretch. The
+counts are written after each change of a split (`split_change.py`) and at the start of a server for splits whose counts
+are of an older version (`sync.py`). Small splits are counted when needed.
 """
 
 from __future__ import annotations
@@ -22,56 +21,56 @@ from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
 from environments.models import Split, SplitEntry, SplitStretches, seen_at
 
 POSITIONS = 100
-"""Positions that one stretch holds."""
-COUNTED_TOGETHER = 500
-"""Stretches that one query counts, some 50 ms."""
-# Each position by name, as text: of ranges put together PostgreSQL reads a small split whole, once for each of them, or
-# plans for 30 ms (UNION); as parameters some thousand numbers take longer to pass than to look up.
+"""Positions in one stretch."""
+STRETCHES_PER_QUERY = 500
+"""Stretches that one query counts, in about 50 ms."""
+# Every position is listed in the text of the query. With ranges joined by OR, PostgreSQL reads a small split once for
+# each range; with UNION it plans for 30 ms; thousands of parameters take longer to pass than to look up.
 _POSITIONS = """
     SELECT position FROM environments_splitentry WHERE split_id = %s AND position IN ({positions})
         AND since <= %s AND (until IS NULL OR until > %s) AND NOT is_hidden
 """
-SMALL = 20_000
-"""Tasks of a split that is counted when somebody asks."""
+MAX_COUNTED_TASKS = 20_000
+"""Splits up to this size are counted when a page needs it."""
 
 
 def stretch_of(position: int) -> int:
-    """Number of the stretch that holds the position."""
+    """Return the number of the stretch that contains the position."""
     return position // POSITIONS
 
 
 def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
-    """Places whose tasks clients get."""
+    """Return the places of a split that are served at `version`, in no particular order."""
     return SplitEntry.objects.filter(seen_at(version), split=split, is_hidden=False)
 
 
 def served_before(split: Split) -> list[int] | None:
-    """Number of tasks that are served before each stretch, in order; None: unknown for the moment."""
+    """Return the number of tasks served before each stretch, in order; None while the counts are being updated."""
     row = SplitStretches.objects.filter(split=split.pk, version=split.version).first()
-    if row is None and split.size > SMALL:
+    if row is None and split.size > MAX_COUNTED_TASKS:
         return None
     counts = json.loads(row.counts) if row else _all_counts(split.pk, split.version)
     return [0, *accumulate(counts)]
 
 
 def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
-    """In order, those from the beginning of each position's stretch up to it."""
+    """Return the served positions, in order, from the start of each given position's stretch up to that position."""
     last = {stretch_of(position): position for position in sorted(positions)}
     if not last:
         return []
-    asked = ",".join(str(position) for end in last.values() for position in range(end - end % POSITIONS, end + 1))
+    wanted = ",".join(str(position) for end in last.values() for position in range(end - end % POSITIONS, end + 1))
     with connection.cursor() as cursor:
-        cursor.execute(_POSITIONS.format(positions=asked), (split.pk, split.version, split.version))
+        cursor.execute(_POSITIONS.format(positions=wanted), (split.pk, split.version, split.version))
         return sorted(position for (position,) in cursor.fetchall())
 
 
 def renew(split: int, version: int, changed: Collection[int] | None = None) -> None:
-    """Write what holds at `version`. `changed`: the stretches that are others than at the version before."""
-    known = SplitStretches.objects.filter(split=split, version=version - 1).first() if changed is not None else None
-    if known is None or changed is None:
+    """Store the counts of `version`. `changed`: the stretches that differ from the previous version; None: all."""
+    previous = SplitStretches.objects.filter(split=split, version=version - 1).first() if changed is not None else None
+    if previous is None or changed is None:
         counts = _all_counts(split, version)
     else:
-        counts = json.loads(known.counts)
+        counts = json.loads(previous.counts)
         _recount(counts, split, version, changed)
     row = {"version": version, "counts": json.dumps(counts, separators=(",", ":"))}
     older = SplitStretches.objects.filter(split=split, version__lt=version)
@@ -80,10 +79,10 @@ def renew(split: int, version: int, changed: Collection[int] | None = None) -> N
 
 
 def renew_missing() -> None:
-    """For splits that are too large to be counted when somebody asks."""
-    known = dict(SplitStretches.objects.values_list("split", "version"))
-    for split, version in Split.objects.filter(size__gt=SMALL).values_list("pk", "version"):
-        if known.get(split) != version:
+    """Store the counts of splits that are too large to be counted when a page needs it."""
+    stored = dict(SplitStretches.objects.values_list("split", "version"))
+    for split, version in Split.objects.filter(size__gt=MAX_COUNTED_TASKS).values_list("pk", "version"):
+        if stored.get(split) != version:
             renew(split, version)
 
 
@@ -95,7 +94,7 @@ def _all_counts(split: int, version: int) -> list[int]:
 
 
 def _recount(counts: list[int], split: int, version: int, numbers: Collection[int]) -> None:
-    """Put what is counted now in the place of these stretches."""
+    """Count these stretches again and put the results into `counts`."""
     counts += [0] * (max(numbers, default=-1) + 1 - len(counts))
     for first, last in _runs(sorted(numbers)):
         counts[first : last + 1] = [0] * (last + 1 - first)
@@ -106,10 +105,10 @@ def _recount(counts: list[int], split: int, version: int, numbers: Collection[in
 
 
 def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of numbers that follow each other, COUNTED_TOGETHER at most."""
+    """Yield the first and last of each run of consecutive numbers, at most STRETCHES_PER_QUERY in a run."""
     run: list[int] = []
     for number in numbers:
-        if run and (number != run[-1] + 1 or number - run[0] >= COUNTED_TOGETHER):
+        if run and (number != run[-1] + 1 or number - run[0] >= STRETCHES_PER_QUERY):
             yield run[0], run[-1]
             run = []
         run.append(number)
@@ -118,10 +117,10 @@ def _runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def served_indexes(split: Split, positions: Sequence[int], last: int | None = None) -> dict[int, int]:
-    """Position -> index, of those positions that are served as the split is at `split.version`.
+    """Return position -> index for the given positions that are served at `split.version`.
 
-    `last`: the split's last served position, if the caller knows it. Empty for the moment that passes between a change
-    of a large split with gaps and the count of what changed.
+    `last`: the split's last served position, if the caller knows it. The result is empty between a change of a large
+    split with gaps and the moment when its counts are stored.
     """
     if last is None:
         last = served(split).order_by("-position").values_list("position", flat=True).first()
@@ -139,11 +138,11 @@ def served_indexes(split: Split, positions: Sequence[int], last: int | None = No
 
 
 def last_served() -> Subquery:
-    """Column for a query of places with their splits: the last served position of each one's split."""
+    """Return a column for queries of places with their splits: the last served position of each place's split."""
     places = SplitEntry.objects.filter(seen_at(OuterRef("split__version")), split=OuterRef("split"))
     return Subquery(places.filter(is_hidden=False).order_by("-position").values("position")[:1])
 
 
 def served(split: Split) -> QuerySet[SplitEntry]:
-    """Places that clients get, in no order; by position their indexes are 0, 1, …"""
+    """Return the served places of a split, unordered. Ordered by position, their indexes are 0, 1, …"""
     return served_at(split.pk, split.version)

@@ -1,8 +1,8 @@
-"""Sync: brings the hosted classes into rows, so that their tasks are served, recorded and curated from the database.
+"""Writes the hosted classes and their tasks as rows, from which they are served, recorded and curated.
 
-Run when the server starts and by `manage.py sync_environments`. A split whose list is as at the last sync costs no
-query per task. What people changed in a split stays (`environments/tasks/sync_merge.py`). SQLite's write lock is held for one
-batch at a time, and nothing of a split is seen before all of it is there; a sync that was interrupted is done again.
+Runs when the server starts and in `manage.py sync_environments`. A split whose list has not changed since the last sync
+costs no query per task. Changes that people made to a split are kept (`sync_merge.py`). SQLite's write lock is held for
+one batch at a time, and a split changes visibly only when all of it is written; an interrupted sync is simply repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from environments.authoring import task_schema
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CallUser, ClassTasks
 from environments.database.bulk import adding_tasks, execute
@@ -36,7 +36,7 @@ from environments.tasks.sync_report import SplitSync, SyncReport
 
 BATCH_TASKS = 1000
 BATCH_BYTES = 2 * 1024 * 1024
-"""At most so much is written in one transaction: some 50 ms."""
+"""Limits of one transaction, which then takes about 50 ms."""
 
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, source, created)
@@ -49,16 +49,16 @@ IN_FORCE = (
     {"reward_low": "declared_low", "reward_high": "declared_high"},
     {"success_threshold": "declared_threshold"},
 )
-"""Columns that people may change -> the columns that hold what the class declares; together or not at all."""
+"""Columns that people may change -> columns with what the class declares. Each group changes as a whole."""
 
-WORTH_TELLING = 50_000
-"""So many tasks take some seconds, which an operator wants to know of."""
+MIN_LOGGED_TASKS = 50_000
+"""Writing this many tasks takes seconds, so it is logged for the operator."""
 
 log = structlog.get_logger(__name__)
 
 
 async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
-    """Make the rows agree with `registry`. Raises: Unhostable with one sentence that says what to change."""
+    """Make the rows match `registry`. Raises: Unhostable, with one sentence that says what to change."""
     started = time.monotonic()
     writer = Workers(1, "sync")
     synced: list[SplitSync] = []
@@ -81,8 +81,8 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)
 
 
-async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
-    """Raises: NotImplementedError when the class is procedural."""
+async def _lists(hosted: HostedClass, call_user: CallUser) -> ClassLists:
+    """Return the tasks that a class lists. Raises: NotImplementedError when the class is procedural."""
     texts: dict[str, list[str]] = {}
     for split in hosted.splits:
         try:
@@ -92,7 +92,7 @@ async def _lists(hosted: Hosted, call_user: CallUser) -> ClassLists:
     return ClassLists(texts)
 
 
-async def _sync_split(hosted: Hosted, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
+async def _sync_split(hosted: HostedClass, split: str, lists: ClassLists, writer: Workers) -> SplitSync:
     try:
         return await writer.run(_write_split, hosted.name, split, lists)
     except SplitBusy as busy:
@@ -103,7 +103,7 @@ async def _sync_split(hosted: Hosted, split: str, lists: ClassLists, writer: Wor
 
 
 def _write_environments(registry: Registry) -> None:
-    """Rows of every hosted class and its splits; a new split is served once its tasks are there."""
+    """Write the rows of every hosted class and its splits. A new split is served once its tasks are written."""
     columns = {hosted.name: {"position": n, **_columns(hosted)} for n, hosted in enumerate(registry)}
     with transaction.atomic():
         Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
@@ -112,7 +112,7 @@ def _write_environments(registry: Registry) -> None:
 
 
 def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
-    """The row with `columns`. What is in force follows what the class declares, but where people chose otherwise."""
+    """Write `columns` and return the row. The definition in force follows the class unless people changed it."""
     known = Environment.objects.filter(name=name).first()
     for in_force in IN_FORCE:
         if known is None or all(getattr(known, one) == getattr(known, other) for one, other in in_force.items()):
@@ -120,31 +120,31 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     return Environment.objects.update_or_create(name=name, defaults=columns)[0]
 
 
-def _write_splits(environment: Environment, hosted: Hosted) -> None:
+def _write_splits(environment: Environment, hosted: HostedClass) -> None:
     taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
     for position, split in enumerate(hosted.splits):
-        fields = {"position": position, "type": split.type, "is_curated": False}  # it may have been people's once
+        fields = {"position": position, "type": split.type, "is_curated": False}  # people may have made it once
         if split.name not in taken:
             environment.splits.update_or_create(
                 name=split.name, defaults=fields, create_defaults={**fields, "is_served": False}
             )
 
 
-def _taken(hosted: Hosted) -> list[SplitSync]:
-    """Declared splits whose names are those of splits that people made."""
+def _taken(hosted: HostedClass) -> list[SplitSync]:
+    """Report the declared splits whose names are taken by splits that people made."""
     names = [split.name for split in hosted.splits]
     curated = Split.objects.filter(environment__name=hosted.name, name__in=names, is_curated=True)
     return [SplitSync(hosted.name, split.name, unchanged=split.size, is_taken=True) for split in curated]
 
 
-def _mark_procedural(hosted: Hosted, is_procedural: bool) -> None:
+def _mark_procedural(hosted: HostedClass, is_procedural: bool) -> None:
     Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
         _splits_of_class(hosted.name).filter(name__in=_declared(hosted)).update(is_served=True)
 
 
-def _drop_splits(hosted: Hosted, lists: ClassLists) -> list[SplitSync]:
-    """Splits that were served and that the class no longer declares: no longer served, their tasks marked."""
+def _drop_splits(hosted: HostedClass, lists: ClassLists) -> list[SplitSync]:
+    """Stop serving the splits that the class no longer declares, and mark their tasks as dropped."""
     gone = _splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=_declared(hosted))
     return [_drop_split(split, lists) for split in gone.select_related("environment")]
 
@@ -159,12 +159,12 @@ def _splits_of_class(environment: str) -> QuerySet[Split]:
     return Split.objects.filter(environment__name=environment, is_curated=False)
 
 
-def _declared(hosted: Hosted) -> list[str]:
+def _declared(hosted: HostedClass) -> list[str]:
     return [split.name for split in hosted.splits]
 
 
-def _columns(hosted: Hosted) -> dict[str, Any]:
-    """What the class says of itself. Raises: Unhostable."""
+def _columns(hosted: HostedClass) -> dict[str, Any]:
+    """Return the columns of an environment as its class declares them. Raises: Unhostable."""
     low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)
     [threshold] = _floats(hosted, "success_threshold", (0.9,), count=1)
     default_return = getattr(hosted.cls, "default_return", "sum")
@@ -184,7 +184,7 @@ def _columns(hosted: Hosted) -> dict[str, Any]:
     }
 
 
-def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) -> list[float]:
+def _floats(hosted: HostedClass, name: str, default: Sequence[float], *, count: int) -> list[float]:
     declared = getattr(hosted.cls, name, default)
     try:
         numbers = [float(number) for number in (declared if isinstance(declared, Sequence) else [declared])]
@@ -192,7 +192,7 @@ def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) 
         numbers = []
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
         what = "a finite number" if count == 1 else f"{count} finite numbers"
-        raise Unhostable(f"{hosted.name}: {name} is {declared!r}; it has to be {what}.")
+        raise Unhostable(f"{hosted.name}: {name} is {declared!r}; it must be {what}.")
     return numbers
 
 
@@ -200,20 +200,23 @@ def _floats(hosted: Hosted, name: str, default: Sequence[float], *, count: int) 
 
 
 class ClassLists:
-    """What a class lists now: the texts of each split, and their hashes once they are asked for."""
+    """The tasks that a class lists now: the texts of each split, and their hashes, computed on first use."""
 
     def __init__(self, texts: Mapping[str, list[str]]) -> None:
         self.texts = texts
         self._hashes: dict[str, list[str]] = {}
 
     def hashes(self, split: str) -> list[str]:
+        """Return the content hashes of a split's tasks, in order."""
         if split not in self._hashes:
             self._hashes[split] = [content_hash(text) for text in self.texts[split]]
         return self._hashes[split]
 
     def without(self, hashes: set[str]) -> set[str]:
-        """Those of `hashes` that the class lists in no split."""
-        for split in sorted(self.texts, key=lambda split: split not in self._hashes):  # hashing takes time, so last
+        """Return those of `hashes` that the class lists in no split."""
+        for split in sorted(
+            self.texts, key=lambda split: split not in self._hashes
+        ):  # splits whose hashes are not computed yet come last
             hashes = hashes.difference(self.hashes(split)) if hashes else hashes
         return hashes
 
@@ -230,7 +233,7 @@ def _write_split(environment: str, name: str, lists: ClassLists) -> SplitSync:
             Split.objects.filter(pk=split.pk).update(is_served=True)
         is_frozen = split.source_hash != source_hash
         return SplitSync(environment, name, unchanged=split.size if is_frozen else len(texts), is_frozen=is_frozen)
-    if len(texts) >= WORTH_TELLING:
+    if len(texts) >= MIN_LOGGED_TASKS:
         log.info("bringing tasks into the database", environment=environment, split=name, tasks=len(texts))
     return _write_list(split, lists, source_hash)
 
@@ -239,7 +242,7 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     hashes = lists.hashes(split.name)
     _add_tasks(split.environment_id, hashes, lists.texts[split.name])
     unmark_dropped(split.environment_id, hashes)
-    # before the commit: if it is interrupted, the next sync must still find what was listed before
+    # Before the commit: if this is interrupted, the next sync must still find what was listed before.
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
         merge = _merge(split, hashes, lists.texts[split.name])
@@ -252,14 +255,15 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
 def _merge(split: Split, hashes: list[str], texts: list[str]) -> Merge:
     try:
         return merge_places(split, hashes)
-    except KeyError:  # an import that came to nothing has deleted tasks that it had added before us
+    except KeyError:  # a failing import has deleted tasks that it had added before this sync saw them
         _add_tasks(split.environment_id, hashes, texts)
         return merge_places(split, hashes)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
-    """In batches of one transaction each; rows that are there already stay as they are."""
-    # sorted, because a batch of random hashes touches as many pages of their index as it has rows: four times the CPU
+    """Add tasks in batches of one transaction each. Existing rows are left alone."""
+    # Sorted: a batch of random hashes touches as many pages of the index as it has rows, which takes four times the
+    # CPU.
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
         with adding_tasks(environment):
             execute(_ADD_TASKS, [environment], batch)
@@ -278,7 +282,7 @@ def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
 
 
 def content_hash(text: str) -> str:
-    """A task's identity: sha256 of its content with sorted keys, whatever the order in `text`."""
+    """Return a task's identity: the sha256 of its content with sorted keys."""
     return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
 
 

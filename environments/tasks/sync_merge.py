@@ -1,7 +1,7 @@
-"""Merge: the class's list of tasks with what people made of its split. Part of sync; blocking.
+"""Merges the tasks that a class lists in a split with the changes that people made to it. Part of sync; blocking.
 
-A place remembers the hash of the task that the class lists there. So a place that people gave another task is known
-again by its hash and occurrence, what they took out stays out, and what they added stays, after the class's own.
+A place records the hash of the task that the class lists there. Sync therefore recognizes a place whose task people
+edited, leaves out the tasks that they removed, and keeps the tasks that they added after the class's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from environments.tasks.split_change import BATCH, SplitPlace
 
 @dataclass(slots=True)
 class Merge:
-    """A split's content after a sync; the counts are those of `sync_report.SplitSync`."""
+    """The content of a split after a sync. The counts have the meaning of the fields of `sync_report.SplitSync`."""
 
     order: list[SplitPlace] = field(default_factory=list)
     added: int = 0
@@ -31,14 +31,14 @@ class Merge:
 
 
 def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
-    """`hashes`: what the class lists, in order. Raises: KeyError, the hash of a task that has no row."""
+    """Merge the class's list, given as content hashes in order. Raises: KeyError for a hash that has no row."""
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
-    people, theirs = _places(split)
+    added, listed = _places(split)
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
     for content in hashes:
-        if theirs[content]:
-            task = theirs[content].popleft()
+        if listed[content]:
+            task = listed[content].popleft()
             merge.unchanged += 1
             merge.edited += task != ids[content]
             merge.order.append(SplitPlace(task, content))
@@ -48,12 +48,12 @@ def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
         else:
             merge.added += 1
             merge.order.append(SplitPlace(ids[content], content))
-    _keep_work_of_people(split.environment_id, merge, people, theirs)
+    _keep_work_of_people(split.environment_id, merge, added, listed)
     return merge
 
 
 def listed_before(split: Split) -> set[str]:
-    """Hashes of what the class listed in the split, people's edits and removals of it notwithstanding."""
+    """Return hashes of the tasks that the class listed in the split, including those that people edited or removed."""
     places = SplitEntry.objects.filter(split=split, until=None).exclude(source_hash="")
     removals = SplitRemoval.objects.filter(split=split)
     return {
@@ -63,7 +63,7 @@ def listed_before(split: Split) -> set[str]:
 
 
 def mark_dropped(environment: int, hashes: Iterable[str]) -> int:
-    """Mark tasks that the class lists in no split any more, wherever they stand. Returns how many were not marked."""
+    """Mark tasks that the class no longer lists in any split. Return how many were newly marked."""
     marked = 0
     for batch in _batches(sorted(hashes)):
         tasks = Task.objects.filter(environment=environment, content_hash__in=batch, dropped=None)
@@ -73,7 +73,7 @@ def mark_dropped(environment: int, hashes: Iterable[str]) -> int:
 
 
 def unmark_dropped(environment: int, hashes: Sequence[str]) -> None:
-    """Tasks that the class lists again."""
+    """Remove the mark from tasks that the class lists again."""
     dropped = Task.objects.filter(environment=environment, dropped__isnull=False)
     if dropped.exists():
         for batch in _batches(hashes):
@@ -81,7 +81,7 @@ def unmark_dropped(environment: int, hashes: Sequence[str]) -> None:
 
 
 def _keep_work_of_people(environment: int, merge: Merge, people: list[int], theirs: dict[str, deque[int]]) -> None:
-    """Put at the end what people added, and what they put in the place of tasks that the class no longer lists."""
+    """Append the tasks that people added, and their edits of tasks that the class no longer lists."""
     left = {content: tasks for content, tasks in theirs.items() if tasks}
     own = _ids(environment, set(left))
     edited = [task for content, tasks in left.items() for task in tasks if task != own.get(content)]
@@ -93,7 +93,7 @@ def _keep_work_of_people(environment: int, merge: Merge, people: list[int], thei
 
 
 def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
-    """Tasks that people added; tasks in the class's places, by the hash of what the class lists there. In order."""
+    """Return, in order, the tasks that people added, and those in the class's places by the hash of the listed task."""
     people: list[int] = []
     theirs: dict[str, deque[int]] = defaultdict(deque)
     entries = SplitEntry.objects.filter(split=split, until=None).order_by("position")

@@ -1,6 +1,6 @@
-"""SyncReport: what a sync did to each split, as figures and as a sentence. Made by `sync.py`.
+"""What a sync changed in each split, as counts and as a sentence.
 
-Read by `manage.py sync_environments`, which prints it, and by `wiring.py`, which logs what is news.
+Made by `sync.py`. `manage.py sync_environments` prints it, and `environments/service.py` logs what has changed.
 """
 
 from __future__ import annotations
@@ -8,53 +8,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TAKEN = (
-    "people made a split of this name, so it stays theirs and the class's is not served; delete it in the admin and "
-    "start again, or let the class name its own otherwise"
+    "a split of this name was made in the admin, so that one is served and the class's is not; delete it in the admin "
+    "and restart, or give the class's split another name"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SplitSync:
-    """What became of one split; each field but the names counts entries."""
+    """The result of a sync for one split. The number fields count places of the split, unless they say otherwise."""
 
     environment: str
     split: str
     added: int = 0
     unchanged: int = 0
-    """Entries that were in the split before, wherever they stand now."""
+    """Places whose task was in the split before, at any position."""
     removed: int = 0
-    """Entries that left the split, because the class no longer lists them or declares the split."""
+    """Places that were removed, because the class no longer lists their task or no longer declares the split."""
     kept: int = 0
-    """Entries that people edited or added, and that stay though the class does not list them."""
+    """Places that people edited or added and that stay, although the class does not list them."""
     withheld: int = 0
-    """Tasks that the class lists and people took out of the split."""
+    """Tasks that the class lists and that people removed from the split."""
     edited: int = 0
-    """Of the unchanged ones those where people put another task in the place of the class's."""
+    """Unchanged places in which people replaced the class's task with another one."""
     dropped: int = 0
-    """Tasks that are marked as dropped now: the class listed them here and lists them nowhere any more. They may
-    never have left the split, or not now: people had edited them or taken them out."""
+    """Tasks newly marked as dropped: the class listed them here and no longer lists them anywhere. They are not always
+    among the removed ones, because people may have edited them or taken them out before."""
     is_frozen: bool = False
-    """The class lists something else than at the last sync, but the split is frozen and stays as it is."""
+    """The class's list has changed since the last sync, but the split is frozen and was not changed."""
     is_taken: bool = False
-    """People made a split of this name, which stays theirs and is served; what the class declares is not."""
+    """A split of this name was made in the admin; it is served and the split that the class declares is not."""
     is_undeclared: bool = False
-    """The class does not declare the split any more, so it is no longer served. Told once."""
+    """The class no longer declares the split, so it is no longer served. Reported once."""
 
     def __str__(self) -> str:
         if self.is_taken:
             return f"{self.environment}/{self.split}: {TAKEN}"
         counts = f"{self.added} added, {self.unchanged} unchanged, {self.removed} removed"
-        edited = f", {self.edited} kept as people edited them" if self.edited else ""
-        kept = f", {self.kept} kept that people put there" if self.kept else ""
-        withheld = f", {self.withheld} left out that people took out" if self.withheld else ""
+        edited = f", {self.edited} kept with edits" if self.edited else ""
+        kept = f", {self.kept} added by people kept" if self.kept else ""
+        withheld = f", {self.withheld} removed by people left out" if self.withheld else ""
         dropped = f", {self.dropped} marked as dropped" if self.dropped else ""
-        gone = "; the class no longer declares it, so it is not served" if self.is_undeclared else ""
-        frozen = "; it is frozen, though the class now lists something else" if self.is_frozen else ""
+        gone = "; no longer served, because the class no longer declares it" if self.is_undeclared else ""
+        frozen = "; not changed, because it is frozen (the class's list has changed)" if self.is_frozen else ""
         return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{dropped}{gone}{frozen}"
 
     @property
     def has_news(self) -> bool:
-        """Whether somebody who curates tasks will want to know; the first list of a class is no news."""
+        """Return whether a curator will want to know. The first list of a class is no news."""
         has_more = self.added and self.unchanged
         work_of_people = self.edited or self.kept or self.withheld
         work_of_class = has_more or self.removed or self.dropped or self.is_undeclared
@@ -64,8 +64,8 @@ class SplitSync:
 @dataclass(frozen=True, slots=True)
 class SyncReport:
     splits: tuple[SplitSync, ...]
-    """Splits of classes that list their tasks, in the order of hosting; of others those that are taken. After them
-    those that the class no longer declares."""
+    """The splits of each environment, in the order of hosting: those of a class that lists its tasks, or those of a
+    procedural class whose names are taken; then those that the class no longer declares."""
     procedural: tuple[str, ...]
-    """Names of environments that are asked for each task."""
+    """Names of the environments whose class generates each task on demand."""
     seconds: float

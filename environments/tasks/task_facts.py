@@ -1,7 +1,4 @@
-"""Dossier: what is known of one task beside its content: its places, its tags, what the record says. For its page.
-
-History: what people changed of a task, and the tasks that edits made of it or it of. Read by the task's page.
-"""
+"""What a task's page shows besides its content: places, tags, statistics, and the history of changes and edits."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from django.db.models import F
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
-from environments.scoring.task_statistics import Figures, Statistics, figures_of, statistics_of
+from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_positions import last_served, served_indexes
 
 MAX_PLACES = 20
@@ -24,42 +21,46 @@ MAX_PLACES = 20
 class PlaceOfTask:
     split: Split
     index: int | None
-    """Under which clients get the task there; None: it is hidden, or too far from others to be counted now."""
+    """The index under which clients get the task there; None while it is hidden or the split's counts are not ready."""
     is_hidden: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Dossier:
+class TaskFacts:
     places: list[PlaceOfTask]
-    """Where it stands now; MAX_PLACES at most."""
+    """The places that it has now, MAX_PLACES at most."""
     tags: list[str]
     statistics: Statistics
 
     @property
     def open_places(self) -> list[PlaceOfTask]:
+        """The places in splits that are not frozen."""
         return [place for place in self.places if place.split.frozen is None]
 
     @property
     def frozen_places(self) -> list[PlaceOfTask]:
-        """Places of which no change of the task is seen."""
+        """The places in frozen splits, which a change of the task does not affect."""
         return [place for place in self.places if place.split.frozen is not None]
 
 
-def dossier_of(task: Task, statistics: Statistics | None = None) -> Dossier:
-    """In five queries, each along an index, and some more for each split that has gaps; three less where `statistics`
-    are given, such as those by another definition than is kept."""
-    return Dossier(
+def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts:
+    """Read a task's places, tags and statistics.
+
+    Takes five queries, each along an index, and a few more for each split that has gaps; three fewer with `statistics`,
+    which a caller passes to show them by another definition of return than the stored one.
+    """
+    return TaskFacts(
         places=_places(task),
         tags=list(task.tags.values_list("name", flat=True)),
         statistics=statistics or statistics_of(task, conf.thresholds()),
     )
 
 
-def figures_by_task(tasks: Iterable[int]) -> dict[int, Figures]:
-    """Over all attempts at each. One query."""
+def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
+    """Return task -> result of all attempts at it. One query."""
     ids, thresholds = list(tasks), conf.thresholds()
     found = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=ids, by="all")}
-    return {task: figures_of(found.get(task), thresholds) for task in ids}
+    return {task: result_of(found.get(task), thresholds) for task in ids}
 
 
 def _places(task: Task) -> list[PlaceOfTask]:
@@ -73,39 +74,39 @@ def _places(task: Task) -> list[PlaceOfTask]:
     return places
 
 
-MAX_SHOWN = 50
+MAX_CHANGES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """One revision, as its page shows it."""
+    """One revision of a task, as its page shows it."""
 
     revision: TaskRevision
     lines: list[DiffLine]
-    """Before and after, compared."""
+    """The difference between before and after."""
     became: Task | None
-    """The task that took this one's place, where the revision is an edit of it."""
+    """The task that replaced this one, if the revision is an edit of it."""
     came_from: Task | None
-    """The task whose place this one took, where the revision is the edit that made it."""
+    """The task that this one replaced, if the revision is the edit that made it."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     changes: list[TaskChange]
-    """Newest first, MAX_SHOWN at most."""
+    """Newest first, MAX_CHANGES at most."""
     older: int | None
-    """Changes before this revision are not among them; None: there are no others."""
+    """Id of the oldest revision in `changes` if there are older ones, else None."""
 
     @property
     def relatives(self) -> list[Task]:
-        """What edits made of the task, newest first, and what it was made of; each once."""
+        """The tasks that edits made from this one, newest first, and those that it was made from; each once."""
         later = [change.became for change in self.changes if change.became]
         earlier = [change.came_from for change in self.changes if change.came_from]
         return list({task.pk: task for task in [*later, *earlier]}.values())
 
     @property
     def successor(self) -> Task | None:
-        """What took the task's place last, unless the task has come back since."""
+        """The task that replaced this one last, unless this one was restored since."""
         for change in self.changes:
             if change.became or change.came_from:
                 return change.became
@@ -113,15 +114,15 @@ class History:
 
 
 def history_of(task: Task, before: int | None = None) -> History:
-    """Two queries, each along an index. `before`: only revisions with a smaller id."""
+    """Read the newest revisions of a task. `before`: only revisions with a smaller id. Two queries along indexes."""
     revisions = TaskRevision.objects.select_related("task", "successor").order_by("-id")
     if before is not None:
         revisions = revisions.filter(pk__lt=before)
-    own = list(revisions.filter(task=task)[: MAX_SHOWN + 1])
-    made = list(revisions.filter(successor=task)[: MAX_SHOWN + 1])
+    own = list(revisions.filter(task=task)[: MAX_CHANGES + 1])
+    made = list(revisions.filter(successor=task)[: MAX_CHANGES + 1])
     found = sorted({one.pk: one for one in [*own, *made]}.values(), key=lambda one: -one.pk)
-    shown = found[:MAX_SHOWN]
-    return History([_change(one, task) for one in shown], shown[-1].pk if len(found) > MAX_SHOWN else None)
+    shown = found[:MAX_CHANGES]
+    return History([_change(one, task) for one in shown], shown[-1].pk if len(found) > MAX_CHANGES else None)
 
 
 def _change(revision: TaskRevision, task: Task) -> TaskChange:

@@ -1,9 +1,10 @@
-"""Transfer: tasks from files into splits, and out of them again. Driven by the admin's pages and by commands.
+"""Imports tasks from files into splits and exports them to files. Used by the admin's pages and by commands.
 
-    file -> source (which format) -> jsonl | json_array | csv_table | parquet_table: rows, one at a time
-         -> check: strict JSON, the environment's schema, reserved columns
-         -> review: added, changed, duplicate or refused, by what the database holds   (a dry run ends here)
-         -> staging, settling: written in batches that nobody sees, then visible all at once
+    file -> source: finds the format
+         -> json_lines | json_array | csv_table | parquet: yield rows, one at a time
+         -> review: checks each row (strict JSON, the environment's schema, reserved columns) and decides whether it is
+            added, changed, a duplicate or refused                                       (a dry run ends here)
+         -> staging, settling: write in batches that nobody sees yet, then make everything visible at once
 
-Whatever the size of a file, memory holds one batch; what has to be remembered of every row lies in a temporary file.
+Memory holds one batch, whatever the size of the file. Facts about every row are stored in a temporary file.
 """

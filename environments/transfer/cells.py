@@ -1,14 +1,14 @@
-"""Cells of a CSV file: texts that stand for JSON values, so that a task comes back as it went out.
+"""Converts the cells of a CSV file to JSON values and back, so that an exported task is imported unchanged.
 
     an empty cell                                 the key is absent
     a column that the schema makes a string       the text as it is
     a column that the schema makes something else JSON: 3, true, ["a"], {"x": 1}
     any other column                              JSON if every cell of the column is JSON, otherwise texts
 
-A text that would not come back as it is (empty, or itself JSON) is written as a JSON string, in quotes; so in every
-column a cell that is a JSON string in quotes means the text within.
+A text that would not be read back unchanged (an empty one, or one that is itself JSON) is written as a JSON string in
+quotes. A cell that is a JSON string in quotes therefore means the text inside the quotes, in every column.
 
-JSON values as files hold them: strict, and texts that a database keeps.
+The functions that decode JSON strictly are used by the other readers too.
 """
 
 from __future__ import annotations
@@ -24,55 +24,7 @@ from environments.errors import shorten
 from environments.transfer.rows import BadRow
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_SHOWN = 60
-
-
-# NaN and infinities are read, and refused when the spec is written: so they refuse one row, not the rest of an array
-def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these members, for a decoder. Raises: BadRow when a name stands twice."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen = set[str]()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise BadRow(f"has the key {shorten(ascii(name), _SHOWN)} twice in one object; keep one of them")
-    return members
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=distinct)
-_lenient = json.JSONDecoder()
-
-
-def decoded_at(text: str, at: int) -> tuple[Any, int, BadRow | None]:
-    """The value that begins there, its end, and why it is refused although it is whole. Raises as `raw_decode`."""
-    try:
-        return *_decoder.raw_decode(text, at), None
-    except BadRow as error:
-        return *_lenient.raw_decode(text, at), error
-
-
-def parsed(text: str) -> Any:
-    """The value of a JSON text. Raises: BadRow."""
-    try:
-        return _decoder.decode(text)
-    except json.JSONDecodeError as error:
-        raise BadRow(f"is not JSON: {error.msg} at character {error.pos + 1}") from error
-    except RecursionError as error:
-        raise BadRow("is nested too deeply") from error
-    except ValueError as error:  # a whole number of thousands of digits
-        raise BadRow(f"is not JSON: {error}") from error
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """Raises: BadRow."""
-    if not isinstance(value, dict):
-        shown = "" if isinstance(value, list) or value is None else f" ({shorten(json.dumps(value), _SHOWN)})"
-        raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
-    return value
-
-
-def is_storable(text: str) -> bool:
-    """Without NUL and lone surrogates."""
-    return not _UNSTORABLE.search(text)
+_SHOWN_CHARACTERS = 60
 
 
 _KINDS: dict[type, str] = {
@@ -83,29 +35,88 @@ _KINDS: dict[type, str] = {
     bool: "a boolean",
     type(None): "null",
 }
+_STARTS = frozenset('"{[-0123456789tfn \t\r\n')
 
 
 class Kind(Enum):
+    """How the cells of a column are read."""
+
     TEXT = "text"
     NULLABLE = "text or null"
     JSON = "JSON"
-    OPEN = "whatever the cells are"
+    OPEN = "depends on the cells"
+
+
+# NaN and infinities are decoded here and refused when the spec is stored, so that they refuse one row and not the rest
+# of an array.
+def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these members; a hook for JSON decoders. Raises: BadRow for a duplicate key."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen = set[str]()
+        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise BadRow(f"has the key {shorten(ascii(name), _SHOWN_CHARACTERS)} twice in one object; keep one of them")
+    return members
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=object_of)
+_lenient = json.JSONDecoder()
+
+
+def decoded_at(text: str, at: int) -> tuple[Any, int, BadRow | None]:
+    """Return the value that starts at `at`, its end, and the reason why it must be refused, if any.
+
+    Raises: what `json.JSONDecoder.raw_decode` raises.
+    """
+    try:
+        return *_decoder.raw_decode(text, at), None
+    except BadRow as error:
+        return *_lenient.raw_decode(text, at), error
+
+
+def parsed(text: str) -> Any:
+    """Return the value of a JSON text. Raises: BadRow."""
+    try:
+        return _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        raise BadRow(f"is not JSON: {error.msg} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise BadRow("is nested too deeply") from error
+    except ValueError as error:  # an integer of thousands of digits
+        raise BadRow(f"is not JSON: {error}") from error
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return `value` if it is an object. Raises: BadRow."""
+    if not isinstance(value, dict):
+        shown = (
+            "" if isinstance(value, list) or value is None else f" ({shorten(json.dumps(value), _SHOWN_CHARACTERS)})"
+        )
+        raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
+    return value
+
+
+def is_storable(text: str) -> bool:
+    """Return whether a text has neither NUL nor lone surrogates, which databases do not store."""
+    return not _UNSTORABLE.search(text)
 
 
 def read(cell: str, kind: Kind, column: str) -> Any:
-    """The value of a cell that is not empty. Raises: BadRow."""
+    """Return the value of a non-empty cell. Raises: BadRow."""
     if kind is Kind.JSON:
         try:
-            return _json(cell, distinct)
+            return _json(cell, object_of)
         except (ValueError, RecursionError) as error:
-            raise BadRow(f"column {column!r} has {shorten(repr(cell), _SHOWN)}, which is not JSON") from error
+            raise BadRow(
+                f"column {column!r} has {shorten(repr(cell), _SHOWN_CHARACTERS)}, which is not JSON"
+            ) from error
     if kind is Kind.NULLABLE and cell == "null":
         return None
     return _json(cell) if cell[0] == '"' and is_json(cell) else cell
 
 
 def write(value: Any, *, is_text: bool) -> str:
-    """The cell of a value in a column of texts (`is_text`), or of any values."""
+    """Return the cell for a value. `is_text`: all values of the column are texts."""
     if is_text and isinstance(value, str) and value and is_storable(value) and not is_json(value):
         return value
     written = json.dumps(value, ensure_ascii=False)
@@ -113,7 +124,8 @@ def write(value: Any, *, is_text: bool) -> str:
 
 
 def is_json(cell: str) -> bool:
-    if cell[:1] not in _STARTS:  # most texts, at a tenth of the cost
+    """Return whether a cell is a JSON text."""
+    if cell[:1] not in _STARTS:  # decides most texts at a tenth of the cost
         return False
     try:
         _json(cell)
@@ -122,22 +134,19 @@ def is_json(cell: str) -> bool:
     return True
 
 
-_STARTS = frozenset('"{[-0123456789tfn \t\r\n')
-
-
 def _json(cell: str, members: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
     value = json.loads(cell, parse_constant=_refuse, object_pairs_hook=members)
     if isinstance(value, float) and math.isinf(value):
-        raise ValueError("beyond every number")
+        raise ValueError("too large for a number")
     return value
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def kind_of(schema: Mapping[str, Any], column: str) -> Kind:
-    """What a task schema says of a top-level key."""
+    """Return how a column is read according to the task schema."""
     types = _types(schema, schema.get("properties", {}).get(column))
     if not types:
         return Kind.OPEN
@@ -147,7 +156,7 @@ def kind_of(schema: Mapping[str, Any], column: str) -> Kind:
 
 
 def _types(root: Mapping[str, Any], schema: Any, depth: int = 0) -> set[str]:
-    """JSON types that a subschema allows; empty: it does not say, or not simply."""
+    """Return the JSON types that a subschema allows, or nothing if it does not say so in a simple way."""
     if not isinstance(schema, Mapping) or depth > 8:
         return set()
     if "$ref" in schema:

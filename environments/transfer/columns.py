@@ -1,17 +1,16 @@
-"""Reserved columns: what a row says about its task, beside the spec.
+"""The columns of a file of tasks: the reserved ones, which hold labels of a task, and those of the tasks' own keys.
 
-    _hash    the task that the row is a new content of, if that differs; as exported
-    _split   where it stood when it was exported; an import goes into the split that was asked for
+_hash    hash of the task as it was exported; a row with another content is an edit of that task
+    _split   the split that the task was exported from; ignored by an import, whose split is chosen by the user
     _tags    a list of words; replaces the task's tags
     _state   active or quarantined
-    _reason  why it is quarantined
+    _reason  why the task is quarantined
 
-Another name that begins with one underscore is refused, unless the task schema declares it: it may be a misspelt label.
+Any other name that starts with one underscore is refused, unless the task schema declares it: it may be a misspelled
+label.
 
-A spec's own key that begins with an underscore is exported with one more, unless the schema declares it, and an import
-takes that away again. Keys of the five names are escaped even where the schema declares them.
-
-Columns: the keys of many tasks and what they hold, as tables need to know before their first row.
+A key of the spec that starts with an underscore is exported with one more underscore, unless the schema declares it,
+and an import removes it again. Keys with one of the five names are escaped even if the schema declares them.
 """
 
 from __future__ import annotations
@@ -29,19 +28,21 @@ from environments.transfer.rows import BadRow, TransferError
 COLUMNS = ("_hash", "_split", "_tags", "_state", "_reason")
 STATES = ("active", "quarantined")
 MAX_TAG_CHARACTERS = 60
+MAX_COLUMNS = 2000
+_INTEGER_END = 2**63
 _ESCAPED = re.compile("__+(hash|split|tags|state|reason)")
 _HASH = re.compile("[0-9a-f]{64}")
-_SHOWN = 60
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a row says of its task; None: nothing, so it stays as it is."""
+    """The labels that a row gives its task. None leaves the task's label unchanged."""
 
     hash: str | None = None
     split: str | None = None
     tags: tuple[str, ...] | None = None
-    """Sorted, each once."""
+    """Sorted, without duplicates."""
     state: str | None = None
     reason: str = ""
 
@@ -50,25 +51,27 @@ NOTHING = Labels()
 
 
 def declared(schema: Mapping[str, Any]) -> frozenset[str]:
-    """Names that a task schema has for the keys of a spec."""
+    """Return the keys of a spec that a task schema declares."""
     return frozenset(schema.get("properties", ()))
 
 
 def stray(names: Iterable[str], own: Collection[str]) -> str | None:
-    """What is wrong with the first name that looks reserved and is not; `own`: the declared ones."""
+    """Return what is wrong with the first name that looks reserved but is not. `own`: the names that the schema
+    declares.
+    """
     for name in names:
         if name.startswith("_") and name not in COLUMNS and name not in own and unescaped(name, own) == name:
-            allowed = f"{', '.join(COLUMNS)} and what the task schema declares"
-            shown, escape = shorten(ascii(name), _SHOWN), shorten(ascii(f"_{name}"), _SHOWN)
+            allowed = f"{', '.join(COLUMNS)} and those that the task schema declares"
+            shown, escape = shorten(ascii(name), _SHOWN_CHARACTERS), shorten(ascii(f"_{name}"), _SHOWN_CHARACTERS)
             return (
-                f"has the column {shown}; of names that begin with _ allowed are {allowed}. Write a task's own key of "
+                f"has the column {shown}; names that start with _ may only be {allowed}. Write a task's own key of "
                 f"this name as {escape}"
             )
     return None
 
 
 def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[str, Any], Labels]:
-    """The spec, and what the row says about it. Raises: BadRow."""
+    """Split a row into its spec and its labels. Raises: BadRow."""
     if not any(key.startswith("_") for key in value):
         return value, NOTHING
     if wrong := stray(value, own):
@@ -85,13 +88,16 @@ def separated(value: dict[str, Any], own: Collection[str] = ()) -> tuple[dict[st
 
 
 def unescaped(key: str, own: Collection[str]) -> str:
-    """The spec's key for a row's."""
+    """Return the key of the spec that a column stands for."""
     is_escaped = _ESCAPED.fullmatch(key) or (key.startswith("__") and key not in own)
     return key[1:] if is_escaped else key
 
 
 def escaped(key: str, own: Collection[str]) -> str:
-    """A row's key for the spec's; itself where the schema declares both it and the one with an underscore more."""
+    """Return the column for a key of the spec.
+
+    The key itself, if the schema declares both it and the key with one more underscore.
+    """
     is_free = key.startswith("_") and key not in own and f"_{key}" not in own
     return f"_{key}" if key in COLUMNS or _ESCAPED.fullmatch(key) or is_free else key
 
@@ -99,7 +105,7 @@ def escaped(key: str, own: Collection[str]) -> str:
 def _hash(value: dict[str, Any]) -> str | None:
     digest = _text(value, "_hash")
     if digest is not None and not _HASH.fullmatch(digest):
-        raise BadRow(f"_hash is {_shown(digest)}; it has 64 hexadecimal digits, as an export writes it")
+        raise BadRow(f"_hash is {_shown(digest)}; it must have 64 hexadecimal digits, as in an export")
     return digest
 
 
@@ -113,7 +119,7 @@ def _tags(given: Any) -> tuple[str, ...] | None:
     for tag in tags:
         if len(tag) > MAX_TAG_CHARACTERS or "," in tag or not tag.isprintable():
             limit = f"{MAX_TAG_CHARACTERS} characters at most, without commas and control characters"
-            raise BadRow(f"_tags has {_shown(tag)}; a tag has {limit}")
+            raise BadRow(f"_tags has {_shown(tag)}; a tag may have {limit}")
     return tuple(tags)
 
 
@@ -127,31 +133,35 @@ def _text(value: dict[str, Any], key: str) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    return shorten(json.dumps(value), _SHOWN)
-
-
-MAX_COLUMNS = 2000
-_BIGGEST = 2**63
+    return shorten(json.dumps(value), _SHOWN_CHARACTERS)
 
 
 class Survey:
-    """Every column in the order of appearance, the reserved ones last, with the kinds of its values."""
+    """The columns of the tasks to export, in order of first use with the reserved ones last, and the kinds of their
+    values.
+
+    Tables need this before their first row.
+    """
 
     def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Raises: TransferError when no table could hold the rows."""
+        """Read all rows once. Raises: TransferError when no table can hold them."""
         kinds: dict[str, set[str]] = {}
         for row in rows:
             for key, value in row.items():
                 kinds.setdefault(key, set()).add(_kind(value))
             if len(kinds) > MAX_COLUMNS:
-                raise TransferError(f"The tasks have over {MAX_COLUMNS} different keys; export them as jsonl or json.")
+                raise TransferError(
+                    f"The tasks have more than {MAX_COLUMNS} different keys; export them as jsonl or json."
+                )
         bad = next((key for key in kinds if not key or not is_storable(key)), None)
         if bad is not None:
-            raise TransferError(f"A key {shorten(ascii(bad), 60)} can name no column; export as jsonl or json.")
+            raise TransferError(
+                f"A key {shorten(ascii(bad), 60)} cannot be the name of a column; export as jsonl or json."
+            )
         self.kinds = {key: kinds[key] for key in sorted(kinds, key=lambda key: key in COLUMNS)}
 
     def kind(self, column: str) -> str:
-        """`text`, `integer` (of 64 bits), `number` or `boolean` if all its values are that, else `json`."""
+        """Return the kind of a column's values: `text`, `integer` (64 bits), `number`, `boolean`, or else `json`."""
         kinds = self.kinds[column]
         return next(iter(kinds)) if len(kinds) == 1 else "json"
 
@@ -162,5 +172,5 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer" if -_BIGGEST <= value < _BIGGEST else "json"
+        return "integer" if -_INTEGER_END <= value < _INTEGER_END else "json"
     return "number" if isinstance(value, float) else "json"

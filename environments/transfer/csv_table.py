@@ -1,4 +1,4 @@
-"""CSV: a header with the names of the keys, then a task a row. How cells become values: `cells`."""
+"""Reads tasks from CSV: a header with the names of the keys, then one task per row. `cells` converts the cells."""
 
 from __future__ import annotations
 
@@ -10,22 +10,25 @@ from typing import Any, BinaryIO
 from environments.errors import shorten
 from environments.transfer import cells
 from environments.transfer.cells import Kind
-from environments.transfer.columns import COLUMNS, declared, stray
+from environments.transfer.columns import COLUMNS, MAX_COLUMNS, declared, stray
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
 
 _UNDECODED = re.compile("[\udc80-\udcff]")
-"""What `surrogateescape` makes of bytes that are not UTF-8."""
-_MAX_COLUMNS = 2000
+"""Characters that `surrogateescape` produces for bytes that are not UTF-8."""
 
 
 class CsvTable:
+    """The rows of a CSV file; see `rows.Rows`."""
+
     unit: Unit = "line"
 
     def __init__(self, file: BinaryIO, size_bytes: int, name: str, schema: Mapping[str, Any]) -> None:
-        """`file` can be read from the start more than once. `schema`: of a task; empty: none is declared.
+        """Read the header.
 
-        Raises: Unreadable for a header that cannot be right.
+        file: seekable, because it is read more than once.
+        schema: the task schema; empty if the environment declares none.
+        Raises: Unreadable for a wrong header.
         """
         self.total, self._file, self._name = size_bytes, file, name
         self._lines = Lines(file)
@@ -47,7 +50,7 @@ class CsvTable:
 
     def _value(self, row: list[str] | csv.Error) -> dict[str, Any]:
         if isinstance(row, csv.Error):
-            raise BadRow(f"is not CSV: {_words(row)}")
+            raise BadRow(f"is not CSV: {_message(row)}")
         if len(row) != len(self.columns):
             raise BadRow(f"has {len(row)} cells, but the header has {len(self.columns)}")
         if any(not cell.isascii() and _UNDECODED.search(cell) for cell in row):
@@ -56,12 +59,12 @@ class CsvTable:
         return {column: cells.read(cell, self._kind(column, cell), column) for column, cell in given}
 
     def _kind(self, column: str, cell: str) -> Kind:
-        if column == "_tags" and cell.startswith("["):  # as exported; people write words between commas
+        if column == "_tags" and cell.startswith("["):  # as exported; people write words separated by commas
             return Kind.JSON
         return self._kinds[column]
 
     def _decide_open_columns(self) -> None:
-        """One look at the whole file, if there are columns of which the schema does not tell what they hold."""
+        """Scan the whole file if there are columns whose kind the schema does not define."""
         undecided = [n for n, column in enumerate(self.columns) if self._kinds[column] is Kind.OPEN]
         maybe_json = set(undecided)
         for _, row in self._rows() if undecided else ():
@@ -73,7 +76,7 @@ class CsvTable:
             self._kinds[self.columns[n]] = Kind.JSON if n in maybe_json else Kind.TEXT
 
     def _rows(self) -> Iterator[tuple[int, list[str] | csv.Error]]:
-        """Every row after the header with the number of its first line; blank lines are nothing."""
+        """Yield every row after the header with the number of its first line. Blank lines are skipped."""
         reader = self._reader()
         next(reader, None)
         while True:
@@ -89,7 +92,7 @@ class CsvTable:
                 yield number, row
 
     def _reader(self) -> Any:
-        csv.field_size_limit(MAX_ROW_BYTES)  # the module's own is 128 KB, for all of the process
+        csv.field_size_limit(MAX_ROW_BYTES)  # the default of 128 KB holds for the whole process
         self._file.seek(0)
         self._lines = Lines(self._file)
         return csv.reader(self._decoded(), strict=True)
@@ -100,13 +103,11 @@ class CsvTable:
                 raise Unreadable(f"{self._name}: line {self._lines.number} is too long for a row of a CSV file.")
             yield line.decode("utf-8", "surrogateescape")
 
-    # --- the header ---------------------------------------------------------------------------------------------------
-
     def _header(self, schema: Mapping[str, Any]) -> list[str]:
         try:
             columns: list[str] = next(self._reader(), [])
         except csv.Error as error:
-            raise Unreadable(f"{self._name} is no CSV file: {_words(error)}.") from error
+            raise Unreadable(f"{self._name} is not a CSV file: {_message(error)}.") from error
         self._check_names(columns)
         if wrong := stray(columns, declared(schema)):
             raise Unreadable(f"{self._name} {wrong}.")
@@ -116,8 +117,8 @@ class CsvTable:
     def _check_names(self, columns: list[str]) -> None:
         if len(columns) == 1 and (mark := next((mark for mark in ";\t|" if mark in columns[0]), None)):
             raise Unreadable(f"{self._name} separates its columns with {mark!r}; save it with commas.")
-        if not columns or len(columns) > _MAX_COLUMNS:
-            raise Unreadable(f"{self._name} has {len(columns)} columns; 1 to {_MAX_COLUMNS} are possible.")
+        if not columns or len(columns) > MAX_COLUMNS:
+            raise Unreadable(f"{self._name} has {len(columns)} columns; 1 to {MAX_COLUMNS} are allowed.")
         for place, column in enumerate(columns, 1):
             if not column:
                 raise Unreadable(f"{self._name}: column {place} has no name; name or remove it.")
@@ -127,15 +128,17 @@ class CsvTable:
                 raise Unreadable(f"{self._name}: the header is not UTF-8; save the file as UTF-8.")
 
     def _check_schema(self, columns: list[str], schema: Mapping[str, Any]) -> None:
-        known = list(schema.get("properties", {}))
-        if schema.get("additionalProperties") is False and (unknown := [name for name in columns if name not in known]):
+        declared_names = list(schema.get("properties", {}))
+        if schema.get("additionalProperties") is False and (
+            unknown := [name for name in columns if name not in declared_names]
+        ):
             raise Unreadable(
                 f"{self._name} has the column {shorten(unknown[0], 60)!r}, which tasks here do not have; allowed are "
-                f"{_listing(known)} and the reserved {', '.join(COLUMNS)}."
+                f"{_listing(declared_names)} and the reserved {', '.join(COLUMNS)}."
             )
         if missing := [name for name in schema.get("required", ()) if name not in columns]:
             raise Unreadable(
-                f"{self._name} has no column {missing[0]!r}, which every task here has to have; it has "
+                f"{self._name} has no column {missing[0]!r}, which every task here must have; it has "
                 f"{_listing(columns)}."
             )
 
@@ -144,7 +147,7 @@ def _listing(names: list[str]) -> str:
     return ", ".join(shorten(name, 40) for name in names[:30]) + (", …" if len(names) > 30 else "") or "nothing"
 
 
-def _words(error: csv.Error) -> str:
-    """What is wrong; Python's own words about a lone carriage return are for programmers."""
+def _message(error: csv.Error) -> str:
+    """Return what is wrong. Python's own message about a lone carriage return is written for programmers."""
     text = str(error)
-    return "a line break inside a cell has to stand in quotes" if text.startswith("new-line character") else text
+    return "a cell with a line break must be in quotes" if text.startswith("new-line character") else text

@@ -1,13 +1,11 @@
-"""Exporting: tasks into a file. Driven by `manage.py export_tasks` and the admin's export pages. Blocking.
+"""Exports tasks to a file. Used by `manage.py export_tasks` and the admin's export pages. Blocking.
 
-    for piece in exported(Selection(split=7), "jsonl"):
+for piece in exported(Selection(split=7), "jsonl"):
         file.write(piece)
 
-JSONL and JSON hold the exact text of each spec. CSV and Parquet need to know their columns beforehand, so every task is
-read twice. What comes out can be imported again, every task then a duplicate; but not what a class lists beyond the
-limits of `environments/tasks/task_text.py`.
-
-Destination: where a command writes an export: standard output, or a file that is whole or not there.
+JSON Lines and JSON contain the exact text of each spec. CSV and Parquet need their columns beforehand, so every task is
+read twice. An export can be imported again, where every task is then a duplicate, except for tasks of a class that
+exceed the limits in `environments/tasks/task_text.py`.
 """
 
 from __future__ import annotations
@@ -28,9 +26,52 @@ from environments.transfer.source import Format
 from environments.transfer.streaming import Pieces
 from environments.transfer.writers import CsvWriter, JsonLinesWriter, JsonWriter, TaskFileWriter
 
+BATCH_TASKS = 250
+MEDIA_TYPES: dict[Format, str] = {
+    "jsonl": "application/jsonl",
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """One task as it is written to a file."""
+
+    spec: str
+    """JSON text, with keys escaped as `columns` says."""
+    labels: dict[str, Any]
+    """The reserved columns."""
+
+    @property
+    def text(self) -> str:
+        """A JSON object: the exact text of the spec followed by the reserved columns."""
+        if not self.labels:
+            return self.spec
+        body, labels = self.spec[1:-1].strip(), json.dumps(self.labels)[1:-1]
+        return f"{{{body}, {labels}}}" if body else f"{{{labels}}}"
+
+
+def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Pieces:
+    """Yield the file in pieces. `has_labels`: whether it has the reserved columns (`columns.COLUMNS`).
+
+    Raises: TransferError before the first piece if the format cannot represent the tasks.
+    """
+    ids = selection.all_ids()
+    split = Split.objects.filter(pk=selection.split).first() if selection.split else None
+    writer = _writer(format, _tasks(ids, split, has_labels=has_labels))
+    yield writer.start()
+    for batch in _tasks(ids, split, has_labels=has_labels):
+        yield writer.write(batch)
+    yield writer.end()
+
 
 def write_whole(pieces: Iterable[bytes], output: str) -> None:
-    """`output`: a path, or `-` for standard output. Raises: OSError."""
+    """Write an export to a path, where a file appears only when complete, or to standard output (`-`).
+
+    Raises: OSError.
+    """
     if output == "-":
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -47,47 +88,6 @@ def write_whole(pieces: Iterable[bytes], output: str) -> None:
         part.unlink(missing_ok=True)
 
 
-BATCH_TASKS = 250
-MEDIA_TYPES: dict[Format, str] = {
-    "jsonl": "application/jsonl",
-    "json": "application/json",
-    "csv": "text/csv; charset=utf-8",
-    "parquet": "application/vnd.apache.parquet",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """One task as it goes into a file."""
-
-    spec: str
-    """JSON text with keys as a file may have them."""
-    labels: dict[str, Any]
-    """Reserved columns."""
-
-    @property
-    def text(self) -> str:
-        """One JSON object: the spec's exact text and the reserved columns after it."""
-        if not self.labels:
-            return self.spec
-        body, labels = self.spec[1:-1].strip(), json.dumps(self.labels)[1:-1]
-        return f"{{{body}, {labels}}}" if body else f"{{{labels}}}"
-
-
-def exported(selection: Selection, format: Format, *, has_labels: bool = True) -> Pieces:
-    """The file, in pieces. `has_labels`: with the reserved columns (`reserved.COLUMNS`).
-
-    Raises: TransferError, before the first piece, where a format cannot hold the tasks.
-    """
-    ids = selection.all_ids()
-    split = Split.objects.filter(pk=selection.split).first() if selection.split else None
-    writer = _writer(format, _tasks(ids, split, has_labels=has_labels))
-    yield writer.start()
-    for batch in _tasks(ids, split, has_labels=has_labels):
-        yield writer.write(batch)
-    yield writer.end()
-
-
 def _writer(format: Format, tasks: Iterator[list[Exported]]) -> TaskFileWriter:
     if format == "jsonl":
         return JsonLinesWriter()
@@ -102,7 +102,7 @@ def _writer(format: Format, tasks: Iterator[list[Exported]]) -> TaskFileWriter:
 
 
 def _tasks(ids: Sequence[int], split: Split | None, *, has_labels: bool) -> Iterator[list[Exported]]:
-    """In the order of `ids`; a task that has gone meanwhile is left out."""
+    """Yield the tasks in the order of `ids`, without those that were deleted in the meantime."""
     own = _declared()
     for start in range(0, len(ids), BATCH_TASKS):
         batch = list(ids[start : start + BATCH_TASKS])
@@ -121,13 +121,13 @@ def _labels(task: Task, tags: dict[int, list[str]], splits: dict[int, str]) -> d
 
 
 def _declared() -> dict[int, frozenset[str]]:
-    """Keys that task schemas declare, by environment."""
+    """Return environment -> the keys that its task schema declares."""
     schemas = Environment.objects.exclude(task_schema="").values_list("pk", "task_schema")
     return {environment: declared(json.loads(schema)) for environment, schema in schemas}
 
 
 def _spec(task: Task, own: Mapping[int, frozenset[str]]) -> str:
-    """The exact text, unless the spec has keys that a row has to escape."""
+    """Return the exact text of the spec, unless it has keys that must be escaped."""
     if '"_' not in task.spec:
         return task.spec.strip()
     spec = json.loads(task.spec)
@@ -143,7 +143,7 @@ def _tags(tasks: list[int]) -> dict[int, list[str]]:
 
 
 def _splits(tasks: list[int], split: Split | None) -> dict[int, str]:
-    """The split that is exported, else the first in which each task stands."""
+    """Return task -> name of the exported split, or of the first split that holds the task."""
     if split is not None:
         return dict.fromkeys(tasks, split.name)
     places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)

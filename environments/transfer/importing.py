@@ -1,11 +1,11 @@
-"""Importing: a file of tasks into a split. Driven by `manage.py import_tasks` and the admin's import pages. Blocking.
+"""Imports a file of tasks into a split. Used by `manage.py import_tasks` and the admin's import pages. Blocking.
 
-    target = Target.of(environment_named("math"), "hard", "train")
-    source = Source.of(Path("hard.jsonl"))
+    target = ImportTarget.of(environment_named("math"), "hard", "train")
+    source = FileSource.of(Path("hard.jsonl"))
     report = dry_run(source, target)
     report = apply(source, target, author="ada")
 
-Works beside a running server, whose agents are served the new tasks with their next question, and without one.
+Works with or without a running server, whose agents get the new tasks with their next request.
 """
 
 from __future__ import annotations
@@ -31,28 +31,29 @@ from environments.transfer.staging import BATCH_BYTES, BATCH_TASKS, Staging
 from environments.transfer.target import ImportTarget
 
 Progress = Callable[[int, int], None]
-"""Told (done, total) after each batch, in bytes or rows of the file; what it raises ends the import, which leaves
-nothing visible."""
+"""Called with (done, total) after each batch, in bytes or rows of the file. An exception that it raises ends the
+import, of which nothing becomes visible.
+"""
 
 
 class RefusedRows(TransferError):
-    """A strict import met rows that it refuses; nothing was changed. `report` has the rows."""
+    """A strict import found rows that cannot be imported, and changed nothing. `report` lists them."""
 
     def __init__(self, report: TaskImportReport) -> None:
         first = report.refusals[0]
         super().__init__(
-            f"{report.refused:,} of {report.rows:,} {report.unit}s are refused, so nothing was imported; the first is "
-            f"{report.unit} {first.number}: {first.reason}. Mend them, or skip what is refused."
+            f"{report.refused:,} of {report.rows:,} {report.unit}s cannot be imported, so nothing was. The first is "
+            f"{report.unit} {first.number}: {first.reason}. Fix these {report.unit}s or skip them."
         )
         self.report = report
 
 
 def silent(done: int, total: int) -> None:
-    """The progress of an import that nobody watches."""
+    """Report progress to nobody."""
 
 
 def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silent) -> TaskImportReport:
-    """What `apply` would do. Nothing is written. Raises: Unreadable."""
+    """Return what `apply` would do, without writing anything. Raises: Unreadable."""
     report = _report(source, target)
     report.fingerprint = source.fingerprint(target.environment.task_schema)
     with Scratch() as scratch:
@@ -70,22 +71,22 @@ def apply(
     after: TaskImportReport | None = None,
     progress: Progress = silent,
 ) -> TaskImportReport:
-    """Import the file. Everything is visible at once at the end, or nothing is and it can be done again.
+    """Import the file. Everything becomes visible at once at the end; after an error nothing does.
 
-    `after`: the report of a dry run; if nothing was refused and the file has not changed since, the schema, which takes
-    most of the time, is not checked twice.
-    Raises: Unreadable, RefusedRows unless `skip_refused`, Refused of curation when the name of a new split was taken
-    meanwhile, and FrozenSplit, SplitBusy or SplitGone of `changes`.
+    after: the report of a dry run. If nothing was refused and the file has not changed since, the schema, which takes
+    most of the time, is not checked again.
+    Raises: Unreadable; RefusedRows unless `skip_refused`; ActionRefused when the name of a new split was taken in the
+    meantime; FrozenSplit, SplitBusy, SplitGone.
     """
     is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
         staging = Staging(target, scratch)
-        stack.push(staging)  # left after the change, which takes back the places
+        stack.push(staging)  # exits after the change, which undoes the places
         change = stack.enter_context(_change_of(target))
         review = Review(replace(target, split=change.split), _report(source, target), scratch)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
-            if skip_refused or not review.report.refused:  # else reading goes on for the report
+            if skip_refused or not review.report.refused:  # otherwise reading continues only for the report
                 staging.write(decisions, change)
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
@@ -113,7 +114,7 @@ def _report(source: FileSource, target: ImportTarget) -> TaskImportReport:
 def _reviewed(
     source: FileSource, target: ImportTarget, review: Review, progress: Progress, *, is_checked: bool = False
 ) -> Iterator[list[Decision]]:
-    """Decisions in batches that may be written in one transaction. Raises: Unreadable."""
+    """Yield the decisions in batches, each of the size of one transaction. Raises: Unreadable."""
     schema = target.environment.task_schema
     with source.rows(schema) as rows:
         review.report.unit = rows.unit
@@ -121,7 +122,7 @@ def _reviewed(
             yield list(review.decisions(batch))
             progress(rows.done, rows.total)
     if not review.report.rows:
-        raise Unreadable(f"{source.name} holds no task.")
+        raise Unreadable(f"{source.name} holds no tasks.")
 
 
 def _batches(

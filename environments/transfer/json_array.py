@@ -1,4 +1,4 @@
-"""JSON: one array of objects, read piece by piece, so that memory holds one element and one piece."""
+"""Reads tasks from a JSON array of objects, in chunks, so that memory holds one element and one chunk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, 
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
-"""An error this near to the end of what was read may only say that more is to come."""
+"""An error this close to the end of the buffer may only mean that the element continues after it."""
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 class JsonArray:
+    """The rows of a JSON file; see `rows.Rows`."""
+
     unit: Unit = "row"
 
     def __init__(self, file: BinaryIO, size_bytes: int, name: str) -> None:
@@ -36,7 +38,9 @@ class JsonArray:
         else:
             yield from self._elements()
         if self._peek():
-            raise Unreadable(f"{self._name} goes on after the end of its array; a JSON file holds one array of tasks.")
+            raise Unreadable(
+                f"{self._name} continues after the end of its array; a JSON file must hold one array of tasks."
+            )
 
     def _elements(self) -> Iterator[FileRow | Refusal]:
         while True:
@@ -59,7 +63,7 @@ class JsonArray:
                 continue
             except (RecursionError, ValueError) as error:
                 raise self._broken(f"is not JSON: {error}") from error
-            if end == len(self._buffer) and self._read():  # a number may go on
+            if end == len(self._buffer) and self._read():  # a number may continue
                 continue
             if end - self._at > MAX_ROW_BYTES:
                 self._at = end
@@ -70,13 +74,15 @@ class JsonArray:
             return value
 
     def _more_or_raise(self, error: json.JSONDecodeError) -> None:
-        """Read on, if the element may be incomplete. Raises: Unreadable; where it ends nobody could tell."""
+        """Read on if the element may be incomplete. Raises: Unreadable, because its end cannot be found."""
         is_cut = error.msg.startswith("Unterminated string") or error.pos > len(self._buffer) - _LOOKAHEAD
         if is_cut and len(self._buffer) - self._at > MAX_ROW_BYTES + PIECE_BYTES:
             raise self._broken(TOO_LONG) from error
         if not is_cut or not self._read():
             where = (
-                "the file ends within it" if is_cut else f"{error.msg} at character {error.pos - self._at + 1} of it"
+                "the file ends in the middle of it"
+                if is_cut
+                else f"{error.msg} at character {error.pos - self._at + 1} of it"
             )
             raise self._broken(f"is not JSON: {where}") from error
 
@@ -87,13 +93,13 @@ class JsonArray:
             is_at = f"after row {self._number}" if self._number else "at the start"
             what = repr(found) if found else "its end"
             raise Unreadable(
-                f"{self._name} has {what} {is_at}, where {wanted} belongs: it is no JSON array, or cut off."
+                f"{self._name} has {what} {is_at}, where {wanted} is expected: it is not a JSON array, or is cut off."
             )
         self._at += 1
         return found
 
     def _peek(self) -> str:
-        """The next character that is no blank; empty at the end."""
+        """Return the next character that is not a blank; empty at the end."""
         while True:
             if blank := _BLANK.match(self._buffer, self._at):
                 self._at = blank.end()
@@ -103,7 +109,7 @@ class JsonArray:
                 return ""
 
     def _read(self) -> bool:
-        """Whether there was more. What has been used is forgotten; long elements are read in growing pieces."""
+        """Read the next chunk and return whether there was one. Long elements are read in growing chunks."""
         if self._is_end:
             return False
         wanted = max(PIECE_BYTES, len(self._buffer) - self._at)
@@ -120,4 +126,6 @@ class JsonArray:
         return not self._is_end
 
     def _broken(self, reason: str) -> Unreadable:
-        return Unreadable(f"{self._name}: row {self._number} {reason}. What follows it cannot be read; mend it first.")
+        return Unreadable(
+            f"{self._name}: row {self._number} {reason}. The rest of the file cannot be read; fix this row first."
+        )

@@ -1,7 +1,4 @@
-"""JSONL: one JSON object a line. Blank lines are nothing.
-
-Lines of a binary file, none of which can fill the memory.
-"""
+"""Reads tasks from JSON Lines: one JSON object per line. Blank lines are skipped."""
 
 from __future__ import annotations
 
@@ -17,20 +14,20 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class Lines:
-    """Each line with its end, None for one that is longer than a row may be; without the byte order mark."""
+    """The lines of a binary file with their line ends, without the byte order mark; None for a line over the limit."""
 
-    def __init__(self, file: BinaryIO, most_bytes: int = MAX_ROW_BYTES) -> None:
-        self._file, self._most_bytes = file, most_bytes
+    def __init__(self, file: BinaryIO, max_bytes: int = MAX_ROW_BYTES) -> None:
+        self._file, self._max_bytes = file, max_bytes
         self.number = 0
-        """Of the line that was given last, from 1."""
+        """Number of the last line, from 1."""
         self.done = 0
-        """Bytes read."""
+        """Number of bytes read."""
 
     def __iter__(self) -> Iterator[bytes | None]:
-        while line := self._file.readline(self._most_bytes + 1):
+        while line := self._file.readline(self._max_bytes + 1):
             self.number += 1
             self.done += len(line)
-            if len(line) > self._most_bytes and not line.endswith(b"\n"):
+            if len(line) > self._max_bytes and not line.endswith(b"\n"):
                 self._skip_rest()
                 yield None
             else:
@@ -44,6 +41,8 @@ class Lines:
 
 
 class JsonLines:
+    """The rows of a JSON Lines file; see `rows.Rows`."""
+
     unit: Unit = "line"
 
     def __init__(self, file: BinaryIO, size_bytes: int) -> None:

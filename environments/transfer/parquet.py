@@ -1,9 +1,7 @@
-"""Parquet, by pyarrow: a column a key, a task a row. A null is an absent key.
+"""Reads and writes tasks as Parquet, with pyarrow: a column per key, a row per task. A null is an absent key.
 
-A column that this server exported as JSON text, because Parquet could not hold its values exactly, says so in its
-field's metadata, and is read as JSON.
-
-Parquet, written by pyarrow. Columns with values that Parquet could not give back exactly hold JSON text.
+Columns whose values Parquet cannot represent exactly are written as JSON text. The metadata of such a field says so,
+and the column is read as JSON again.
 """
 
 from __future__ import annotations
@@ -20,32 +18,37 @@ from pyarrow import types
 from environments.transfer.cells import parsed
 from environments.transfer.columns import Survey, declared, stray
 from environments.transfer.rows import BadRow, FileRow, Refusal, Unit, Unreadable
-from environments.transfer.writers import TextFile
+from environments.transfer.writers import TaskText
 
 READ_ROWS = 250
 AS_JSON = (b"orsweb", b"json")
-"""Entry of the metadata of a field that holds JSON text."""
+"""Entry in the metadata of a field that holds JSON text."""
+GROUP_ROWS = 10_000
+"""Rows in a row group. Rows that are not written yet are in memory."""
+_TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
 class ParquetTable:
+    """The rows of a Parquet file; see `rows.Rows`."""
+
     unit: Unit = "row"
 
     def __init__(self, path: Path, name: str, task_schema: Mapping[str, Any]) -> None:
-        """Raises: Unreadable."""
+        """Open the file. Raises: Unreadable."""
         self._name = name
         try:
             self._file = pq.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:
-            raise Unreadable(f"{name} is cut off, damaged or no Parquet file: {_first_line(error)}.") from error
+            raise Unreadable(f"{name} is cut off, damaged or not a Parquet file: {_first_line(error)}.") from error
         self.done, self.total = 0, self._file.metadata.num_rows
         schema = self._file.schema_arrow
         self._json = [field.name for field in schema if (field.metadata or {}).get(AS_JSON[0]) == AS_JSON[1]]
         if wrong := stray(schema.names, declared(task_schema)):
             raise Unreadable(f"{name} {wrong}.")
         for field in schema:
-            if not _has_json(field.type):
+            if not _has_json_form(field.type):
                 raise Unreadable(
-                    f"{name}: column {field.name!r} holds {field.type}, which JSON has not; write it as text or number."
+                    f"{name}: column {field.name!r} holds {field.type}, which has no JSON form; use text or numbers."
                 )
 
     def __iter__(self) -> Iterator[FileRow | Refusal]:
@@ -65,13 +68,13 @@ class ParquetTable:
             return Refusal(self.done, str(error))
 
 
-def _has_json(kind: pa.DataType) -> bool:
+def _has_json_form(kind: pa.DataType) -> bool:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return _has_json(kind.value_type)
+        return _has_json_form(kind.value_type)
     if types.is_dictionary(kind):
-        return _has_json(kind.value_type)
+        return _has_json_form(kind.value_type)
     if types.is_struct(kind):
-        return all(_has_json(kind.field(n).type) for n in range(kind.num_fields))
+        return all(_has_json_form(kind.field(n).type) for n in range(kind.num_fields))
     plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string)
     return types.is_null(kind) or types.is_string_view(kind) or any(is_kind(kind) for is_kind in plain)
 
@@ -80,23 +83,20 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-GROUP_ROWS = 10_000
-"""Rows of a row group; what is not written yet is in memory."""
-_TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-
-
 class ParquetWriter:
+    """Writes a Parquet file; see `writers.TaskFileWriter`."""
+
     def __init__(self, survey: Survey) -> None:
         self._kinds = {column: survey.kind(column) for column in survey.kinds}
         self._schema = pa.schema([_field(column, kind) for column, kind in self._kinds.items()])
-        self._sink = Pieces()
+        self._sink = TakenFile()
         self._file = pq.ParquetWriter(pa.PythonFile(self._sink, mode="w"), self._schema)
         self._waiting: list[dict[str, Any]] = []
 
     def start(self) -> bytes:
         return self._sink.taken()
 
-    def write(self, tasks: Sequence[TextFile]) -> bytes:
+    def write(self, tasks: Sequence[TaskText]) -> bytes:
         self._waiting += [self._row(json.loads(task.text)) for task in tasks]
         if len(self._waiting) >= GROUP_ROWS:
             self._flush()
@@ -116,8 +116,8 @@ class ParquetWriter:
         return {key: json.dumps(value) if self._kinds[key] == "json" else value for key, value in row.items()}
 
 
-class Pieces:
-    """A file that nobody keeps: what was written since the last look can be taken."""
+class TakenFile:
+    """A file-like object from which the bytes written since the last call of `taken` can be taken."""
 
     closed = False
 

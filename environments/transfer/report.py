@@ -1,4 +1,4 @@
-"""Report: what an import did, or would do."""
+"""What an import of tasks did, or would do."""
 
 from __future__ import annotations
 
@@ -23,64 +23,69 @@ class TaskImportReport:
     is_new_split: bool
     unit: Unit = "line"
     added: int = 0
-    """Rows whose task comes into the split."""
+    """Rows whose task is added to the split."""
     changed: int = 0
-    """Rows that give an existing task another content, other tags or another state."""
+    """Rows that change the content, tags or state of an existing task."""
     duplicates: int = 0
-    """Rows whose content is in the split already, or stood in the file before."""
+    """Rows whose content is already in the split or in an earlier row."""
     refused: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    """The first of the refused rows."""
+    """The first SHOWN_REFUSALS refused rows."""
     sample: list[str] = field(default_factory=list)
-    """The first specs that are added, cut."""
+    """The first SHOWN_TASKS added specs, shortened."""
     replaced_in: Counter[str] = field(default_factory=Counter)
-    """Split -> how many of its tasks get another content."""
+    """Split -> number of its tasks whose content changes."""
     frozen_in: Counter[str] = field(default_factory=Counter)
-    """Frozen split -> how many of its tasks a row would change; they stay in it as they are."""
+    """Frozen split -> number of its tasks that a row would change; they stay unchanged there."""
     from_elsewhere: int = 0
-    """Rows that say in `_split` that they come from another split."""
+    """Rows whose `_split` names another split."""
     is_applied: bool = False
     fingerprint: tuple[int, ...] = ()
-    """Of the file and of the schema, as they were when this was found: `Source.fingerprint`."""
+    """`FileSource.fingerprint` of the file and schema that this report is about."""
 
     @property
     def rows(self) -> int:
+        """Number of rows in the file."""
         return self.added + self.changed + self.duplicates + self.refused
 
     @property
     def has_work(self) -> bool:
+        """Whether the import changes anything."""
         return bool(self.added or self.changed)
 
     @property
     def sentence(self) -> str:
-        """What came of it, in one sentence."""
+        """The result in one sentence."""
         if not self.is_applied:
             return f"{self.file} would change {self.split}: {self.counts}."
-        return f"{self.file} went into {self.environment}/{self.split}: {self.counts}."
+        return f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}."
 
     @property
     def counts(self) -> str:
+        """The four counts as text."""
         parts = (f"{self.added:,} added", f"{self.changed:,} changed", f"{self.duplicates:,} skipped as duplicates")
         return ", ".join((*parts, f"{self.refused:,} refused"))
 
     @property
     def notes(self) -> list[str]:
-        """What else one should know, one sentence each."""
+        """Further facts that a user should know, one sentence each."""
         notes = [f"The split {self.split!r} is new."] if self.is_new_split else []
         for split, count in sorted(self.replaced_in.items()):
             notes.append(f"New content in {split!r}: {_many(count, 'task')}.")
         for split, count in sorted(self.frozen_in.items()):
-            notes.append(f"{split!r} is frozen, so it keeps {_many(count, 'task')} as before.")
+            notes.append(f"{split!r} is frozen; unchanged there: {_many(count, 'task')}.")
         if self.from_elsewhere:
-            notes.append(f"Exported from another split, by their _split: {_many(self.from_elsewhere, self.unit)}.")
+            notes.append(f"Exported from another split, according to _split: {_many(self.from_elsewhere, self.unit)}.")
         return notes
 
     def refuse(self, refusal: Refusal) -> None:
+        """Count a refused row."""
         self.refused += 1
         if len(self.refusals) < SHOWN_REFUSALS:
             self.refusals.append(refusal)
 
     def add(self, spec: str) -> None:
+        """Count a row whose task is added."""
         self.added += 1
         if len(self.sample) < SHOWN_TASKS:
             self.sample.append(shorten(spec, _TASK_CHARACTERS))

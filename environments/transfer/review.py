@@ -1,10 +1,6 @@
-"""Review: what becomes of each row of a file, by what the database holds. Reads only.
+"""Decides what happens to each row of a file: it is added, edited, relabelled, a duplicate or refused. Only reads.
 
-A dry run and an import decide alike: both go by the content that the target had before the import.
-
-Check: a row on its own, as a candidate for a task. What the database says of it comes later, in `review`.
-
-Tasks by the hash of their content. One parameter for all hashes: Django's ORM takes longer than the database.
+A dry run and an import make the same decisions, because both go by the content of the split before the import.
 """
 
 from __future__ import annotations
@@ -27,68 +23,37 @@ from environments.transfer.rows import BadRow, FileRow, Refusal
 from environments.transfer.scratch import Scratch
 from environments.transfer.target import ImportTarget
 
-
-@dataclass(frozen=True, slots=True)
-class FileTask:
-    """A row that is fit to be a task."""
-
-    number: int
-    text: str
-    """The spec as it would be stored."""
-    hash: str
-    """The identity of that content, as `environments.tasks.sync.content_hash` of the text."""
-    labels: Labels
-
-    @property
-    def origin(self) -> str | None:
-        """Hash of the task that it is a new content of."""
-        return self.labels.hash if self.labels.hash != self.hash else None
-
-
-_sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
-
-
-def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTask | Refusal:
-    """`schema`: the environment's JSON Schema as text, empty for none. `own`: names that it declares."""
-    if isinstance(row, Refusal):
-        return row
-    try:
-        spec, labels = separated(row.value, own)
-        text = spec_text(spec)
-    except (BadRow, Unfit) as error:
-        return Refusal(row.number, str(error))
-    if problems := task_schema.check(schema, spec):
-        return Refusal(row.number, f"does not fit the task schema: {problems[0]}")
-    # of the value that was read: one parse less than of the text, and the same
-    digest = hashlib.sha256(_sorted_text(spec).encode()).hexdigest()
-    return FileTask(row.number, text, digest, labels)
-
+Kind = Literal["added", "edited", "relabelled", "duplicate"]
+_EDITED = b"edited"
 
 _AMONG: dict[str, tuple[str, Callable[[list[str]], Any]]] = {
     "sqlite": ("IN (SELECT value FROM json_each(%s))", json.dumps),
     "postgresql": ("= ANY(%s)", list),
 }
 _FIND = "SELECT content_hash, id, state, reason FROM environments_task WHERE environment_id = %s AND content_hash "
+_sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
 
 
-def tasks_by_hash(environment: int, hashes: Collection[str]) -> list[tuple[str, int, str, str]]:
-    """(hash, id, state, reason) of those that exist."""
-    if not hashes:
-        return []
-    condition, as_parameter = _AMONG[connection.vendor]
-    parameters: list[Any] = [environment, as_parameter(list(hashes))]
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND + condition, parameters)
-        return list(cursor.fetchall())
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """A row that can become a task."""
 
+    number: int
+    text: str
+    """The spec as it would be stored."""
+    hash: str
+    """The identity of the content: `environments.tasks.sync.content_hash` of the text."""
+    labels: Labels
 
-Kind = Literal["added", "edited", "relabelled", "duplicate"]
-_EDITED = b"edited"
+    @property
+    def origin(self) -> str | None:
+        """Hash of the task that this row edits, if any."""
+        return self.labels.hash if self.labels.hash != self.hash else None
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTask:
-    """A task that exists."""
+    """An existing task."""
 
     id: int
     state: str
@@ -98,6 +63,8 @@ class KnownTask:
 
 @dataclass(frozen=True, slots=True)
 class KnownPlace:
+    """A place of an existing task in a split."""
+
     split: int
     name: str
     is_frozen: bool
@@ -106,37 +73,37 @@ class KnownPlace:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of one row."""
+    """What happens to one row."""
 
     kind: Kind
     candidate: FileTask
     task: KnownTask | None
-    """The task that has this content already."""
+    """The existing task with this content."""
     origin: KnownTask | None
-    """Of an edit: the task whose place this content takes."""
+    """For an edit, the task that this content replaces."""
     is_relabelled: bool
-    """Whether tags or state of `task` change."""
+    """Whether the tags or state of `task` change."""
 
 
 @dataclass(slots=True)
 class _Found:
-    """What the database holds of one batch."""
+    """What the database holds about the rows of one batch."""
 
     tasks: dict[str, KnownTask] = field(default_factory=dict)
-    """By hash."""
+    """Existing tasks by hash."""
     places: dict[int, list[KnownPlace]] = field(default_factory=dict)
-    """By task."""
+    """Places by task id."""
 
 
 class Review:
-    """Decides about a file's rows, batch by batch, and keeps the report."""
+    """Decides about the rows of a file, batch by batch, and fills the report."""
 
     def __init__(self, target: ImportTarget, report: TaskImportReport, scratch: Scratch) -> None:
         self._target, self.report, self._scratch = target, report, scratch
         self._split = target.split.pk if target.split else None
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
-        """About the rows that are not refused, in order."""
+        """Yield the decisions about the rows that are not refused, in order."""
         rows = list(batch)
         found = self._found([row for row in rows if isinstance(row, FileTask)])
         for row in rows:
@@ -150,25 +117,27 @@ class Review:
     def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
         task = found.tasks.get(row.hash)
         origin = found.tasks.get(row.origin) if row.origin else None
-        stands = task is not None and self._stands(task, found)
-        if row.origin and origin is None and not stands:
+        is_placed = task is not None and self._is_in_split(task, found)
+        if row.origin and origin is None and not is_placed:
             return Refusal(row.number, _unknown_origin(row.origin, self._target))
         if not self._scratch.is_new(row.hash):
             return Decision("duplicate", row, task, None, False)
         is_relabelled = task is not None and _is_relabelled(task, row.labels, found.places.get(task.id, []))
-        if origin and row.origin and self._is_edit(origin, found, stands=stands):
+        if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
             if not self._scratch.is_new(row.origin, _EDITED):
-                return Refusal(row.number, f"_hash {row.origin[:8]}… is changed by a row before; keep one of them")
+                return Refusal(
+                    row.number, f"_hash {row.origin[:8]}… is also changed by an earlier row; keep one of them"
+                )
             return Decision("edited", row, task, origin, is_relabelled)
-        if not stands:
+        if not is_placed:
             return Decision("added", row, task, None, is_relabelled)
         return Decision("relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled)
 
-    def _is_edit(self, origin: KnownTask, found: _Found, *, stands: bool) -> bool:
-        """An import that is done again finds the old task in no place that it could change."""
-        return not stands or any(not place.is_frozen for place in found.places.get(origin.id, []))
+    def _is_edit(self, origin: KnownTask, found: _Found, *, is_placed: bool) -> bool:
+        """Return whether the row edits `origin`. A repeated import finds no place of it left that it could change."""
+        return not is_placed or any(not place.is_frozen for place in found.places.get(origin.id, []))
 
-    def _stands(self, task: KnownTask, found: _Found) -> bool:
+    def _is_in_split(self, task: KnownTask, found: _Found) -> bool:
         return any(place.split == self._split for place in found.places.get(task.id, []))
 
     def _count(self, decision: Decision, found: _Found) -> None:
@@ -202,8 +171,42 @@ class Review:
         return found
 
 
+def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTask | Refusal:
+    """Check a row on its own, without the database.
+
+    schema: the environment's JSON Schema as text, empty for none.
+    own: the names that the schema declares.
+    """
+    if isinstance(row, Refusal):
+        return row
+    try:
+        spec, labels = separated(row.value, own)
+        text = spec_text(spec)
+    except (BadRow, Unfit) as error:
+        return Refusal(row.number, str(error))
+    if problems := task_schema.check(schema, spec):
+        return Refusal(row.number, f"does not fit the task schema: {problems[0]}")
+    # Hashing the value that was read gives the same result as `content_hash` and saves parsing the text again.
+    digest = hashlib.sha256(_sorted_text(spec).encode()).hexdigest()
+    return FileTask(row.number, text, digest, labels)
+
+
+def tasks_by_hash(environment: int, hashes: Collection[str]) -> list[tuple[str, int, str, str]]:
+    """Return (hash, id, state, reason) of the existing tasks with these hashes.
+
+    Takes one parameter for all hashes; building the query with Django's ORM takes longer than running it.
+    """
+    if not hashes:
+        return []
+    condition, as_parameter = _AMONG[connection.vendor]
+    parameters: list[Any] = [environment, as_parameter(list(hashes))]
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND + condition, parameters)
+        return list(cursor.fetchall())
+
+
 def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
-    """Where the tasks stand, as their splits are seen now."""
+    """Yield the current places of the tasks."""
     if not tasks:
         return
     seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=tasks)
@@ -213,7 +216,7 @@ def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:
 
 
 def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) -> bool:
-    """Also when places do not show the state, because an import ended between the two."""
+    """Return whether the labels change the task, or its places do not match its state after an interrupted import."""
     if labels.tags is not None and labels.tags != task.tags:
         return True
     if labels.state is None:
@@ -225,6 +228,6 @@ def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) ->
 
 def _unknown_origin(digest: str, target: ImportTarget) -> str:
     return (
-        f"_hash {digest[:8]}… is no task of {target.environment.name!r}; leave the column empty to add the row as a "
+        f"_hash {digest[:8]}… is not a task of {target.environment.name!r}; leave the column empty to add the row as a "
         "new task"
     )

@@ -1,4 +1,4 @@
-"""Rows of a file, as every format gives them, and the two ways of being unreadable: one row, or the whole file."""
+"""The rows of a file as every reader yields them, and the errors of a single row and of a whole file."""
 
 from __future__ import annotations
 
@@ -10,49 +10,53 @@ from environments.errors import OrsError
 from environments.tasks.task_text import MAX_BYTES
 
 MAX_ROW_BYTES = MAX_BYTES
-"""More is refused, of a spec or of the labels beside it."""
+"""Limit of a row. It applies to the spec and to its labels."""
 
 Unit = Literal["line", "row"]
 
 
 class TransferError(OrsError):
-    """An import or an export cannot be done; one sentence that says why and what to change. Nothing was changed."""
+    """An import or export is impossible. The message says why and what to change. Nothing was changed."""
 
 
 class Unreadable(TransferError):
-    """The file as a whole is not what it should be."""
+    """A file as a whole cannot be read."""
 
 
 class BadRow(Exception):
-    """Why one row cannot be taken, as the end of the sentence "line 3: …"."""
+    """A row cannot be imported. The message completes the sentence "line 3: …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
+    """A row of a file that could be read."""
+
     number: int
-    """Of the line or row in the file, from 1; of a row that spans lines the first."""
+    """Number of the line or row in the file, from 1. If the row spans several lines, the first of them."""
     value: dict[str, Any]
-    """The spec and the reserved columns."""
+    """The keys of the spec and the reserved columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """A row that is not imported."""
+
     number: int
     reason: str
-    """Names the value and what is allowed; no full stop."""
+    """Names the value and what is allowed. Has no full stop."""
 
 
 class Rows(Protocol):
-    """One reading of one file."""
+    """Reads the rows of one file once."""
 
     unit: Unit
-    """What `number` counts."""
+    """What the number of a row counts."""
     total: int
-    """What `done` is at the end."""
+    """The value of `done` at the end of the file."""
 
     @property
     def done(self) -> int:
-        """How far the reading is, in bytes or rows."""
+        """How much has been read so far, in bytes or rows."""
 
     def __iter__(self) -> Iterator[FileRow | Refusal]:
-        """Raises: Unreadable."""
+        """Yield the rows in the order of the file. Raises: Unreadable."""

@@ -1,7 +1,7 @@
-"""Scratch: what has to be remembered of every row of a file, in a temporary file of SQLite's own.
+"""Facts about every row of a file, stored in a temporary SQLite database.
 
-A million hashes in a Python set would be over 100 MB; here they take the cache below. The file has no name and goes
-with the connection, also when the process is killed.
+A million hashes in a Python set would take over 100 MB; here they take the cache below. The file has no name and is
+deleted with the connection, even when the process is killed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _CACHE_KIB = 8 * 1024
 
 
 class Scratch:
-    """A set of hashes and lists of pending work, in order. A context manager; for one thread."""
+    """A set of hashes and ordered lists of pending work. A context manager, for use by one thread."""
 
     def __init__(self) -> None:
-        self._file = sqlite3.connect("")  # a file, not memory
+        self._file = sqlite3.connect("")  # a temporary file, not memory
         self._file.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         self._file.execute("PRAGMA journal_mode = OFF")
         self._file.execute("CREATE TABLE seen (hash BLOB PRIMARY KEY) WITHOUT ROWID")
@@ -32,17 +32,17 @@ class Scratch:
         self._file.close()
 
     def is_new(self, digest: str, mark: bytes = b"") -> bool:
-        """Whether the hash was not seen before, among those with the same mark; it is now."""
+        """Add a hash and return whether it is new among the hashes with the same mark."""
         added = self._file.execute("INSERT OR IGNORE INTO seen VALUES (?)", [mark + bytes.fromhex(digest)])
         return added.rowcount == 1
 
     def put(self, to: str, item: Any, size_bytes: int = 0) -> None:
-        """`size_bytes`: what the work will write."""
+        """Append an item to a list. `size_bytes`: how much the work will write."""
         values = [to, size_bytes, json.dumps(item)]
         self._file.execute("INSERT INTO pending (list, size_bytes, item) VALUES (?, ?, ?)", values)
 
     def batches(self, of: str, limit: int, limit_bytes: int) -> Iterator[list[Any]]:
-        """Everything that was put into a list, in order; more bytes than that only for one item alone."""
+        """Yield the items of a list in order, in batches within both limits; a larger item is a batch of its own."""
         query = "SELECT size_bytes, item FROM pending WHERE list = ? ORDER BY id"
         batch: list[Any] = []
         batch_bytes = 0

@@ -1,8 +1,8 @@
-"""Settling: the end of an import. New content takes the old one's places, tasks get their labels, all becomes visible.
+"""The end of an import: edits replace the old content, tasks get their labels, and everything becomes visible.
 
-The last batch is in the transaction that makes everything visible, so an import that changes few existing tasks is one
-moment in every respect. With more, their revisions, tags and states are written in batches just before; what agents
-are served still changes in one moment, and an import that is killed meanwhile is finished by doing it again.
+The last batch is written in the transaction that makes everything visible, so an import that changes few existing tasks
+is atomic in every respect. A larger one writes revisions, tags and states in batches just before; what agents are
+served still changes at once, and an import that is killed in between is completed by repeating it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from environments.transfer.scratch import Scratch
 BATCH_TASKS = 100
 BATCH_BYTES = 2 * 1024 * 1024
 WAIT_SECONDS = 10.0
-"""For a change of another split, in which a task gets its new content too."""
+"""How long to wait for a change of another split that also holds an edited task."""
 
 _REVISE = """
     INSERT INTO environments_taskrevision
@@ -46,7 +46,7 @@ _TAG = """
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What all revisions of one import have in common."""
+    """The columns that all revisions of one import share."""
 
     change: str
     author: str
@@ -55,20 +55,21 @@ class Stamp:
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """As the statements above take them."""
+        """The values in the order in which the statements above take them."""
         created = connection.ops.adapt_datetimefield_value(self.created)
         return self.change, self.author, self.reason, created
 
 
 class Settling:
-    """`target`: the change of the split that the import goes into; other splits are claimed within `stack`."""
+    """Applies the edits and labels of one import."""
 
     def __init__(self, target: SplitChange, scratch: Scratch, stamp: Stamp, stack: ExitStack) -> None:
+        """`target`: the change of the split that the import goes into. Other splits are claimed within `stack`."""
         self._target, self._scratch, self._stamp, self._stack = target, scratch, stamp, stack
         self._changes = {target.split.pk: target}
 
     def settle(self) -> None:
-        """Raises: SplitBusy; then nothing is visible."""
+        """Write and commit everything. Raises: SplitBusy; nothing becomes visible then."""
         waiting: tuple[Literal["edits", "labels"], list[Any]] | None = None
         for batch in self._batches():
             self._write(waiting)
@@ -85,7 +86,7 @@ class Settling:
             yield "labels", labels
 
     def _claim(self, tasks: Iterable[int]) -> None:
-        """Every split in which one of the tasks stands."""
+        """Claim every split that holds one of the tasks."""
         for split in splits_of(tasks):
             if split.pk not in self._changes:
                 change = SplitChange(split, wait_seconds=WAIT_SECONDS)
@@ -100,15 +101,11 @@ class Settling:
         with transaction.atomic():
             self._edit(items) if kind == "edits" else self._label(items)
 
-    # --- new content --------------------------------------------------------------------------------------------------
-
     def _edit(self, pairs: list[tuple[int, int]]) -> None:
         for change in self._changes.values():
             change.replace_all(dict(pairs))
         self._target.add(new for _, new in pairs)
         execute(_REVISE, self._stamp.parameters, pairs)
-
-    # --- labels -------------------------------------------------------------------------------------------------------
 
     def _label(self, items: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:
         states: dict[tuple[str, str], list[int]] = {}
@@ -128,7 +125,7 @@ class Settling:
 
 
 def _notes(task: int, before: dict[str, Any], after: dict[str, Any]) -> Iterator[tuple[int, str, str, str]]:
-    """Revisions: task, kind, before and after as JSON."""
+    """Yield the revisions of a task: task, kind, and before and after as JSON."""
     if "tags" in after and after["tags"] != before["tags"]:
         yield task, "tag", json.dumps({"tags": before["tags"]}), json.dumps({"tags": after["tags"]})
     state = {"state": before["state"], "reason": before["reason"]}

@@ -1,4 +1,4 @@
-"""Source: a file of tasks and its format. Everything that makes a file as a whole unfit is told here."""
+"""A file of tasks and its format. Errors that concern a file as a whole are raised here and by the readers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
+    """A file to import."""
+
     path: Path
     format: Format
     name: str
-    """As people call it: of an upload the name it had."""
+    """The name that messages use: for an upload, the name of the uploaded file."""
 
     @classmethod
     def of(cls, path: Path, format: str | None = None, name: str | None = None) -> FileSource:
-        """`format`: None to go by the name's ending. Raises: Unreadable."""
+        """Return the source for a file. `format`: None to take it from the name's extension. Raises: TransferError."""
         name = name or path.name
-        return cls(path, format_of(name) if format is None else _known(format), name)
+        return cls(path, format_of(name) if format is None else _checked_format(format), name)
 
     def fingerprint(self, task_schema: str) -> tuple[int, ...]:
-        """Differs when the file or the schema has changed. Raises: Unreadable."""
+        """Return a value that changes when the file or the schema changes. Raises: Unreadable."""
         try:
             facts = self.path.stat()
         except OSError as error:
@@ -51,7 +53,7 @@ class FileSource:
 
     @contextmanager
     def rows(self, task_schema: str) -> Iterator[Rows]:
-        """One reading of the file. `task_schema`: JSON Schema as text, empty for none. Raises: Unreadable."""
+        """Open the file and read its rows. `task_schema`: JSON Schema as text, empty for none. Raises: Unreadable."""
         try:
             size_bytes, file = self.path.stat().st_size, self.path.open("rb")
         except OSError as error:
@@ -71,31 +73,31 @@ class FileSource:
                 yield JsonLines(file, size_bytes)
 
     def _check_start(self, start: bytes) -> None:
-        """Wrong types of file, by their first bytes. Raises: Unreadable."""
+        """Check by its first bytes that the file has the expected type. Raises: Unreadable."""
         if not start.strip(b"\xef\xbb\xbf \t\r\n"):
-            raise Unreadable(f"{self.name} is empty; a file has one task at least.")
+            raise Unreadable(f"{self.name} is empty. A file must hold at least one task.")
         if foreign := next((what for magic, what in _FOREIGN.items() if start.startswith(magic)), None):
             raise Unreadable(f"{self.name} is {foreign}.")
         if start.startswith(_PARQUET) != (self.format == "parquet"):
-            wrong = "a Parquet file; name the format parquet" if self.format != "parquet" else "no Parquet file"
+            wrong = "a Parquet file; choose the format parquet" if self.format != "parquet" else "not a Parquet file"
             raise Unreadable(f"{self.name} is {wrong}.")
         first = start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
         if self.format == "jsonl" and first == b"[":
-            raise Unreadable(f"{self.name} is a JSON array, not one object a line; name the format json.")
+            raise Unreadable(f"{self.name} is a JSON array, not one object per line; choose the format json.")
         if self.format == "json" and first == b"{":
-            raise Unreadable(f"{self.name} is no array; if it has one object a line, name the format jsonl.")
+            raise Unreadable(f"{self.name} is not an array; if it has one object per line, choose the format jsonl.")
 
 
 def format_of(name: str) -> Format:
-    """By the ending of a file's name. Raises: TransferError."""
+    """Return the format that a file's extension stands for. Raises: TransferError."""
     ending = name.rpartition(".")[2].lower() if "." in name else ""
     wanted = {"ndjson": "jsonl", "pq": "parquet"}.get(ending, ending)
     if found := next((format for format in FORMATS if format == wanted), None):
         return found
-    raise TransferError(f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; name the format.")
+    raise TransferError(f"{name}: the name does not end in .jsonl, .json, .csv or .parquet; choose the format.")
 
 
-def _known(format: str) -> Format:
+def _checked_format(format: str) -> Format:
     if found := next((known for known in FORMATS if known == format), None):
         return found
     raise TransferError(f"The format {format!r} is unknown; use jsonl, json, csv or parquet.")

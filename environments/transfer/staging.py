@@ -1,8 +1,8 @@
-"""Staging: writes what a review decided, in batches that nobody sees until the import is settled.
+"""Writes the decisions of a review in batches that nobody sees until the import is settled.
 
-New tasks become rows without a place: agents cannot meet them. They go when the import comes to nothing; what a
-killed process leaves is found by its repetition. What is better done at the end (new content for old, labels of
-existing tasks) is noted.
+New tasks become rows without a place, so agents cannot get them. They are deleted when the import fails; those that a
+killed process leaves are used when the import is repeated. Edits and labels of existing tasks are recorded for
+`settling`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from environments.transfer.target import ImportTarget
 
 BATCH_TASKS = 900
 BATCH_BYTES = 2 * 1024 * 1024
-"""At most so much is written in one transaction, a single longer task aside: some 50 ms."""
+"""Limits of one transaction, which then takes about 50 ms. A single longer task is a batch of its own."""
 
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, source, state, reason, created)
@@ -62,19 +62,19 @@ class Staging:
         return Task.objects.filter(environment=self._environment)
 
     def _delete_unused(self, hashes: Sequence[str]) -> None:
-        """Delete tasks of these hashes that this import added and nobody has used since."""
+        """Delete the tasks with these hashes that this import added and that nothing refers to."""
         added = self._tasks().filter(pk__gt=self._last, content_hash__in=hashes, source__in=("import", "edit"))
         unused = added.filter(entries=None, revisions=None, origins=None)
         keys = list(unused.values_list("pk", flat=True))
         try:
             _delete(keys)
-        except (ProtectedError, IntegrityError):  # some were played or placed meanwhile: each on its own
+        except (ProtectedError, IntegrityError):  # some were played or placed in the meantime, so delete one by one
             for key in keys:
                 with suppress(ProtectedError, IntegrityError):
                     _delete([key])
 
     def write(self, decisions: Sequence[Decision], change: SplitChange) -> None:
-        """One batch, within the limits above. `change`: of the target split."""
+        """Write one batch within the limits above. `change`: the change of the target split."""
         self._add_tasks([decision for decision in decisions if decision.task is None])
         ids = self._ids(decisions)
         change.add([ids[one.candidate.hash] for one in decisions if one.kind == "added"])
@@ -88,7 +88,7 @@ class Staging:
         change.hold()
 
     def _add_tasks(self, new: Sequence[Decision]) -> None:
-        # in the file's order, which their ids then have; sorted by hash, a batch of so few costs no less
+        # In the order of the file, so that ids follow it. Sorting so small a batch by hash would save nothing.
         rows = [_row(decision) for decision in new]
         tags = [(decision.candidate.hash, tag) for decision in new for tag in _tags_of_new(decision)]
         if rows:
@@ -98,9 +98,9 @@ class Staging:
                 execute(_ADD_TAGS, [self._environment], tags)
 
     def _ids(self, decisions: Iterable[Decision]) -> dict[str, int]:
-        known = {one.candidate.hash: one.task.id for one in decisions if one.task}
+        existing = {one.candidate.hash: one.task.id for one in decisions if one.task}
         wanted = [one.candidate.hash for one in decisions if not one.task]
-        return known | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
+        return existing | {digest: task for digest, task, *_ in tasks_by_hash(self._environment, wanted)}
 
 
 def _delete(tasks: Sequence[int]) -> None:
@@ -109,7 +109,7 @@ def _delete(tasks: Sequence[int]) -> None:
 
 
 def _row(decision: Decision) -> tuple[str, str, str, str, str]:
-    """Columns of the new task. An edit without a state of its own has that of the task whose place it takes."""
+    """Return the columns of a new task. An edit without a state inherits that of the task it replaces."""
     row, old = decision.candidate, decision.origin
     if row.labels.state is None and old is not None:
         return row.hash, row.text, "edit", old.state, old.reason
@@ -117,13 +117,13 @@ def _row(decision: Decision) -> tuple[str, str, str, str, str]:
 
 
 def _tags_of_new(decision: Decision) -> Sequence[str]:
-    """Tags of the new task: its own, else those of the task whose place it takes."""
+    """Return the tags of a new task: its own, or those of the task it replaces."""
     tags = decision.candidate.labels.tags
     return tags if tags is not None else decision.origin.tags if decision.origin else ()
 
 
 def _after(decision: Decision) -> dict[str, Any]:
-    """The labels that change, by name."""
+    """Return the labels that the row sets, by name."""
     labels = decision.candidate.labels
     after: dict[str, Any] = {} if labels.tags is None else {"tags": labels.tags}
     return after if labels.state is None else after | {"state": labels.state, "reason": labels.reason}

@@ -1,4 +1,4 @@
-"""Streaming: a file that is made piece by piece as the body of a response. Used by the export pages and the API."""
+"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the API."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Pieces = Generator[bytes, None, None]
 
 
 async def streamed(pieces: Pieces, first: bytes | None = None) -> AsyncIterator[bytes]:
-    """Piece by piece, each made when the one before is sent: Django would collect an ordinary iterator in memory first.
+    """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary iterator in memory.
 
-    `first`: what the caller has taken already. Everything happens on one thread, and so on one connection to the
-    database, which is closed at the end, also when the client has gone.
+    `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore on one database
+    connection, which is closed at the end even if the client has disconnected.
     """
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "export")
     try:

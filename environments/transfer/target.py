@@ -1,4 +1,4 @@
-"""Target: the split that an import goes into, which may yet have to be made."""
+"""The split that an import goes into, which may not exist yet."""
 
 from __future__ import annotations
 
@@ -17,22 +17,27 @@ from environments.transfer.rows import TransferError
 from environments.wire import SplitType
 
 TYPES: tuple[str, ...] = get_args(SplitType)
-_SHOWN = 60
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
+    """A split of an environment, or the name and type of a new one."""
+
     environment: Environment
     name: str
     split: Split | None
-    """None: it is to be made, with `type`."""
+    """None if the split will be created, with `type`."""
     type: str
 
     @classmethod
     def of(cls, environment: Environment, name: str, type: str | None = None) -> ImportTarget:
-        """Raises: TransferError, FrozenSplit, and Refused of curation for a name that no split can have."""
+        """Return the target with this name.
+
+        Raises: TransferError; FrozenSplit; ActionRefused for a name that no split can have.
+        """
         if type is not None and type not in TYPES:
-            raise TransferError(f"The type {shorten(repr(type), _SHOWN)} is unknown; use {_listing(TYPES)}.")
+            raise TransferError(f"The type {shorten(repr(type), _SHOWN_CHARACTERS)} is unknown; use {_listing(TYPES)}.")
         splits = existing_splits().filter(environment=environment)
         split = splits.filter(name=name).first() if is_storable(name) else None
         if split is None:
@@ -41,10 +46,10 @@ class ImportTarget:
             raise FrozenSplit(split)
         if split.is_generated:
             raise TransferError(
-                f"{environment.name!r} makes the tasks of {name!r} itself; import into a new split beside it."
+                f"{environment.name!r} generates the tasks of {name!r} itself; import into a new split instead."
             )
         if type not in (None, split.type):
-            raise TransferError(f"The split {name!r} is there, of type {split.type}; leave the type out.")
+            raise TransferError(f"The split {name!r} already exists, with type {split.type}; leave out the type.")
         return cls(environment, name, split, split.type)
 
     @classmethod
@@ -53,19 +58,19 @@ class ImportTarget:
         if type is None:
             others = list(existing_splits().filter(environment=environment).values_list("name", flat=True))
             raise TransferError(
-                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN)}, but {_listing(others)}; to make it, "
-                f"give its type: {_listing(TYPES)}.{nearest(name, others)}"
+                f"{environment.name!r} has no split {shorten(repr(name), _SHOWN_CHARACTERS)}, but {_listing(others)}. "
+                f"To create it, give its type: {_listing(TYPES)}.{nearest(name, others)}"
             )
         return cls(environment, name, None, type)
 
 
 def environment_named(name: str) -> Environment:
-    """Raises: TransferError with the names that are there."""
+    """Return the environment. Raises: TransferError, which lists the existing names."""
     names = list(Environment.objects.values_list("name", flat=True))
     if name in names:
         return Environment.objects.get(name=name)
-    known = _listing(names) if names else f"none yet: {command_line.command('sync_environments')} makes them"
-    shown = shorten(repr(name), _SHOWN)
+    known = _listing(names) if names else f"none yet: {command_line.command('sync_environments')} creates them"
+    shown = shorten(repr(name), _SHOWN_CHARACTERS)
     raise TransferError(f"Unknown environment {shown}; this database has {known}.{nearest(name, names)}")
 
 

@@ -1,4 +1,4 @@
-"""Writers: tasks as JSONL, JSON and CSV, in pieces. Parquet, which needs pyarrow, is `parquet_writer`."""
+"""Write tasks as JSON Lines, JSON and CSV, in pieces. `parquet.py`, which needs pyarrow, writes Parquet."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from environments.transfer import cells
 from environments.transfer.columns import Survey
 
 
-class TextFile(Protocol):
+class TaskText(Protocol):
+    """A task to export."""
+
     @property
     def text(self) -> str:
-        """One JSON object: the spec and the reserved columns."""
+        """A JSON object with the spec and the reserved columns."""
 
 
 class TaskFileWriter(Protocol):
-    """Makes one file; each call answers the next piece of it."""
+    """Writes one file. Each call returns the next piece of it."""
 
     def start(self) -> bytes: ...
 
-    def write(self, tasks: Sequence[TextFile]) -> bytes: ...
+    def write(self, tasks: Sequence[TaskText]) -> bytes: ...
 
     def end(self) -> bytes: ...
 
 
 class JsonLinesWriter:
+    """One task per line."""
+
     def start(self) -> bytes:
         return b""
 
-    def write(self, tasks: Sequence[TextFile]) -> bytes:
+    def write(self, tasks: Sequence[TaskText]) -> bytes:
         return "".join(f"{_line(task.text)}\n" for task in tasks).encode()
 
     def end(self) -> bytes:
@@ -40,7 +44,7 @@ class JsonLinesWriter:
 
 
 class JsonWriter:
-    """An array with a task a line."""
+    """One array, with a task per line."""
 
     def __init__(self) -> None:
         self._between = ""
@@ -48,7 +52,7 @@ class JsonWriter:
     def start(self) -> bytes:
         return b"[\n"
 
-    def write(self, tasks: Sequence[TextFile]) -> bytes:
+    def write(self, tasks: Sequence[TaskText]) -> bytes:
         if not tasks:
             return b""
         piece = ",\n".join(task.text for task in tasks)
@@ -60,13 +64,15 @@ class JsonWriter:
 
 
 class CsvWriter:
+    """A header with the columns of a survey, then one task per row."""
+
     def __init__(self, survey: Survey) -> None:
         self._is_text = {column: survey.kind(column) == "text" for column in survey.kinds}
 
     def start(self) -> bytes:
         return _csv([list(self._is_text)])
 
-    def write(self, tasks: Sequence[TextFile]) -> bytes:
+    def write(self, tasks: Sequence[TaskText]) -> bytes:
         rows = [json.loads(task.text) for task in tasks]
         columns = self._is_text.items()
         return _csv([[_cell(row, key, is_text) for key, is_text in columns] for row in rows])
@@ -77,13 +83,13 @@ class CsvWriter:
 
 def _csv(rows: Sequence[Sequence[str]]) -> bytes:
     lines: list[str] = []
-    # told that lines end with \n it would leave a \r in a cell without quotes
+    # With "\n" as its line terminator, csv would leave a cell with a lone "\r" without quotes.
     csv.writer(SimpleNamespace(write=lambda line: lines.append(line.removesuffix("\r\n") + "\n"))).writerows(rows)
     return "".join(lines).encode()
 
 
 def _line(text: str) -> str:
-    """Specs are texts of one line, but for those that somebody put there by hand: blanks of JSON are free."""
+    """Return a spec as one line. Only a spec that was written into the database by hand has line breaks."""
     return text if "\n" not in text and "\r" not in text else text.replace("\r", " ").replace("\n", " ")
 
 

@@ -1,5 +1,5 @@
-"""Analytics: what many episodes say together, as frozen dataclasses. No request, no HTML.
+"""Analytics: figures over many episodes as frozen dataclasses, for pages, the API and commands. No request, no HTML.
 
-Read by pages, the API and commands. The definition of return and success is a parameter everywhere (`definition.py`),
-so switching it rewrites nothing. What costs too much to be read whole is read in part and says so (`is_bounded`).
+The definition of return and success is a parameter everywhere (`environments/scoring/definition.py`), so that switching
+it rewrites nothing. What would cost too much to read whole is read in part, and `is_bounded` says so.
 """

@@ -1,6 +1,6 @@
-"""Activity: what ended when, from the roll-ups by minute, hour and day that `follower/activity.py` keeps.
+"""Endings over time, read from the rollups by minute, hour and day (`episodes/rollups/activity.py`).
 
-Attempts, successes and returns are by the definition that was in force when each episode ended.
+Attempts, successes and returns follow the definition that was in force when each episode ended.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Literal
 from django.db.models import Sum
 
 from environments.models import Environment
+from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
-from episodes.recording.task_statistics import FAILURES
 
 Span = Literal["1h", "24h", "30d", "all"]
 SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}
-"""To the seconds of a point and the number of points."""
+"""Seconds of a point and number of points, by name of the span."""
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
 _POINT = ("episodes", "attempts", "scored", "successes", "steps", "failed", "refused")
 _COUNTS = (*_POINT, *CAUSES, "probes")
@@ -26,33 +26,32 @@ _COUNTS = (*_POINT, *CAUSES, "probes")
 
 @dataclass(frozen=True, slots=True)
 class ActivityPoint:
-    """Endings of one minute, hour or day."""
+    """Figures of the endings of one minute, hour or day, or of several together."""
 
     start: int
-    """Seconds since the epoch."""
+    """When it starts: seconds since the epoch."""
     seconds: int
-    """How long it lasts; the last point is not over."""
+    """How long it lasts; the last point has not ended yet."""
     episodes: int
-    """Of every kind."""
+    """Endings of every kind."""
     attempts: int
-    """Without probes, continuations and failures of the machinery."""
+    """Endings without probes, continuations and failures of the machinery."""
     scored: int
     """Attempts that have a return."""
     successes: int
     steps: int
-    """That ran."""
+    """Steps that ran."""
     failed: int
-    """Of those that ran, how many failed."""
+    """Steps that ran and failed."""
     refused: int
     mean: float | None
-    """Of the returns; None without any."""
+    """Mean of the returns; None if there are none."""
     causes: dict[str, int]
-    """Endings by cause, in the order of Episode.CAUSES, and at the end probes as "probe" and what plays on from another
-    as "continued"; those that occurred."""
+    """Endings by kind, for kinds that occurred: causes in the order of Episode.CAUSES, "probe", "continued"."""
 
     @property
     def failures(self) -> int:
-        """Of the machinery."""
+        """Number of failures of the machinery."""
         return sum(self.causes.get(cause, 0) for cause in FAILURES)
 
     @property
@@ -61,9 +60,9 @@ class ActivityPoint:
 
 
 def activity(span: Span, environment: Environment | None = None, now: float | None = None) -> Sequence[ActivityPoint]:
-    """In order, one for each minute, hour or day up to now, empty ones included; "all": days from the first. One query.
+    """Return a point for each minute, hour or day up to now in order, also for those without endings. One query.
 
-    `now`: seconds since the epoch, by default the clock's.
+    The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
@@ -82,7 +81,7 @@ def activity(span: Span, environment: Environment | None = None, now: float | No
 
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
-    """One of all of them, one or more."""
+    """Merge one point or more."""
     kinds = (*CAUSES, "probe", "continued")
     causes = {kind: count for kind in kinds if (count := sum(one.causes.get(kind, 0) for one in points))}
     scored = sum(one.scored for one in points)

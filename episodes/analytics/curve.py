@@ -1,7 +1,7 @@
-"""Curves: return, success and length over episodes, time or training steps, as at most 500 points.
+"""Curves of return, success and length over episodes, time or training steps, as 500 points at most.
 
-A scope of up to 10,000 endings is read one by one; of a larger one blocks are put together, so a curve over a
-million episodes costs what one over 60,000 does. Read by pages and the API.
+Pages and the API draw them. The endings of a scope with up to 10,000 of them are read one by one. For a larger scope
+blocks are merged, so that a curve over a million episodes costs as much as one over 60,000.
 """
 
 from __future__ import annotations
@@ -13,36 +13,38 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from environments.scoring.definition import Definition
-from episodes.analytics.error_bounds import sentence_of, slack_of
-from episodes.analytics.figures import EndingsTally, Figures, Row, figures_of, tally_of, together
+from environments.scoring.returns import Return
+from episodes.analytics.block_queries import Axis
+from episodes.analytics.error_bounds import error_bound_of, sentence_of
+from episodes.analytics.figures import EndingRow, ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
-from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.endings import NO_ATTEMPTS
+from episodes.attempts.rule import is_attempt
+from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
 MAX_SCOPES = 40
-"""Drawn together."""
+"""Scopes drawn together."""
 EPISODES_A_POINT = 8
-"""Where there are enough of them for FEW_POINTS, so that a point's band and rate say something."""
-FEW_POINTS = 24
-_FIGURES = tuple(field.name for field in fields(Figures))
+"""Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate mean something."""
+MIN_POINTS = 24
+_FIGURES = tuple(field.name for field in fields(ScopeFigures))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint(Figures):
+class CurvePoint(ScopeFigures):
     x: float
-    """Where it begins. By episode: 0-based place of its first within the scope; by time: seconds since the epoch at
-    which the first of them ended; by step: the lowest training step."""
+    """Where it begins. By episode: 0-based place of its first episode within the scope; by time: when that episode
+    ended, in seconds since the epoch; by step: its lowest training step."""
     x_to: float
-    """Where it ends: place after the last; the last's time; the highest step."""
+    """Where it ends: the place after its last episode; when that ended; or its highest training step."""
     first_end: int
-    """`end_number` of its first episode: with `last_end` and the scope a filter finds the episodes behind it, and, by
-    time or step, at times a few of the neighbours."""
+    """`end_number` of its first episode. With `last_end` and the scope a filter finds its episodes and, by time or
+    step, sometimes a few of its neighbours."""
     last_end: int
     causes: dict[str, int]
-    """Endings by kind, as `endings.py` says."""
+    """Endings by kind (see `episodes.attempts.rule.KIND`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,17 @@ class Curve:
     definition: Definition
     axis: Axis
     points: Sequence[CurvePoint]
-    """In order of x, none empty; one may hold failures and probes alone."""
-    total: Figures | None
-    """Of all that is shown; None without an ending."""
+    """Points in order of x. None is empty, but one may hold only failures and probes."""
+    total: ScopeFigures | None
+    """Figures of all points together; None without an ending."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
+    """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
     stepless: int
-    """By training step, all of it: endings that are left out, for they say none."""
+    """Of a whole curve by training step: endings that are left out because they have no training step."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
-    """What a page says beside it; empty: nothing."""
+    """A sentence for the page next to the curve; may be empty."""
 
 
 def curve(
@@ -72,11 +74,14 @@ def curve(
     points: int = MAX_POINTS,
     shown: Range | None = None,
 ) -> Curve:
-    """`shown`: of the axis, so that a zoom is as fine as can be; by time in seconds since the epoch."""
+    """Return the curve of one scope.
+
+    `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds since the epoch.
+    """
     if shown is None or shown == Range():
         return curves([scope], definition, axis, points=points)[0]
     found = zoomed(scope, definition, axis, shown)
-    return _curve(scope, definition, axis, _Asked(points, shown), found)
+    return _curve(scope, definition, axis, _View(points, shown), found)
 
 
 def curves(
@@ -87,37 +92,42 @@ def curves(
     points: int = MAX_POINTS,
     least_blocks: int | None = None,
 ) -> list[Curve]:
-    """Of MAX_SCOPES at most, to be drawn over each other; about as many queries as for one.
+    """Return the curves of MAX_SCOPES scopes at most, to be drawn over each other, in about as many queries as one.
 
-    `least_blocks`: of each long one; None: as many as make a fine curve (`cover.py`).
+    `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve (`summary_cover.py`).
     """
     found = cover(scopes[:MAX_SCOPES], definition, axis, least_blocks=least_blocks)
     return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 
 def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis, *, points: int = MAX_POINTS) -> Curve:
-    """The curve of what `cover` read for this scope, axis and return; only the threshold may have changed since."""
-    return _curve(scope, definition, axis, _Asked(points, Range()), found)
+    """Return the curve of what `cover` read for this scope, axis and return; the threshold may be another."""
+    return _curve(scope, definition, axis, _View(points, Range()), found)
 
 
-class _Asked(NamedTuple):
+class _View(NamedTuple):
+    """What is to be drawn: the number of points, and the part of the axis."""
+
     points: int
     shown: Range
 
 
 class _Group(NamedTuple):
-    """What becomes a point."""
+    """The endings of a point, with the ends of the point on the axis."""
 
     low: float
     high: float
-    tally: EndingsTally
+    summary: Summary
 
 
-def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, found: SummaryCover) -> Curve:
-    units = _units(found, axis, asked.shown)
-    # single endings that no span holds yet may lie within one
-    groups = sorted([_group(part, axis) for part in _parts(units, axis, asked.points)], key=lambda group: group.low)
-    total = together([group.tally for group in groups]) if groups else None
+def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found: SummaryCover) -> Curve:
+    units = _units(found, axis, view.shown)
+    # single endings that no span holds yet may lie within a span
+    groups = sorted(
+        [_group(part, axis, definition.return_) for part in _parts(units, axis, view.points)],
+        key=lambda group: group.low,
+    )
+    total = together([group.summary for group in groups]) if groups else None
     causes = Counter(total.causes if total else {})
     return Curve(
         scope=scope,
@@ -125,30 +135,30 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, asked: _Asked, foun
         axis=axis,
         points=[_point(group, definition) for group in groups],
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
+        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
         is_bounded=found.is_bounded,
-        stepless=found.stepless if asked.shown == Range() else 0,
-        note=_note(scope, found, axis, sentence_of(slack_of(found, definition), definition)),
+        stepless=found.stepless if view.shown == Range() else 0,
+        note=_note(scope, found, axis, sentence_of(error_bound_of(found, definition), definition)),
     )
 
 
 class _Units(NamedTuple):
-    """What is shared out to points, with where each begins and ends."""
+    """Blocks and single endings that are divided among points, with their places on the axis."""
 
-    blocks: list[tuple[float, float, EndingsTally]]
-    rows: list[tuple[float, Row]]
+    blocks: list[tuple[float, float, Summary]]
+    rows: list[tuple[float, EndingRow]]
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Of one unit or more."""
+        """Lowest and highest place; there must be a block or a row."""
         begins = [low for low, _, _ in self.blocks] + [place for place, _ in self.rows]
         return min(begins), max([high for _, high, _ in self.blocks] + [place for place, _ in self.rows])
 
 
 def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
-    """Those within `shown`."""
-    blocks = [(one.low, one.high, one.tally) for one in found.blocks]
-    rows: list[tuple[float, Row]]
+    """Return the blocks and rows within `shown`."""
+    blocks = [(one.low, one.high, one.summary) for one in found.blocks]
+    rows: list[tuple[float, EndingRow]]
     if axis == "episode":
         rows = list(enumerate(found.rows, found.first))
     else:
@@ -160,24 +170,27 @@ def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
 
 
 def _most_points(units: _Units, axis: Axis) -> int:
-    """How many to draw: each shall have some episodes, and the newest, which no large block holds yet, as many."""
-    sizes = [tally.episodes for _, _, tally in units.blocks]
-    if not sizes or axis == "step":  # of training steps some may have many more than others
-        return max(FEW_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
+    """Return how many points to draw at most.
+
+    Each gets a number of episodes, and the newest episodes, which no large block holds yet, get no smaller points.
+    """
+    sizes = [summary.episodes for _, _, summary in units.blocks]
+    if not sizes or axis == "step":  # some training steps may have many more episodes than others
+        return max(MIN_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
-Part = tuple[list[tuple[float, float, EndingsTally]], list[tuple[float, Row]]]
-"""Blocks, each with where it begins and ends, and single endings, each with its place: what becomes a point."""
+Part = tuple[list[tuple[float, float, Summary]], list[tuple[float, EndingRow]]]
+"""What becomes a point: blocks with their low and high ends, and single endings with their places."""
 
 
 def parts_of(found: SummaryCover, points: int) -> list[Part]:
-    """All of it by episode, in order: `points` parts at most, none of them empty."""
+    """Divide what was read by episode into `points` parts at most, in order, none of them empty."""
     return _parts(_units(found, "episode", Range()), "episode", points)
 
 
 def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
-    """Neighbours together, in order: `points` parts at most, none of them empty."""
+    """Put neighbours together in `points` parts at most, in order, none of them empty."""
     if not (units.blocks or units.rows):
         return []
     begin, end = units.ends
@@ -196,35 +209,35 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     return [found[place] for place in sorted(found)]
 
 
-def _group(part: Part, axis: Axis) -> _Group:
+def _group(part: Part, axis: Axis, return_: Return) -> _Group:
     blocks, rows = part
-    tallies = [tally for _, _, tally in blocks]
+    summaries = [summary for _, _, summary in blocks]
     if rows:
-        tallies.append(tally_of([row for _, row in rows]))
-    reach = 1 if axis == "episode" else 0  # of a single ending
+        summaries.append(summary_of([row for _, row in rows], return_))
+    width = 1 if axis == "episode" else 0  # of a single ending
     low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
-    high = max([high for _, high, _ in blocks] + [place + reach for place, _ in rows])
-    return _Group(low, high, together(tallies))
+    high = max([high for _, high, _ in blocks] + [place + width for place, _ in rows])
+    return _Group(low, high, together(summaries))
 
 
 def _point(group: _Group, definition: Definition) -> CurvePoint:
-    figures, tally = figures_of(group.tally, definition), group.tally
+    figures, summary = figures_of(group.summary, definition), group.summary
     return CurvePoint(
         **{name: getattr(figures, name) for name in _FIGURES},
         x=group.low,
         x_to=group.high,
-        first_end=tally.first_end,
-        last_end=tally.last_end,
-        causes=tally.causes,
+        first_end=summary.first_end,
+        last_end=summary.last_end,
+        causes=dict(summary.causes),
     )
 
 
-def _note(scope: Scope, found: SummaryCover, axis: Axis, slack: str) -> str:
+def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:
     notes: list[str] = [scope.note] if scope.note else []
     if found.is_bounded and scope.has_blocks:
-        notes.append("Older episodes are still being counted; the curve will be whole in a moment.")
+        notes.append("Older episodes are still being counted; the curve will be complete in a moment.")
     elif found.is_bounded:
-        notes.append(f"Only the newest {MAX_ENDINGS:,} episodes were looked at.")
+        notes.append(f"Only the newest {MAX_ENDINGS:,} episodes are counted.")
     if axis == "step" and any(span.low != span.high for span in found.blocks):
-        notes.append("Of so many episodes neighbouring training steps may share a point.")
-    return " ".join([*notes, slack] if slack else notes)
+        notes.append("With so many episodes, neighbouring training steps may share a point.")
+    return " ".join([*notes, bound] if bound else notes)

@@ -1,4 +1,4 @@
-"""What an environment's page tells of its record: endings by cause, and how its tools are used."""
+"""Figures for an environment's page: its endings by cause, and how its tools are used."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from episodes.analytics.activity import ActivityPoint, activity, together
 from episodes.models import ToolUse
 
 MAX_TOOLS = 200
-"""Those with most calls."""
+"""Tools that are returned, those with most calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolFigures:
-    """Calls of one tool."""
+    """Figures of the calls of one tool."""
 
     tool: str
-    """Empty: calls of tools that do not exist, whatever their names."""
+    """Name of the tool; empty for all calls of tools that do not exist."""
     calls: int
-    """Refused ones included."""
+    """Calls, refused ones included."""
     ok: int
     refused: int
-    """Unknown tool, invalid input, ToolError, or after the end of the episode."""
+    """Calls of an unknown tool, with invalid input, with a ToolError, or after the end of the episode."""
     failed: int
-    """The environment raised, or ran out of time."""
+    """Calls in which the environment raised or ran out of time."""
     rewarded: int
     """Calls with a reward other than 0."""
     mean_ms: float | None
-    """Of the calls that ran; None without any, like the percentiles."""
+    """Mean duration of the calls that ran; None, like the percentiles, if none ran."""
     p50_ms: float | None
-    """From a histogram whose places double, so to within some 20 %."""
+    """Median duration, from a histogram whose bins double in width, so off by up to about 20 %."""
     p95_ms: float | None
 
     @property
     def error_rate(self) -> float:
-        """Refused and failed by calls, 0 to 1."""
+        """Share of the calls that were refused or failed, 0 to 1."""
         return (self.refused + self.failed) / self.calls if self.calls else 0.0
 
 
 def totals_of(environment: Environment) -> ActivityPoint:
-    """Of all its episodes together: endings by cause, steps, attempts. One query."""
+    """Return endings by cause, steps and attempts of all its episodes together. One query."""
     return together(activity("all", environment))
 
 
 def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolFigures]:
-    """Most calls first. `since`: of episodes that ended on that day (seconds since the epoch) or later. One query."""
+    """Return the figures of each tool, most calls first. One query.
+
+    `since`: seconds since the epoch; only episodes that ended on that day or later are counted.
+    """
     columns = ("tool", "ok", "refused", "failed", "rewarded", "duration_ms", "durations")
     days = ToolUse.objects.filter(environment_id=environment.pk, day__gt=since - 86400)
     found: dict[str, list[tuple[int, int, int, int, float, list[int]]]] = defaultdict(list)
@@ -76,9 +79,11 @@ def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, list[int
 
 
 def duration_at(durations: Sequence[int], share: float) -> float | None:
-    """Milliseconds that `share` (0 to 1) of the calls do not exceed, by ToolUse's histogram; None of no calls.
+    """Return the milliseconds that `share` (0 to 1) of the calls do not exceed; None without calls.
 
-    Within a place, calls are taken to be spread evenly over the logarithm.
+    `durations` is the histogram of ToolUse.
+
+    Within a bin, calls are assumed to be spread evenly over the logarithm.
     """
     wanted, passed = share * sum(durations), 0
     for place, count in enumerate(durations):

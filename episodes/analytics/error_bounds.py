@@ -1,8 +1,8 @@
-"""Slack: by how much a rate of success may be off that was reckoned from blocks. Read by curves and histograms.
+"""Bounds of the error of a success rate that was computed from blocks, for curves and histograms.
 
-A block keeps more than some values as groups of neighbours under their mean (`sketches.py`). No group reaches across
-the class's threshold, nor across the one that was in force when the block was written, so success by the class's is
-exact; another threshold may cut through the group on either side of it.
+When a block has many distinct returns, it stores groups of neighbours under their mean (`attempts/sketches.py`). No
+group reaches across the class's threshold, nor across the one that was in force when the block was written, so success
+by the class's threshold is exact. Another threshold may cut through the group on either side of it.
 """
 
 from __future__ import annotations
@@ -14,38 +14,40 @@ from environments.scoring.definition import Definition
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.attempts.sketches import count_of
 
-LARGEST_GROUP = 1 / 14
-"""Share of a sketch: what holds more is one value that many share."""
-MIN_TOLD = 0.0005
+MAX_GROUP_SHARE = 1 / 14
+"""A pair with a larger share of its sketch is a single value that many episodes share."""
+MIN_SHOWN = 0.0005
+"""Smaller bounds count as 0."""
 
 
-def slack_of(found: SummaryCover, definition: Definition) -> float:
-    """Share of all attempts, 0 to 1; 0 where the rate is exact."""
+def error_bound_of(found: SummaryCover, definition: Definition) -> float:
+    """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
     if not found.blocks or definition.is_edge:
         return 0.0
     below = above = 0
     for block in found.blocks:
-        sketch = block.tally.returns
-        most = LARGEST_GROUP * count_of(sketch)
+        sketch = block.summary.returns[definition.return_]
+        most = MAX_GROUP_SHARE * count_of(sketch)
         place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
         below += sum(_mixed(count, most) for _, count in sketch[max(0, place - 1) : place])
         above += sum(_mixed(count, most) for _, count in sketch[place : place + 1])
-    attempts = sum(block.tally.attempts for block in found.blocks) + len(found.rows)
+    attempts = sum(block.summary.attempts for block in found.blocks) + len(found.rows)
     share = max(below, above) / max(1, attempts)
-    return share if share >= MIN_TOLD else 0.0
+    return share if share >= MIN_SHOWN else 0.0
 
 
-def sentence_of(slack: float, definition: Definition) -> str:
-    """Empty where the rate is exact."""
-    if not slack:
+def sentence_of(bound: float, definition: Definition) -> str:
+    """Return a sentence about the bound for pages; empty if the rate is exact."""
+    if not bound:
         return ""
-    told = f"{100 * slack:.1f}" if slack < 0.1 else f"{100 * slack:.0f}"
+    percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
     threshold = f"{definition.threshold:g}"
     return (
-        f"Of older episodes not every return is kept: success above {threshold} may be off by up to {told} % of them."
+        "Not every return of older episodes is stored:"
+        f" success above {threshold} may be off by up to {percent} % of them."
     )
 
 
 def _mixed(count: int, most: float) -> int:
-    """Of a pair beside the threshold, how many may belong to its other side."""
+    """Return how many values of a pair next to the threshold may lie on its other side."""
     return count - 1 if count <= most else 0

@@ -1,15 +1,8 @@
-"""Tally: what endings say of one kind of return, from blocks or from rows of single endings. Pure.
+"""Figures computed from summaries and from rows of single endings, and the statistics behind them. Pure.
 
-Deviation: how far numbers lie apart, of whatever size they are. Pure.
-
-Sums and squares of what is huge overflow, so it is reckoned in shares of a power of two, by which nothing is rounded.
-
-pass@k: the chance that one of k attempts at a task succeeds. Pure.
-
-Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", section 2.1: of a task with n attempts and
-c successes 1 - C(n-c, k) / C(n, k) is an unbiased estimate. It is averaged over the tasks with k attempts or more.
-
-Figures: the numbers of a tally of endings under a definition, each with what it rests on.
+pass@k is the chance that one of k attempts at a task succeeds. Source: Chen et al. 2021, "Evaluating Large Language
+Models Trained on Code", section 2.1: for a task with n attempts and c successes, 1 - C(n-c, k) / C(n, k) is an unbiased
+estimate. It is averaged over the tasks with k attempts or more.
 """
 
 from __future__ import annotations
@@ -19,14 +12,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.scoring.buckets import interval
 from environments.scoring.definition import Definition
-from episodes.attempts.endings import NO_ATTEMPTS, bounded
-from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
+from environments.scoring.figures import Figures
+from environments.scoring.returns import Return
+from episodes.attempts.rule import is_attempt
+from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of
+from episodes.attempts.summary import Summary, returns_sketch
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Of one finite number or more, the deviation that of the population; equal ones deviate by exactly 0."""
+    """Return the mean and the standard deviation of the population, for one finite number or more of any size.
+
+    Sums and squares of huge numbers overflow, so they are computed in multiples of a power of two, which rounds
+    nothing. The deviation of equal numbers is exactly 0.
+    """
     if min(values) == max(values):
         return values[0], 0.0
     scale = math.ldexp(1.0, math.frexp(max(map(abs, values)))[1] - 1)
@@ -43,13 +42,13 @@ MAX_K = 1024
 class PassRate:
     k: int
     rate: float
-    """0 to 1."""
+    """Mean of the tasks' chances, 0 to 1."""
     tasks: int
-    """That have k attempts or more; the rate is their mean."""
+    """Number of tasks with k attempts or more."""
 
 
 def pass_at(k: int, attempts: int, successes: int) -> float:
-    """Of one task with `k` attempts or more, 1 or more."""
+    """Return pass@k of one task. `k` is 1 or more, and at most `attempts`."""
     misses = 1.0
     for place in range(k):  # C(n-c, k) / C(n, k), factor by factor
         misses *= max(0, attempts - successes - place) / (attempts - place)
@@ -59,7 +58,10 @@ def pass_at(k: int, attempts: int, successes: int) -> float:
 
 
 def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
-    """For k = 1, 2, 4, … as far as any task has so many attempts. `tasks`: attempts, successes and how many such."""
+    """Return pass@k for k = 1, 2, 4, … as far as any task has so many attempts.
+
+    `tasks`: attempts, successes, and the number of tasks that have just these.
+    """
     found: list[PassRate] = []
     most, k = max((attempts for attempts, _, _ in tasks), default=0), 1
     while k <= min(most, MAX_K):
@@ -70,114 +72,58 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     return found
 
 
-Row = tuple[int, str, int, float | None, float | None]
-"""A single ending: its `end_number`, its cause or "probe", steps that ran, its return, and its place on the axis:
-seconds since the epoch by time, the training step by step, its id by episode."""
+EndingRow = tuple[int, str, int, float | None, float | None]
+"""A single ending: `end_number`, kind, number of steps that ran, return, and place on the axis, which is seconds since
+the epoch by time, the training step by step, and the episode's id by episode."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndingsTally:
-    """One ending or more."""
-
-    first_end: int
-    last_end: int
-    episodes: int
-    attempts: int
-    causes: dict[str, int]
-    """Endings by kind, as `endings.py` says."""
-    returns: Sketch
-    """Of the attempts, as are the lengths."""
-    lengths: Sketch
-    """Steps that ran."""
-
-
-def tally_of(rows: Sequence[Row]) -> EndingsTally:
-    """Of one row or more."""
-    attempts = [row for row in rows if row[1] not in NO_ATTEMPTS]
+def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
+    """Summarize one row or more, which have been read for this definition of return."""
+    attempts = [row for row in rows if is_attempt(row[1])]
     numbers = [row[0] for row in rows]
-    return EndingsTally(
+    return Summary(
         first_end=min(numbers),
         last_end=max(numbers),
         episodes=len(rows),
         attempts=len(attempts),
         causes=dict(Counter([row[1] for row in rows])),
-        returns=_bounded(sketch_of([row[3] for row in attempts if row[3] is not None])),
+        returns={return_: returns_sketch([row[3] for row in attempts])},
         lengths=sketch_of([row[2] for row in attempts]),
     )
 
 
-def together(tallies: Sequence[EndingsTally]) -> EndingsTally:
-    """One of all of them, one or more."""
-    if len(tallies) == 1:
-        return tallies[0]
-    causes: Counter[str] = Counter()
-    for one in tallies:
-        causes.update(one.causes)
-    return EndingsTally(
-        first_end=min(one.first_end for one in tallies),
-        last_end=max(one.last_end for one in tallies),
-        episodes=sum(one.episodes for one in tallies),
-        attempts=sum(one.attempts for one in tallies),
-        causes=dict(causes),
-        returns=merged(one.returns for one in tallies),
-        lengths=merged(one.lengths for one in tallies),
-    )
-
-
-def _bounded(sketch: Sketch) -> Sketch:
-    """Only the outermost values can be beyond what sums bear."""
-    if sketch and (bounded(sketch[0][0]) != sketch[0][0] or bounded(sketch[-1][0]) != sketch[-1][0]):
-        return merged([[(bounded(value), count) for value, count in sketch]])
-    return sketch
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """Percentiles are exact up to 32 distinct values, then approximate (`sketches.py`)."""
+class ScopeFigures(Figures):
+    """Figures of a summary; percentiles are exact up to 32 distinct values, then approximate (see `sketches.py`)."""
 
     episodes: int
     """Endings of every kind."""
-    n: int
-    """Attempts: without probes, continuations and failures of the machinery."""
-    scored: int
-    """Attempts that have a return."""
-    mean: float | None
-    """Of the returns; None without any, like the percentiles."""
     error: float | None
     """Standard error of the mean; None below two returns."""
     p10: float | None
+    """Tenth percentile of the returns; None if there are none."""
     p90: float | None
-    successes: int
-    success: float | None
-    """Successes by attempts, 0 to 1; None without attempts."""
-    success_low: float
-    """Wilson's 95 % interval of it; 0 to 1 without attempts."""
-    success_high: float
+    """Ninetieth percentile of the returns; None if there are none."""
     length_mean: float | None
-    """Steps that ran in an attempt."""
+    """Mean of the steps that ran in an attempt; None without attempts."""
     length_p10: float | None
     length_p90: float | None
 
 
-def figures_of(tally: EndingsTally, definition: Definition) -> Figures:
-    """`tally` is of the definition's return."""
-    returns, lengths = tally.returns, tally.lengths
-    successes = above(returns, definition.threshold)
-    low, high = interval(successes, tally.attempts)
+def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
+    """Return the figures of a summary that has the definition's return."""
+    returns, lengths = summary.returns[definition.return_], summary.lengths
     p10, p90 = quantiles(returns, 0.1, 0.9)
     length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
-    return Figures(
-        episodes=tally.episodes,
-        n=tally.attempts,
+    return ScopeFigures(
+        episodes=summary.episodes,
+        n=summary.attempts,
         scored=count_of(returns),
         mean=mean_of(returns),
         error=error_of(returns),
         p10=p10,
         p90=p90,
-        successes=successes,
-        success=successes / tally.attempts if tally.attempts else None,
-        success_low=low,
-        success_high=high,
+        successes=above(returns, definition.threshold),
         length_mean=mean_of(lengths),
         length_p10=length_p10,
         length_p90=length_p90,

@@ -1,8 +1,8 @@
 """Groups: the attempts at one task in one training step of a run, compared as group-relative training compares them.
 
 An attempt's advantage is (return - mean) / (standard deviation + EPSILON) over the group's attempts that have a return,
-the deviation that of the population. Where all returns are equal no attempt can be told from another: there is nothing
-to learn from such a group.
+with the standard deviation of the population. If all returns are equal, all advantages are 0 and there is nothing to
+learn from the group.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from django.db.models.lookups import Exact
 from environments.models import Task
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
+from episodes.attempts.rule import is_attempt
 from episodes.filtering.people import Unindexed
 from episodes.models import Episode, Run
-from episodes.recording.task_statistics import FAILURES
 
 EPSILON = 1e-4
 MAX_ATTEMPTS = 500
-"""Shown of one group, the newest."""
+"""Attempts of one group that are read, the newest ones."""
 MAX_READ = 50_000
-"""Of the episodes of a training step, the newest."""
+"""Episodes of one training step that are read, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of the returns of a group."""
+    """How the returns of a group are spread."""
 
     n: int
     """Attempts that have a return."""
     mean: float | None
-    """None without any, like the deviation."""
+    """Mean of the returns; None if there are none."""
     deviation: float | None
-    """Standard deviation of the population."""
+    """Standard deviation of the population; None if there are no returns."""
 
     @property
     def is_flat(self) -> bool:
@@ -45,9 +45,9 @@ class Spread:
         return self.n > 1 and self.deviation == 0.0
 
     def advantage(self, value: float) -> float:
-        """Of a return of the group."""
+        """Return the advantage of a return of the group, which must have one."""
         assert self.mean is not None and self.deviation is not None
-        half = value / 2 - self.mean / 2  # the whole may overflow
+        half = value / 2 - self.mean / 2  # the difference itself may overflow
         return half / (self.deviation + EPSILON) * 2
 
 
@@ -55,46 +55,46 @@ class Spread:
 class Attempt:
     episode: Episode
     value: float | None
-    """Its return by the definition in force."""
+    """Its return by the given definition."""
     advantage: float | None
-    """None where it is not counted, or has no return."""
+    """None if it is not counted or has no return."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     attempts: Sequence[Attempt]
-    """Highest return first; after them those that are not counted: running ones, probes, failures of the machinery."""
+    """Highest return first; last those that are not counted: running episodes, probes, failures of the machinery."""
     spread: Spread
     is_bounded: bool
     """Whether older attempts are missing."""
 
     @property
     def ends(self) -> tuple[Episode, Episode] | None:
-        """The best and the worst attempt; None where there are no two that differ."""
+        """The best and the worst attempt; None if no two attempts differ."""
         counted = [one.episode for one in self.attempts if one.advantage is not None]
         return (counted[0], counted[-1]) if len(counted) > 1 and not self.spread.is_flat else None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """A group in the list of its step."""
+    """One group in the list of a training step's groups."""
 
     task: int
     episodes: int
-    """Those that are not counted included."""
+    """Episodes, including those that are not counted."""
     spread: Spread
     low: float | None
     high: float | None
 
 
 def spread_of(values: Iterable[float]) -> Spread:
-    """Equal values deviate by exactly 0."""
+    """Return the spread of finite values; the deviation of equal values is exactly 0."""
     found = list(values)
     return Spread(len(found), *mean_and_deviation(found)) if found else Spread(0, None, None)
 
 
 def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> Group:
-    """The attempts at `task` in training step `step` of `run`. One query, along the task's index."""
+    """Return the attempts at `task` in training step `step` of `run`. One query, along the task's index."""
     rows = Episode.objects.filter(Exact(Unindexed(F("run_id")), run.pk), task=task, run_step=step)
     rows = rows.select_related("environment", "split", "run").order_by("-pk")
     found = list(rows[: MAX_ATTEMPTS + 1])
@@ -106,7 +106,7 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
 
 
 def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
-    """Every group of one training step, by task. Two queries, over the newest MAX_READ of its episodes."""
+    """Return the groups of one training step by task, from its newest MAX_READ episodes. Two queries."""
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
@@ -115,7 +115,7 @@ def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupL
     episodes: dict[int, int] = defaultdict(int)
     for row in rows.values(*_READ, definition.column):
         episodes[row["task_id"]] += 1
-        is_counted = row["status"] == "ended" and not row["is_probe"] and row["cause"] not in FAILURES
+        is_counted = row["status"] == "ended" and is_attempt(row["cause"], is_probe=row["is_probe"])
         if is_counted and row[definition.column] is not None:
             values[row["task_id"]].append(row[definition.column])
     return [
@@ -134,7 +134,8 @@ _READ = ("task_id", "status", "is_probe", "cause")
 
 
 def _is_counted(episode: Episode) -> bool:
-    return episode.status == "ended" and not episode.is_probe and episode.cause not in FAILURES
+    """Whether an episode of a run is an attempt: no continuation has a run."""
+    return episode.status == "ended" and is_attempt(episode.cause, is_probe=episode.is_probe)
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:

@@ -1,4 +1,4 @@
-"""Histogram: how the returns of a scope's attempts are distributed, or their lengths."""
+"""Histograms of the returns or the lengths of a scope's attempts."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from dataclasses import dataclass
 from typing import Literal
 
 from environments.scoring.definition import Definition
-from episodes.analytics.error_bounds import sentence_of, slack_of
-from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
+from environments.scoring.returns import Return
+from episodes.analytics.error_bounds import error_bound_of, sentence_of
+from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
-from episodes.attempts.endings import LARGEST_RETURN
+from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.sketches import Sketch, quantile
+from episodes.attempts.summary import Summary, together
 
 MAX_BINS = 40
 OUTLIERS = 0.005
-"""Share of all at each end that does not stretch the bins: the outermost ones hold it."""
-FEW_BLOCKS = 8
+"""Share of the values at each end that does not stretch the bins: the outermost bins hold them."""
+MIN_BLOCKS = 8
 Measure = Literal["return", "length"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
     low: float
-    """Included. Equal to `high` where `is_exact`."""
+    """Lowest value, included; equal to `high` if the histogram `is_exact`."""
     high: float
-    """Not included, but of the last bin."""
+    """Upper end, included only in the last bin."""
     n: int
-    """Attempts."""
+    """Number of attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +41,37 @@ class Histogram:
     definition: Definition
     measure: Measure
     bins: Sequence[Bin]
-    """Ascending; equal in width but for the outermost two, which reach to the extremes. Empty without a value."""
+    """Ascending bins of equal width, except the outermost two, which reach to the extremes; empty without a value."""
     is_exact: bool
     """Whether each bin is one single value."""
     most: int
     """Attempts in the fullest bin."""
-    total: Figures | None
-    """None without an ending."""
+    total: ScopeFigures | None
+    """Figures of all endings; None without an ending."""
     causes: dict[str, int]
-    """Endings of the scope by kind, as `endings.py` says."""
+    """Endings of the scope by kind (see `episodes.attempts.rule.KIND`)."""
     is_bounded: bool
     """Whether older episodes are missing."""
     note: str
-    """About the rate of success; empty where it is exact."""
+    """A sentence about the error of the success rate; empty if the rate is exact."""
     is_grouped: bool
-    """Whether bins count older attempts by groups of neighbouring values, so that some may stand in the next bin."""
+    """Whether older attempts are counted as groups of neighbouring values, some of which may be in the next bin."""
 
     def reach(self, place: int) -> tuple[float | None, float | None]:
-        """Least and highest value of the bin at `place`, both included; None: it has no end on that side."""
+        """Return the lowest and highest value of the bin at `place`, both included; None for a side without an end."""
         one = self.bins[place]
         is_closed = self.is_exact or place == len(self.bins) - 1
         high = one.high if is_closed else math.nextafter(one.high, -math.inf)
-        return None if one.low <= -LARGEST_RETURN else one.low, None if high >= LARGEST_RETURN else high
+        return None if one.low <= -MAX_RETURN else one.low, None if high >= MAX_RETURN else high
 
 
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
-    """Seven queries at most."""
-    found = cover([scope], definition, least_blocks=FEW_BLOCKS)[0]
-    tally = tally_of_all(found)
-    sketch: Sketch = [] if tally is None else tally.returns if measure == "return" else tally.lengths
+    """Return the histogram of a scope. Seven queries at most."""
+    found = cover([scope], definition, least_blocks=MIN_BLOCKS)[0]
+    summary = _whole(found, definition.return_)
+    sketch: Sketch = []
+    if summary is not None:
+        sketch = summary.returns[definition.return_] if measure == "return" else summary.lengths
     is_exact = len(sketch) <= MAX_BINS
     bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
     return Histogram(
@@ -77,31 +81,31 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         bins=bins,
         is_exact=is_exact,
         most=max((one.n for one in bins), default=0),
-        total=figures_of(tally, definition) if tally else None,
-        causes=tally.causes if tally else {},
+        total=figures_of(summary, definition) if summary else None,
+        causes=dict(summary.causes) if summary else {},
         is_bounded=found.is_bounded,
-        note=sentence_of(slack_of(found, definition), definition),
+        note=sentence_of(error_bound_of(found, definition), definition),
         is_grouped=bool(found.blocks) and not is_exact,
     )
 
 
-def tally_of_all(found: SummaryCover) -> EndingsTally | None:
-    """None without an ending."""
-    tallies = [block.tally for block in found.blocks]
+def _whole(found: SummaryCover, return_: Return) -> Summary | None:
+    """Return the summary of everything that `found` covers; None without an ending."""
+    summaries = [block.summary for block in found.blocks]
     if found.rows:
-        tallies.append(tally_of(found.rows))
-    return together(tallies) if tallies else None
+        summaries.append(summary_of(found.rows, return_))
+    return together(summaries) if summaries else None
 
 
 def _bins(sketch: Sketch) -> list[Bin]:
-    """Of more than MAX_BINS values."""
+    """Return MAX_BINS bins of a sketch that has more values than that."""
     low, high = quantile(sketch, OUTLIERS) or 0.0, quantile(sketch, 1 - OUTLIERS) or 0.0
-    if low == high:  # all but outliers are one value
+    if low == high:  # all values except outliers are equal
         low, high = sketch[0][0], sketch[-1][0]
     width = (high - low) / MAX_BINS
     inner = [low + width * place for place in range(1, MAX_BINS)]
     counts = [0] * MAX_BINS
-    for value, count in sketch:  # by the very edges that a list is asked for, not by a division that rounds otherwise
+    for value, count in sketch:  # by the edges that links to lists use: a division would round differently
         counts[bisect_right(inner, value)] += count
     edges = [sketch[0][0], *inner, sketch[-1][0]]
     return [Bin(edges[place], edges[place + 1], count) for place, count in enumerate(counts)]

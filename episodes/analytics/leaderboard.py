@@ -1,9 +1,7 @@
-"""Leaderboard: who did how well at the tasks of an environment or of one of its splits.
+"""Leaderboards: how well models, runs or kinds of players did at the tasks of an environment or of one of its splits.
 
-Models and runs by the environment's own definition are added up from TaskStatistics, which the recorder keeps, so all
-attempts count. By another definition, and for kinds of players, the newest episodes are read.
-
-Results: what each model, run or kind of player reached at tasks, as sums from which a leaderboard is made.
+Models and runs by the environment's own definition are added up from TaskStatistics, which the recorder updates, so
+that all attempts count. By another definition, and for kinds of players, the newest episodes are read.
 """
 
 from __future__ import annotations
@@ -17,43 +15,51 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
 from environments.models import Environment, Split, Task, TaskStatistics
-from environments.scoring.buckets import interval
 from environments.scoring.definition import Definition, definition_of
+from environments.scoring.figures import Figures
 from environments.tasks.split_positions import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import KIND, is_attempt
 from episodes.models import Episode
 
 By = Literal["model", "run", "player"]
-LARGEST_SQUARED = 1e100
-"""Of a task's total; squares of larger ones overflow, and then there is no standard error."""
+MAX_SQUARED = 1e100
+"""Greatest total of a task that is squared; squares of larger ones overflow, so there is no standard error then."""
 
 _KEYS = {"model": "model", "run": "run__name", "player": "player"}
-_SMALL = -LARGEST_SQUARED, LARGEST_SQUARED
+_SMALL = -MAX_SQUARED, MAX_SQUARED
 
 
 class Cell(NamedTuple):
-    """Tasks with the same number of attempts and successes."""
+    """Tasks that have the same number of attempts and of successes."""
 
     attempts: int
-    """At each of them, as successes."""
+    """Attempts at each of the tasks."""
     successes: int
+    """Successes at each of the tasks."""
     tasks: int
+    """Number of tasks."""
     scored: int
-    """At all of them together, as what follows."""
+    """Attempts at all of the tasks that have a return."""
     total: float
+    """Sum of the returns at all of the tasks."""
     total_squared: float
-    """Sum over the tasks, as the next two: of total**2, total * scored, scored**2."""
+    """Sum over the tasks of total**2."""
     total_scored: float
+    """Sum over the tasks of total * scored."""
     scored_squared: float
+    """Sum over the tasks of scored**2."""
     largest: float
-    """Of the totals, without their signs."""
+    """Greatest total of a task without its sign."""
 
 
 @dataclass(slots=True)
 class LeaderboardResult:
+    """What a model, run or kind of player reached, as sums from which its row is made."""
+
     cells: list[Cell] = field(default_factory=list)
 
     def sum(self, name: str) -> float:
@@ -78,16 +84,16 @@ class LeaderboardResult:
 
     @property
     def error(self) -> float | None:
-        """Standard error of the mean, a ratio of sums in which each task is one observation; None below two tasks."""
+        """Standard error of the mean, a ratio of sums with each task as one observation; None below two tasks."""
         mean, scored = self.mean, self.sum("scored")
-        if mean is None or self.tasks < 2 or max(cell.largest for cell in self.cells) > LARGEST_SQUARED:
+        if mean is None or self.tasks < 2 or max(cell.largest for cell in self.cells) > MAX_SQUARED:
             return None
         squares = self.sum("total_squared") - 2 * mean * self.sum("total_scored") + mean**2 * self.sum("scored_squared")
         return sqrt(max(0.0, squares) * self.tasks / (self.tasks - 1)) / scored
 
 
 def counted(environment: Environment, split: Split | None, by: Literal["model", "run"]) -> dict[str, LeaderboardResult]:
-    """By name, of all attempts by the environment's own definition. One query."""
+    """Return the results by name over all attempts, by the environment's own definition. One query."""
     of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
     tasks: QuerySet[Any] = of_environment if split is None else served(split)
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
@@ -113,22 +119,22 @@ def counted(environment: Environment, split: Split | None, by: Literal["model", 
 def read(
     episodes: QuerySet[Episode], split: Split | None, by: By, definition: Definition
 ) -> dict[str, LeaderboardResult]:
-    """By name, of some thousand episodes; those without a name are left out. One query."""
+    """Return the results by name over some thousand episodes; episodes without a name are left out. One query."""
     chosen = episodes if split is None else episodes.filter(task__in=served(split).values("task"))
     columns = (_KEYS[by], "task", KIND, definition.column)
     tasks: dict[tuple[str, int], list[float | None]] = defaultdict(list)
     for key, task, kind, value in rows_of(chosen.filter(status="ended").order_by().values_list(*columns)):
-        if key and kind not in NO_ATTEMPTS:
+        if key and is_attempt(kind):
             tasks[key, task].append(None if value is None else bounded(value))
-    return _told(tasks, definition.threshold)
+    return _results(tasks, definition.threshold)
 
 
-def _told(tasks: Mapping[tuple[str, int], list[float | None]], threshold: float) -> dict[str, LeaderboardResult]:
+def _results(tasks: Mapping[tuple[str, int], list[float | None]], threshold: float) -> dict[str, LeaderboardResult]:
     found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
     for (key, _), returns in tasks.items():
         values = [value for value in returns if value is not None]
         total, scored = sum(values), len(values)
-        small = total if abs(total) <= LARGEST_SQUARED else 0.0
+        small = total if abs(total) <= MAX_SQUARED else 0.0
         successes = sum(value > threshold for value in values)
         squares = (small**2, small * scored, float(scored**2))
         found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
@@ -136,34 +142,23 @@ def _told(tasks: Mapping[tuple[str, int], list[float | None]], threshold: float)
 
 
 MAX_ROWS = 200
-"""Best first."""
 MAX_TASKS = 100_000
-"""Beyond it the tasks of an environment are not counted."""
+"""Tasks of an environment that are counted; if there are more, their number is not known."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderboardRow:
-    """A model, a run, or a kind of player."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderboardRow(Figures):
+    """Figures of a model, a run, or a kind of player."""
 
     key: str
     """Name of the model or run; "agent", "human" or "script"."""
     is_human: bool
-    n: int
-    """Attempts."""
-    mean: float | None
-    """Of the returns of all attempts that have one; None without any."""
     error: float | None
-    """Standard error of the mean, clustered by task, as attempts at one task are alike; None below two tasks."""
-    successes: int
-    success: float
-    """Successes by attempts, 0 to 1."""
-    success_low: float
-    """Wilson's 95 % interval."""
-    success_high: float
+    """Standard error of the mean, clustered by task because attempts at one task are alike; None below two tasks."""
     tasks: int
-    """That were attempted."""
+    """Tasks that were attempted."""
     coverage: float | None
-    """Share of the tasks there are, 0 to 1; None when that is not known."""
+    """Share of all tasks that were attempted, 0 to 1; None if the number of tasks is not known."""
     passes: Sequence[PassRate]
     """Unbiased pass@k for k = 1, 2, 4, …, as far as any task has so many attempts."""
 
@@ -175,36 +170,36 @@ class Leaderboard:
     by: By
     definition: Definition
     rows: Sequence[LeaderboardRow]
-    """Best mean first, MAX_ROWS at most and the humans, who have a row of their own, whatever the others are by."""
+    """Best mean first: MAX_ROWS at most, and always a row of the humans, whatever the other rows are by."""
     tasks: int | None
-    """There are; None: not listed, or too many to count."""
+    """Number of tasks; None if they are not listed or too many to count."""
     is_bounded: bool
     """Whether only the newest episodes were read."""
     note: str
-    """What a page says beside it; empty: nothing."""
+    """A sentence for the page next to the leaderboard; may be empty."""
 
 
 def leaderboard(
     environment: Environment, split: Split | None = None, by: By = "model", definition: Definition | None = None
 ) -> Leaderboard:
-    """Five queries at most. `definition`: None for the environment's own."""
-    asked = definition or definition_of(environment)
+    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most."""
+    chosen = definition or definition_of(environment)
     tasks, bound = _tasks(environment, split), 0
-    if by != "player" and asked == definition_of(environment):
+    if by != "player" and chosen == definition_of(environment):
         results = counted(environment, split, by)
     else:
         own = Episode.objects.filter(environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
-        results = read(own.filter(pk__gt=bound), split, by, asked)
+        results = read(own.filter(pk__gt=bound), split, by, chosen)
     rows = [_row(key, found, tasks, is_human=by == "player" and key == "human") for key, found in results.items()]
     if by != "player":
-        humans = read(people_in(environment), split, "player", asked)
+        humans = read(people_in(environment), split, "player", chosen)
         rows += [_row(key, found, tasks, is_human=True) for key, found in humans.items()]
     return Leaderboard(
         environment=environment,
         split=split,
         by=by,
-        definition=asked,
+        definition=chosen,
         rows=_best(rows),
         tasks=tasks,
         is_bounded=bound > 0,
@@ -213,24 +208,20 @@ def leaderboard(
 
 
 def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """MAX_ROWS by their means, and the humans even when so many are better."""
+    """Return the MAX_ROWS rows with the best means, and that of the humans even if it is not one of them."""
     ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
     return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
 
 
 def _row(key: str, result: LeaderboardResult, tasks: int | None, *, is_human: bool) -> LeaderboardRow:
-    attempts, successes = result.attempts, result.successes
-    low, high = interval(successes, attempts)
     return LeaderboardRow(
         key=key,
         is_human=is_human,
-        n=attempts,
+        n=result.attempts,
+        scored=int(result.sum("scored")),
         mean=result.mean,
         error=result.error,
-        successes=successes,
-        success=successes / attempts,
-        success_low=low,
-        success_high=high,
+        successes=result.successes,
         tasks=result.tasks,
         coverage=min(1.0, result.tasks / tasks) if tasks else None,
         passes=pass_rates([(cell.attempts, cell.successes, cell.tasks) for cell in result.cells]),
@@ -238,7 +229,7 @@ def _row(key: str, result: LeaderboardResult, tasks: int | None, *, is_human: bo
 
 
 def _tasks(environment: Environment, split: Split | None) -> int | None:
-    """One query."""
+    """Return the number of tasks, or None if it is not known. One query."""
     if split is not None:
         return served(split).values("task").distinct().count() or None
     ids = Task.objects.filter(environment=environment).order_by("pk").values("pk")[: MAX_TASKS + 1]
@@ -248,7 +239,7 @@ def _tasks(environment: Environment, split: Split | None) -> int | None:
 
 def _note(environment: Environment, *, is_bounded: bool) -> str:
     if is_bounded:
-        return f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} were looked at."
+        return f"Only the newest {MAX_ENDINGS:,} episodes of {environment.name} are counted."
     if environment.counted != environment.definition:
-        return "The definition of return and success has changed; results are being counted anew."
+        return "The definition of return and success has changed; results are being recounted."
     return ""

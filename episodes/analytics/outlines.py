@@ -1,8 +1,8 @@
-"""Overview: the figures of the first page, in a number of queries that does not depend on what there is.
+"""Outlines of scopes for lists: the figures of all endings and the few means of a sparkline; and the first page's
+figures.
 
-Outline: all endings of a scope as one set of figures and the few means of a sparkline. For lists of scopes.
-
-A list draws dozens of them, so here nothing is computed for a point but its mean; `curve.py` makes whole points.
+A list shows dozens of outlines, so only the mean of a point is computed here; `curve.py` computes whole points. The
+number of queries does not depend on the number of scopes.
 """
 
 from __future__ import annotations
@@ -19,89 +19,90 @@ from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, activity
 from episodes.analytics.curve import Part, parts_of
-from episodes.analytics.figures import EndingsTally, Figures, figures_of, tally_of, together
+from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
-from episodes.attempts.endings import NO_ATTEMPTS
+from episodes.attempts.rule import is_attempt
+from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
 
-POINTS = 40
-"""At most."""
+MAX_POINTS = 40
+"""Points of a sparkline."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeOutline:
-    total: Figures | None
-    """Of all endings; None without one."""
+    total: ScopeFigures | None
+    """Figures of all endings; None without an ending."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery, by cause, most first: they count in no other figure."""
+    """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
     means: Sequence[float | None]
-    """Of the returns from the first ending to the last, POINTS at most; None where no attempt has one."""
+    """Mean returns from the first ending to the last, MAX_POINTS at most; None for a point without a return."""
     is_bounded: bool
     """Whether older endings are missing."""
 
 
 def covers_of(scopes: Sequence[Scope], definition: Definition, least_blocks: int) -> list[SummaryCover]:
-    """What outlines are made of, of the definition's return. Five queries at most, whatever the number of scopes."""
+    """Read what outlines of `scopes` are made of, for the definition's return. Five queries at most."""
     return cover(scopes, definition, least_blocks=least_blocks, most_rows=MIN_RAW)
 
 
 def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
-    """Of what was read for the definition's return; the threshold may be another."""
-    points = [_tallies(part) for part in parts_of(found, POINTS)]
+    """Return the outline of what was read for the definition's return; the threshold may be another."""
+    points = [_summaries(part, definition.return_) for part in parts_of(found, MAX_POINTS)]
     total = together(list(chain.from_iterable(points))) if points else None
     causes = Counter(total.causes if total else {})
     return ScopeOutline(
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if cause in NO_ATTEMPTS},
-        means=[_mean(tallies) for tallies in points],
+        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
+        means=[_mean(summaries, definition.return_) for summaries in points],
         is_bounded=found.is_bounded,
     )
 
 
-def _tallies(part: Part) -> list[EndingsTally]:
+def _summaries(part: Part, return_: Return) -> list[Summary]:
     blocks, rows = part
-    tallies = [tally for _, _, tally in blocks]
-    return [*tallies, tally_of([row for _, row in rows])] if rows else tallies
+    summaries = [summary for _, _, summary in blocks]
+    return [*summaries, summary_of([row for _, row in rows], return_)] if rows else summaries
 
 
-def _mean(tallies: Sequence[EndingsTally]) -> float | None:
-    """Without the merging of sketches that other figures need."""
-    returns = [pair for tally in tallies for pair in tally.returns]
+def _mean(summaries: Sequence[Summary], return_: Return) -> float | None:
+    """Return the mean of their returns, without merging the sketches, which only other figures need."""
+    returns = [pair for summary in summaries for pair in summary.returns[return_]]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Figures at the head of the first page."""
+    """ScopeFigures at the head of the first page."""
 
     live: int
-    """Episodes that are running."""
+    """Number of running episodes."""
     today: ActivityPoint
-    """The day that is under way, UTC."""
+    """The present day, UTC."""
     hours: Sequence[ActivityPoint]
-    """The last 24, for the sparklines of the strip."""
+    """The last 24 hours, for the sparklines of the strip."""
     minutes: Sequence[ActivityPoint]
-    """The last 60."""
+    """The last 60 minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentFigures:
     environment: Environment
     definition: Definition
-    total: Figures | None
-    """Of all its episodes; None: none has ended yet."""
+    total: ScopeFigures | None
+    """Figures of all its episodes; None if none has ended yet."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery, by cause."""
+    """Probes, continuations and failures of the machinery by kind."""
     sparkline: Sequence[float | None]
-    """Mean returns from its first episode to its last, POINTS at most; None where no attempt has one."""
+    """Mean returns from its first episode to its last, MAX_POINTS at most; None for a point without a return."""
     is_bounded: bool
     """Whether older episodes are still being counted."""
 
 
 def strip(now: float | None = None) -> Strip:
-    """Four queries. `now`: seconds since the epoch, by default the clock's."""
+    """Return the strip. `now`: seconds since the epoch; None: the clock's. Four queries."""
     moment = time.time() if now is None else now
     days, hours, minutes = (activity(span, now=moment) for span in ("30d", "24h", "1h"))
     live = Episode.objects.filter(status="running").count()
@@ -111,16 +112,19 @@ def strip(now: float | None = None) -> Strip:
 def environment_figures(
     environments: Iterable[Environment], return_: Return | None = None, threshold: float | None = None
 ) -> list[EnvironmentFigures]:
-    """Of each, by its own definition unless another is given; six queries for each kind of return among them."""
-    asked = [(one, definition_of(one, return_, threshold)) for one in environments]
+    """Return the figures of each environment by its own definition, or by what is given of another.
+
+    Six queries for each kind of return among the definitions.
+    """
+    pairs = [(one, definition_of(one, return_, threshold)) for one in environments]
     found: dict[int, EnvironmentFigures] = {}
-    for kind in sorted({definition.return_ for _, definition in asked}):
-        chosen = [pair for pair in asked if pair[1].return_ == kind]
+    for kind in sorted({definition.return_ for _, definition in pairs}):
+        chosen = [pair for pair in pairs if pair[1].return_ == kind]
         scopes = [scope_of(environment) for environment, _ in chosen]
-        covers = covers_of(scopes, Definition(kind), least_blocks=POINTS)
+        covers = covers_of(scopes, Definition(kind), least_blocks=MAX_POINTS)
         for (environment, definition), one in zip(chosen, covers, strict=True):
             outline = outline_of(one, definition)
             found[environment.pk] = EnvironmentFigures(
                 environment, definition, outline.total, outline.excluded, outline.means, outline.is_bounded
             )
-    return [found[environment.pk] for environment, _ in asked]
+    return [found[environment.pk] for environment, _ in pairs]

@@ -1,56 +1,56 @@
-"""People: who played what, for how long, and with which returns. Of the newest MAX_LOOKED_AT episodes of people."""
+"""What each person played, for how long, and with which returns, from the newest MAX_LOOKED_AT episodes of people."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
+from environments.scoring.figures import Figures
 from environments.scoring.returns import RETURNS
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, Epoch, bounded, rows_of
+from episodes.attempts.endings import Epoch, rows_of
+from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.summary import figures_from
 from episodes.filtering.people import MAX_LOOKED_AT, people
 
 MAX_PEOPLE = 500
-"""Whoever played last comes first."""
+"""People that are returned; those who played last come first."""
 _COLUMNS: tuple[Any, ...] = (
     *("key_label", "environment_id", "status", KIND, "duration_seconds", Epoch("created")),
     *("return_sum", "return_last", "return_max", "return_mean"),
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PersonPlayed:
-    """One person's attempts in one environment."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonPlayed(Figures):
+    """Figures of one person's attempts in one environment."""
 
     environment: Environment
-    n: int
-    mean: float | None
-    """Of their returns by the environment's definition; None without any."""
-    successes: int
+    """Its definition of return and success in force is the one that the figures are by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
     name: str
-    """As the record has it, such as @alice; empty: the record has none."""
+    """Name in the record, such as @alice; empty if the record has none."""
     episodes: int
-    """Without those that were only opened."""
+    """Number of episodes, without those that were only opened."""
     running: int
-    """Of them."""
+    """Number of them that are still running."""
     seconds: float
-    """From ready to the last answer, of all that have ended; of what runs, since it began."""
+    """Time played: from ready to the last answer of ended episodes, and since the start of running ones."""
     played: Sequence[PersonPlayed]
-    """Most attempts first."""
+    """Figures by environment, most attempts first."""
     last: datetime
-    """When the newest began."""
+    """When the newest episode started."""
 
     @property
-    def can_be_asked_for(self) -> bool:
-        """Whether a filter takes the name; imported records may have others."""
+    def can_be_filtered(self) -> bool:
+        """Whether filters accept the name; imported records may have other names."""
         return self.name.startswith("@")
 
 
@@ -58,11 +58,11 @@ class Person:
 class People:
     persons: Sequence[Person]
     is_bounded: bool
-    """Whether older episodes, or further people, are missing."""
+    """Whether older episodes or further people are missing."""
 
 
 def people_of() -> People:
-    """Two queries."""
+    """Return the people who played. Two queries."""
     rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MAX_LOOKED_AT])
     environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
@@ -78,10 +78,13 @@ def people_of() -> People:
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
     returns: dict[Environment, list[float | None]] = defaultdict(list)
     for environment, status, kind, _, _, *values in rows:
-        if status == "ended" and kind not in NO_ATTEMPTS:
+        if status == "ended" and is_attempt(kind):
             by = dict(zip(RETURNS, values, strict=True))
             returns[environment].append(by[environment.default_return])
-    played = [_played(environment, values) for environment, values in returns.items()]
+    played = [
+        PersonPlayed(environment=environment, **figures_from(values, environment.success_threshold))
+        for environment, values in returns.items()
+    ]
     return Person(
         name=name,
         episodes=len(rows),
@@ -90,13 +93,3 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
         played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )
-
-
-def _played(environment: Environment, returns: Sequence[float | None]) -> PersonPlayed:
-    values = [bounded(value) for value in returns if value is not None]
-    mean = sum(value / len(values) for value in values) if values else None
-    return PersonPlayed(environment, len(returns), mean, _above(values, environment.success_threshold))
-
-
-def _above(values: Iterable[float], threshold: float) -> int:
-    return sum(value > threshold for value in values)

@@ -1,7 +1,7 @@
-"""Players: what people reached beside agents and scripted players, at a task and in an environment. For their pages.
+"""Figures of people, agents and scripted players at a task and in an environment, for their pages.
 
-People are few: they are found along the index of the players that are no agents, all of them. Of everybody else at a
-task the newest MAX_NEWEST episodes are read; in an environment they are what is left of all without the people.
+People play few episodes: an index of the players that are not agents finds all of them. Of all other players at a task
+the newest MAX_NEWEST episodes are read; in an environment their figures are those of all attempts without the people's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from django.db.models.lookups import Exact
 
 from environments.models import Environment, Task
 from environments.scoring.definition import Definition
-from episodes.analytics.figures import Figures
-from episodes.attempts.endings import KIND, NO_ATTEMPTS, bounded, rows_of
-from episodes.attempts.sketches import above, error_of, mean_of, sketch_of
+from environments.scoring.figures import Figures
+from episodes.analytics.figures import ScopeFigures
+from episodes.attempts.endings import rows_of
+from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.sketches import error_of
+from episodes.attempts.summary import figures_from, returns_sketch
 from episodes.filtering.people import Unindexed, people
 from episodes.models import Episode
 
@@ -28,20 +31,13 @@ Player = Literal["human", "agent", "script", "others"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlayerFigures:
-    """Attempts of one kind of player."""
+class PlayerFigures(Figures):
+    """Figures of the attempts of one kind of player. Those of people may have no attempts."""
 
     player: Player
-    """`others`: agents and scripted players together."""
-    n: int
-    """Attempts; those of people may be none."""
-    scored: int
-    """Attempts that have a return."""
-    mean: float | None
-    """Of the returns; None without any."""
+    """Kind of player; "others" are agents and scripted players together."""
     error: float | None
     """Standard error of the mean; None below two returns."""
-    successes: int
     is_bounded: bool = False
     """Whether older attempts are missing."""
 
@@ -51,13 +47,13 @@ def people_in(environment: Environment) -> QuerySet[Episode]:
 
 
 def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
-    """People first, then whoever else attempted it. Two queries."""
+    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
     human = people().filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
     returns: dict[Player, list[float | None]] = defaultdict(list)
     for player, status, kind, value in rows:
-        if status == "ended" and kind not in NO_ATTEMPTS and player != "human":
+        if status == "ended" and is_attempt(kind) and player != "human":
             returns[player].append(value)
     is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
@@ -65,35 +61,34 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     return [_human(human, definition), *others]
 
 
-def in_environment(environment: Environment, definition: Definition, total: Figures | None) -> list[PlayerFigures]:
-    """People first, then everybody else together. `total`: of all its attempts by that definition. One query."""
+def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
+    """Return the figures of people, then those of all other players together. One query.
+
+    `total`: figures of all attempts in the environment by this definition.
+    """
     human = _human(people_in(environment), definition)
     return [human, _without(total, human)] if total is not None and total.n > human.n else [human]
 
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
     ended = episodes.filter(Exact(Unindexed(F("status")), "ended")).order_by().values_list(KIND, definition.column)
-    return _figures("human", [value for kind, value in rows_of(ended) if kind not in NO_ATTEMPTS], definition)
+    return _figures("human", [value for kind, value in rows_of(ended) if is_attempt(kind)], definition)
 
 
 def _figures(
     player: Player, returns: Sequence[float | None], definition: Definition, *, is_bounded: bool = False
 ) -> PlayerFigures:
-    values = [bounded(value) for value in returns if value is not None]
-    sketch = sketch_of(values)
+    error = error_of(returns_sketch(returns))
     return PlayerFigures(
-        player=player,
-        n=len(returns),
-        scored=len(values),
-        mean=mean_of(sketch),
-        error=error_of(sketch),
-        successes=above(sketch, definition.threshold),
-        is_bounded=is_bounded,
+        player=player, error=error, is_bounded=is_bounded, **figures_from(returns, definition.threshold)
     )
 
 
-def _without(total: Figures, human: PlayerFigures) -> PlayerFigures:
-    """What an episode that ended between two queries may upset is kept from falling below nothing."""
+def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
+    """Return the figures of all players except people.
+
+    Counts never fall below 0, although an episode may have ended between the queries of the two figures.
+    """
     scored = max(0, total.scored - human.scored)
     mean = None
     if scored and total.mean is not None:
@@ -108,8 +103,12 @@ def _without(total: Figures, human: PlayerFigures) -> PlayerFigures:
     )
 
 
-def _error_without(total: Figures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
-    """Squares about a mean add up, with the distance of the two means between them; so they can be taken apart."""
+def _error_without(total: ScopeFigures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
+    """Return the standard error of the mean without the people's returns.
+
+    The sum of squares of all returns is that of both groups plus a term of the distance between their means, so the
+    people's part can be subtracted.
+    """
     if scored < 2 or mean is None or total.error is None:
         return None
     squares = _squares(total.error, total.scored) - _squares(human.error or 0.0, human.scored)

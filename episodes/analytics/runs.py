@@ -1,8 +1,6 @@
-"""Runs: what each of some runs reached, and what one of them did where. For pages; no request, no HTML.
+"""Lines of lists of runs, and the environments and training steps in which one run played.
 
-Whereabouts: where the episodes of one run were played: in which environments, and in which training steps.
-
-Told are those under way too, so both are counted from the episodes: of a run with very many, from some of them.
+The latter include running episodes, so they are counted from the episodes; of a run with very many, from some of them.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from episodes.analytics.scopes import filtered, floor_of, scope_of
 from episodes.models import Episode, Run
 
 MIN_BLOCKS = 10
-"""Of each of many runs, so that some forty are read at most: twenty runs then cost what two curves do."""
+"""Blocks that are read of each of many runs, about forty at most: twenty runs then cost as much as two curves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +31,15 @@ class RunLine:
 
     run: Run
     environment: Environment | None
-    """Of its newest episode; its definition of return and success is the one in force unless another is asked for."""
+    """Environment of its newest episode, whose definition of return and success applies unless another is given."""
     last: datetime | None
-    """When its newest episode began."""
+    """When its newest episode started."""
     definition: Definition
     outline: ScopeOutline
 
 
 def lines_of(runs: Sequence[Run], return_: Return | None = None, threshold: float | None = None) -> list[RunLine]:
-    """In the order given. The number of queries goes with that of the definitions, not with that of the runs."""
+    """Return a line for each run, in the given order. The number of queries depends only on that of the definitions."""
     newest = _newest(runs)
     environments = _environments(newest.values())
     found = {pk: environments[episode.environment_id] for pk, episode in newest.items()}
@@ -59,12 +57,12 @@ def lines_of(runs: Sequence[Run], return_: Return | None = None, threshold: floa
 
 
 def environment_of(run: Run) -> Environment | None:
-    """Of its newest episode. Three queries."""
+    """Return the environment of the run's newest episode; None if it has none. Three queries."""
     return next(iter(_environments(_newest([run]).values()).values()), None)
 
 
 def _newest(runs: Sequence[Run]) -> dict[int, Episode]:
-    """The newest episode of each run that has one, by the run's id. Two queries."""
+    """Return the newest episode of each run that has one, by the run's id. Two queries."""
     newest = Episode.objects.filter(run=OuterRef("pk")).order_by("-pk")
     ids = [run.pk for run in runs]
     last = dict(Run.objects.filter(pk__in=ids).values_list("pk", Subquery(newest.values("pk")[:1])))
@@ -78,9 +76,9 @@ def _environments(episodes: Iterable[Episode]) -> dict[int, Environment]:
 
 
 MAX_COUNTED = 5_000
-"""Episodes; to look at so many takes some 5 ms."""
+"""Episodes that are counted at most: so many take about 5 ms."""
 
-# the subquery goes along the index of training steps, and only as far as it has to
+# the subquery follows the index of training steps, and only as far as necessary
 _STEPS = """
     SELECT run_step, COUNT(*), COUNT(DISTINCT task_id) FROM (
         SELECT run_step, task_id FROM episodes_episode WHERE run_id = %s AND run_step IS NOT NULL
@@ -90,33 +88,39 @@ _STEPS = """
 
 
 class InEnvironment(NamedTuple):
+    """Episodes of a run in one environment."""
+
     name: str
     episodes: int
-    """How many."""
+    """Number of episodes."""
     last: datetime
-    """When the newest of them began."""
+    """When the newest of them started."""
 
 
 class InStep(NamedTuple):
+    """Episodes of a run in one training step."""
+
     run_step: int
     episodes: int
-    """How many."""
+    """Number of episodes."""
     tasks: int
-    """That were attempted."""
+    """Number of tasks that were attempted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
     environments: Sequence[InEnvironment]
-    """Most episodes first."""
+    """Environments with most episodes first."""
     is_bounded: bool
-    """Whether environments are those of the newest MAX_COUNTED episodes."""
+    """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
     steps: Sequence[InStep]
-    """Latest first."""
+    """Latest training step first."""
 
 
-def whereabouts_of(run: Run, most_steps: int) -> RunPlaces:
-    """Of the latest training steps `most_steps`, or as many as have MAX_COUNTED episodes together. Four queries."""
+def places_of(run: Run, most_steps: int) -> RunPlaces:
+    """Return the environments of a run, and its latest training steps: `most_steps` of them, or as many as have
+    MAX_COUNTED episodes together. Four queries.
+    """
     episodes = Episode.objects.filter(run=run)
     floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
     grouped = episodes.filter(pk__gt=floor).order_by().values_list("environment")
@@ -131,4 +135,4 @@ def _steps(run: Run, most: int) -> list[InStep]:
         cursor.execute(_STEPS, [run.pk, MAX_COUNTED, most])
         steps = [InStep._make(row) for row in cursor.fetchall()]
     is_cut = sum(step.episodes for step in steps) >= MAX_COUNTED and len(steps) > 1
-    return steps[:-1] if is_cut else steps  # the last one's episodes are not all among them
+    return steps[:-1] if is_cut else steps  # not all episodes of the last one were counted

@@ -1,9 +1,7 @@
-"""Asked: the scopes that a filter asks for, one or one for each run or model in it. For curves of pages and the API.
+"""Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run, or any filter.
 
-Scope: whose endings are asked for: those of an environment, a split, a task, a run, or of any filter.
-
-Of environments, runs and splits that a class declares blocks exist, so all of their endings count. Of the others the
-newest MAX_ENDINGS episodes are looked at.
+Blocks exist for environments, runs and splits that a class declares, so all of their endings count. For other scopes
+the newest MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run or model in it.
 """
 
 from __future__ import annotations
@@ -23,21 +21,21 @@ from episodes.filtering.people import people
 from episodes.models import Episode, Run
 
 MAX_ENDINGS = 50_000
-"""That are read one by one."""
+"""Endings that are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     kind: Literal["environment", "split", "run", "task", "filter"]
     id: int
-    """Of what `kind` names; 0 of a filter."""
+    """Id of the environment, split, run or task; 0 for a filter."""
     label: str
-    """For legends and titles."""
+    """Name for legends and titles."""
     episodes: QuerySet[Episode] = field(compare=False, repr=False)
     within: QuerySet[Episode] | None = field(default=None, compare=False, repr=False)
-    """Without blocks: its newest MAX_ENDINGS are looked at; None: of all episodes."""
+    """For a scope without blocks: the episodes whose newest MAX_ENDINGS are read; None: all episodes."""
     note: str = ""
-    """What a page says of how this scope is read."""
+    """A sentence for pages about how the scope is read; may be empty."""
 
     @property
     def has_blocks(self) -> bool:
@@ -45,7 +43,10 @@ class Scope:
 
 
 def scope_of(of: Environment | Split | Task | Run) -> Scope:
-    """A split that people made follows its present tasks, for clients do not name it."""
+    """Return the scope of an environment, split, task or run.
+
+    A curated split consists of the episodes of its present tasks, because clients do not name it.
+    """
     if isinstance(of, Split) and of.is_curated:
         return _curated(of)
     if isinstance(of, Environment):
@@ -59,12 +60,15 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
 
 
 def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
-    """Of any condition, among the newest MAX_ENDINGS of `within` (None: of all), which an index gives by id."""
+    """Return the scope of those `episodes` that are among the newest MAX_ENDINGS of `within`.
+
+    `within`: episodes that an index returns by id; None: all episodes.
+    """
     return Scope("filter", 0, label, episodes, within)
 
 
 def floor_of(scope: Scope, most: int | None = None) -> int:
-    """The id beyond which `most` episodes (None: MAX_ENDINGS) of a scope without blocks are; 0: all. One query."""
+    """Return the id above which a scope without blocks has `most` episodes (None: MAX_ENDINGS); 0: all. One query."""
     most = MAX_ENDINGS if most is None else most
     if scope.within is None:
         newest: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
@@ -76,21 +80,24 @@ def floor_of(scope: Scope, most: int | None = None) -> int:
 def _curated(split: Split) -> Scope:
     environment = Episode.objects.filter(environment=split.environment_id)
     episodes = environment.filter(task__in=served(split).values("task"))
-    note = "Counts every attempt at the tasks that stand in the split now, whichever split the client named."
+    note = "Counts every attempt at the tasks that are in the split now, whichever split the client named."
     return Scope("filter", 0, split.name, episodes, environment, note)
 
 
 Overlay = Literal["run", "model"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "model")
 MAX_SERIES = 8
-"""Drawn over each other; with more of them nobody tells one from another."""
+"""Curves drawn over each other; with more of them nobody can tell one from another."""
 
 
-def asked_scope(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
-    """An environment, a split, a run or a task alone counts every episode; any other filter among the newest."""
+def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
+    """Return the scope of a filter.
+
+    Every episode counts for an environment, split, run or task alone; for any other filter the newest ones do.
+    """
     if named.unknown:
         return filtered(Episode.objects.none(), label)
-    # what a key may read is part of its environments and runs, so it has no blocks
+    # a key may read only part of the environments and runs, so there are no blocks
     given = set(asked.values()) - {"return"} if asked.key is None else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
@@ -102,7 +109,7 @@ def asked_scope(asked: EpisodeFilter, named: NamedRows, label: str = "all episod
 
 
 def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str]]:
-    """A filter and its label for each of the runs or models that were last seen in what `asked` finds, oldest first."""
+    """Return a filter and its label for each of the newest runs or models among the filter's episodes, oldest first."""
     episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     column = "run__name" if by == "run" else "model"
@@ -112,13 +119,13 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str
 
 
 def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> list[tuple[EpisodeFilter, str]]:
-    """A filter and its label for each run by id, in the order given; those that are not there are left out."""
+    """Return a filter and its label for each run by id, in the given order; ids without a run are left out."""
     found = Run.objects.in_bulk(list(runs))
     return [(replace(asked, run=found[pk].name), found[pk].name) for pk in runs if pk in found]
 
 
 def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:
-    """What an index gives by id, of which `asked` finds a part."""
+    """Return episodes that an index returns by id and that include those of the filter; None: all episodes."""
     if asked.task is not None:
         return Episode.objects.filter(task=asked.task)
     if named.run is not None:

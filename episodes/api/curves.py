@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, cast, get_args
 
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
-from episodes.analytics.scopes import asked_scope
-from episodes.analytics.stored import Axis
+from episodes.analytics.scopes import scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
@@ -48,7 +47,7 @@ class CurvesView(ApiView):
         named = NamedRows.of(asked)
         definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
         self.refuse_unknown(named.unknown)
-        scope = asked_scope(asked, named)
+        scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
         return Response(CurveSerializer(_told(found, definition, found.note)).data)
 
@@ -57,9 +56,9 @@ def _told(found: Curve, definition: Definition, note: str) -> dict[str, Any]:
     return {
         "definition": {"return": definition.return_, "threshold": definition.threshold},
         "x": found.axis,
-        "total": asdict(found.total) if found.total else None,
+        "total": found.total,
         "excluded": found.excluded,
         "is_bounded": found.is_bounded,
         "note": note,
-        "points": [asdict(point) for point in found.points],
+        "points": found.points,
     }

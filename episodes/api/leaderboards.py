@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import cast, get_args
 
 from rest_framework.request import Request
@@ -49,6 +48,6 @@ class LeaderboardView(ApiView):
             "tasks": found.tasks,
             "is_bounded": found.is_bounded,
             "note": found.note,
-            "rows": [asdict(row) for row in found.rows],
+            "rows": found.rows,
         }
         return Response(LeaderboardSerializer(told).data)

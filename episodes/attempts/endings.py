@@ -1,6 +1,6 @@
-"""Endings: ended episodes as narrow tuples in the order of `end_number`. Read by `follower/` and `analytics/`.
+"""Endings: ended episodes as narrow tuples in the order of `end_number`, for rollups and analytics.
 
-No model instance and no time of Python's is made: a thousand of them cost some 4 ms on either database.
+No model instance and no `datetime` is created, so that a thousand endings cost about 4 ms on either database.
 """
 
 from __future__ import annotations
@@ -10,25 +10,20 @@ from typing import Any, NamedTuple
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Case, CharField, F, FloatField, Func, Max, Q, QuerySet, Value, When
+from django.db.models import FloatField, Func, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
-from episodes.attempts.rule import IS_CONTINUATION
-from episodes.models import Episode, Progress
-from episodes.recording.task_statistics import FAILURES
+from episodes.attempts.rule import KIND, is_attempt
 
-LARGEST_RETURN = 1e290
-"""Of either sign; returns beyond count as this, so that no sum of them overflows."""
-
-NO_ATTEMPTS = frozenset({*FAILURES, "probe", "continued"})
-"""Kinds of endings that say nothing of the task."""
+MAX_RETURN = 1e290
+"""Greatest size of a return of either sign; larger ones count as this, so that no sum of them overflows."""
 
 
 class Ending(NamedTuple):
-    """What statistics need of one ended episode."""
+    """What statistics need to know about one ended episode. Other models are referred to by id."""
 
     number: int
-    """Its `end_number`."""
+    """The episode's `end_number`."""
     episode: int
     environment: int
     task: int
@@ -36,9 +31,9 @@ class Ending(NamedTuple):
     run: int | None
     run_step: int | None
     kind: str
-    """Its cause, or "probe"; "continued" of what plays on from another, unless the machinery failed."""
+    """See `episodes.attempts.rule.KIND`."""
     steps: int
-    """Steps that ran."""
+    """Number of steps that ran."""
     failed: int
     refused: int
     return_sum: float
@@ -46,11 +41,11 @@ class Ending(NamedTuple):
     return_max: float | None
     return_mean: float | None
     ended: float
-    """Seconds since the epoch, to the millisecond."""
+    """When it ended: seconds since the epoch, to the millisecond."""
 
     @property
     def is_attempt(self) -> bool:
-        return self.kind not in NO_ATTEMPTS
+        return is_attempt(self.kind)
 
 
 class Epoch(Func):
@@ -68,12 +63,6 @@ class Epoch(Func):
         return self.as_sql(compiler, connection, template=template)
 
 
-KIND = Case(
-    When(is_probe=True, then=Value("probe")),
-    When(IS_CONTINUATION & ~Q(cause__in=FAILURES), then=Value("continued")),
-    default=F("cause"),
-    output_field=CharField(),
-)
 _COLUMNS: tuple[Any, ...] = (
     *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
@@ -81,14 +70,17 @@ _COLUMNS: tuple[Any, ...] = (
 )
 
 
-def endings_of(episodes: QuerySet[Episode], most: int | None = None) -> list[Ending]:
-    """Of those that have ended, the first `most` in order of their endings. One query."""
+def endings_of(episodes: QuerySet[Any, Any], most: int | None = None) -> list[Ending]:
+    """Return the episodes that have ended in order of their endings; only the first `most` of them if given.
+
+    One query.
+    """
     rows = episodes.filter(status="ended").order_by("end_number").values_list(*_COLUMNS)
     return [Ending._make(row) for row in rows_of(rows[:most])]
 
 
 def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
-    """Of a query of values, as the driver gives them: a third of the time that Django takes."""
+    """Return the rows of a query of values as the driver gives them, in a third of the time that Django takes."""
     try:
         sql, values = rows.query.sql_with_params()
     except EmptyResultSet:
@@ -98,13 +90,6 @@ def rows_of(rows: QuerySet[Any, Any]) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def last_end() -> int:
-    """The highest number that an ending has, or had when something followed it; 0 before the first. Two queries."""
-    last: int = Episode.objects.filter(status="ended").aggregate(last=Max("end_number"))["last"] or 0
-    followed: int = Progress.objects.aggregate(last=Max("end_number"))["last"] or 0
-    return max(last, followed)
-
-
 def bounded(value: float) -> float:
-    """The nearest number that sums can bear."""
-    return max(-LARGEST_RETURN, min(LARGEST_RETURN, value))
+    """Return the number nearest to `value` within -MAX_RETURN and MAX_RETURN."""
+    return max(-MAX_RETURN, min(MAX_RETURN, value))

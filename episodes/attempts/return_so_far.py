@@ -1,7 +1,4 @@
-"""ReturnSoFar: the return of an episode as it grows, by each of the four definitions. Pure.
-
-Pages show it beside every step.
-"""
+"""The return of an episode while it grows step by step, as pages show it next to every step. Pure."""
 
 from __future__ import annotations
 
@@ -11,25 +8,28 @@ from environments.database.storable import finite
 
 
 class ReturnSoFar:
-    """What the rewards so far amount to. As the recorder reckons: a sum that runs over stays the largest number."""
+    """The return of the rewards that were added so far.
+
+    A sum that overflows stays the largest finite number, as in the recorder.
+    """
 
     def __init__(self, definition: str = "sum") -> None:
         """`definition` is one of `environments.scoring.returns.RETURNS`."""
         self._definition = definition
         self._sum, self._count = 0.0, 0
         self._last: float | None = None
-        self._most: float | None = None
+        self._highest: float | None = None
 
     def copy(self) -> ReturnSoFar:
         return copy(self)
 
     def add(self, reward: float | None) -> float | None:
-        """The return with `reward`; a null one changes nothing."""
+        """Add `reward` and return the new return; None changes nothing."""
         if reward is not None:
             self._sum = finite(self._sum + reward) or 0.0
             self._count += 1
             self._last = reward
-            self._most = reward if self._most is None else max(self._most, reward)
+            self._highest = reward if self._highest is None else max(self._highest, reward)
         return self.value
 
     @property
@@ -38,4 +38,4 @@ class ReturnSoFar:
             return self._sum
         if self._definition == "mean":
             return self._sum / self._count if self._count else None
-        return self._last if self._definition == "last" else self._most
+        return self._last if self._definition == "last" else self._highest

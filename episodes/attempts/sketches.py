@@ -1,8 +1,9 @@
-"""Sketches: distributions as few ascending pairs of value and count, exact while the values are few. Pure.
+"""Sketches: distributions as a few ascending pairs of value and count, exact while there are few distinct values. Pure.
 
-Beyond MAX_VALUES neighbours are put together under their mean, so the mean of all stays exact. A value that many share
-keeps its own pair, and no group reaches across one of the `edges` (thresholds of success), so the share above it stays
-exact too. A quantile is off by less than the 1/16 of all that one group may hold at most, and mostly by half of a 32nd.
+A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the mean of the whole
+stays exact. A value that many share keeps its own pair, and no group reaches across one of the `edges` (thresholds of
+success), so the share above each of them stays exact too. A group holds at most 1/16 of all values: a quantile is off
+by less than that share, and mostly by half of a 32nd.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 Sketch = Sequence[tuple[float, int]]
-"""Ascending by value, each once; counts are positive."""
+"""Pairs of value and count: ascending by value, each value once, counts positive."""
 
 MAX_VALUES = 32
 
 
 def sketch_of(values: Iterable[float]) -> Sketch:
-    """Exact, however many there are."""
+    """Return the exact sketch of `values`, however many there are."""
     return sorted(Counter(values).items())
 
 
 def merged(sketches: Iterable[Sketch]) -> Sketch:
-    """All of them as one; not made smaller."""
+    """Merge sketches into one, without compressing it."""
     counts: dict[float, int] = {}
     for sketch in sketches:
         for value, count in sketch:
@@ -34,7 +35,10 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
 
 
 def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
-    """With MAX_VALUES pairs at most; `edges`, ascending: values up to one and values above it are not put together."""
+    """Return a sketch of MAX_VALUES pairs at most.
+
+    `edges`, ascending: a value up to an edge is never merged with a value above it.
+    """
     if len(sketch) <= MAX_VALUES:
         return sketch
     size = count_of(sketch) / (MAX_VALUES - 1)
@@ -44,7 +48,7 @@ def compressed(sketch: Sketch, edges: Sequence[float] = ()) -> Sketch:
 
 
 def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
-    """Neighbours together while their count is within `size`."""
+    """Merge neighbours as long as their count stays within `size`."""
     groups: list[tuple[float, int]] = []
     total, count, below = 0.0, 0, 0
     for value, more in sketch:
@@ -62,12 +66,12 @@ def count_of(sketch: Sketch) -> int:
 
 
 def mean_of(sketch: Sketch) -> float | None:
-    """None of nothing."""
+    """Return the mean; None for an empty sketch."""
     return _mean(sketch, count_of(sketch)) if sketch else None
 
 
 def error_of(sketch: Sketch) -> float | None:
-    """Standard error of the mean, from the sample's variance; None of fewer than two."""
+    """Return the standard error of the mean, from the sample's variance; None for fewer than two values."""
     count = count_of(sketch)
     if count < 2:
         return None
@@ -80,17 +84,17 @@ def error_of(sketch: Sketch) -> float | None:
 
 
 def above(sketch: Sketch, threshold: float) -> int:
-    """How many are greater than `threshold`."""
+    """Return the number of values greater than `threshold`."""
     return sum([count for value, count in sketch if value > threshold])
 
 
 def quantile(sketch: Sketch, share: float) -> float | None:
-    """The smallest value that at least `share` (0 to 1) of all do not exceed; None of nothing."""
+    """Return the smallest value that at least `share` (0 to 1) of all values do not exceed; None without values."""
     return quantiles(sketch, share)[0]
 
 
 def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
-    """The `quantile` of each share."""
+    """Return the `quantile` for each share."""
     passed = list(accumulate([count for _, count in sketch]))
     return [sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None for share in shares]
 

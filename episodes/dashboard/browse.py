@@ -21,7 +21,7 @@ from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown,
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.people import names
 from episodes.models import Episode, SavedView
-from episodes.transcript.preview import glimpse_of
+from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to
 
 COLUMNS = {
@@ -129,7 +129,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
         "summary": summary_of(episode),
         "value": episode.returns[definition],
         "definition": definition,
-        "glimpse": glimpse_of(episode),
+        "glimpse": preview_of(episode),
     }
     return render(request, "episodes/preview.html", context)
 

@@ -14,7 +14,7 @@ from environments.models import Task
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS, Return
 from environments.service import hidden_fields
-from episodes.analytics.paired import paired
+from episodes.analytics.run_comparison import paired
 from episodes.analytics.runs import environment_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import CurveAsked

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
-from episodes.analytics.scopes import Overlay, asked_scope, of_runs, overlaid
-from episodes.analytics.stored import Axis
+from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.filters import EpisodeFilter
@@ -79,7 +79,9 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     named = NamedRows.of(asked.filter)
     definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
     parts = _parts(asked)
-    scopes = [asked_scope(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts]
+    scopes = [
+        scope_of_filter(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts
+    ]
     if asked.shown != Range():
         found = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
     else:

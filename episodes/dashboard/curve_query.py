@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
 from environments.models import Environment
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
-from episodes.analytics.stored import Axis
 from episodes.analytics.zoom import Range
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real

@@ -30,8 +30,8 @@ from environments.display.parts import ToolPart
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, Task, TaskStatistics
-from environments.scoring.task_statistics import figures_of
-from environments.service import current_service, hidden_fields
+from environments.scoring.task_statistics import result_of
+from environments.service import hidden_fields, service_or_none
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.outlines import environment_figures
@@ -164,7 +164,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
 def _about(found: Environment) -> dict[str, Any]:
     """What its class and its rows say."""
     splits = list(found.splits.all())
-    service = current_service()
+    service = service_or_none()
     hosted = service.registry.find(found.name) if service else None
     schema = json.loads(found.task_schema) if found.task_schema else None
     tools = parts.tools(hosted.tools_json) if hosted else None
@@ -206,7 +206,7 @@ def _instead(name: str, names: Sequence[str]) -> str:
 def _tasks(found: Environment) -> list[dict[str, Any]]:
     """Those with the lowest success rate, with their figures. Two queries."""
     rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
-    figures = {row.task_id: figures_of(row, conf.thresholds()) for row in rows}
+    figures = {row.task_id: result_of(row, conf.thresholds()) for row in rows}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
     field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
     by_id = {task.pk: summary(task.head, field, hidden) for task in heads}

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import get_args
 
 from django.core.exceptions import BadRequest
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from django.urls import reverse
 from django.utils.http import content_disposition_header
@@ -15,6 +14,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments.transfer.streaming import streamed
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
@@ -79,7 +79,7 @@ def _ids(query: Mapping[str, str]) -> list[int]:
     return ids
 
 
-def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) -> QuerySet[Episode]:
+def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) -> AttemptQuerySet[Episode]:
     """Raises: BadFilter."""
     least = real("min_return", query["min_return"]) if query.get("min_return") else None
     only_successes = bool(query.get("success")) and flag("success", query["success"])

@@ -24,7 +24,7 @@ def refused(
 ) -> HttpResponse:
     """A page that says what is wrong with the request (`sentence` names the value and what is legal)."""
     context = {"title": title, "sentence": sentence, "links": links, "status": status}
-    return render(request, "orsweb/fault.html", context, status=status)
+    return render(request, "orsweb/error_page.html", context, status=status)
 
 
 View = Callable[..., HttpResponse]

@@ -113,7 +113,7 @@ def _whisker(row: LeaderboardRow) -> dict[str, float]:
     """Places along a line of _WHISKER pixels."""
     return {
         "low": round(row.success_low * _WHISKER, 1),
-        "at": round(row.success * _WHISKER, 1),
+        "at": round((row.success or 0.0) * _WHISKER, 1),
         "high": round(row.success_high * _WHISKER, 1),
     }
 

@@ -24,11 +24,11 @@ from environments.models import Environment, Split
 from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.outlines import environment_figures
+from episodes.attempts.rule import FAILURES
 from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running import ended, running, running_count
 from episodes.models import Episode
-from episodes.recording.task_statistics import FAILURES
 from episodes.visibility import blind_to
 
 SHOWN_RUNNING = 8
@@ -72,7 +72,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_now.html", _now(request.user, span, asked))
+        return render(request, "episodes/overview_activity.html", _now(request.user, span, asked))
     if part == "environments":
         return render(request, "episodes/overview_environments.html", _environments(asked))
     context = _now(request.user, span, asked) | _environments(asked) | _connecting(request)

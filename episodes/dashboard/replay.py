@@ -19,13 +19,12 @@ from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, count_in
 from episodes.models import Episode, Play
-from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, said, said_at
+from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, message_card_at, message_cards
 from episodes.transcript.find_text import steps_with
 from episodes.transcript.notes import notes_of
 from episodes.transcript.peers import peers_of, with_neighbours
-from episodes.transcript.step_columns import rail_of
 from episodes.transcript.step_html import step_html
-from episodes.transcript.steps import TranscriptView, line_of, return_so_far, transcript_of
+from episodes.transcript.steps import TranscriptView, line_of, return_so_far, step_columns, transcript_of
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
@@ -138,7 +137,7 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def rail(request: HttpRequest, pk: int) -> HttpResponse:
-    return JsonResponse(rail_of(find(pk), number(request, "first")))
+    return JsonResponse(step_columns(find(pk), number(request, "first")))
 
 
 @require_safe
@@ -207,14 +206,14 @@ def _definition(request: HttpRequest, episode: Episode) -> str:
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
     """Raises: Http404."""
     try:
-        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+        one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
         return refused(request, "Unknown kind", str(error), [(request.path, "The whole step")])
     except NoSuchPart as error:
         raise Http404(str(error)) from None
     is_swapped = "HX-Request" in request.headers
     context |= {"one": one, "source": request.path, "is_open": is_swapped, "is_alone": not is_swapped}
-    return render(request, "episodes/said.html" if is_swapped else "episodes/replay_part.html", context)
+    return render(request, "episodes/content_block.html" if is_swapped else "episodes/replay_part.html", context)
 
 
 def _ways(episode: Episode) -> dict[str, bool]:
@@ -229,7 +228,7 @@ def _continuations(episode: Episode) -> QuerySet[Play]:
 
 
 def _prompt(episode: Episode) -> dict[str, Any]:
-    shown = said(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
+    shown = message_cards(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
     is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
     return {"prompt": shown, "is_prompt_long": is_long}
 
@@ -237,7 +236,7 @@ def _prompt(episode: Episode) -> dict[str, Any]:
 def _spec(episode: Episode) -> dict[str, Any]:
     """The task's content as parts, what agents must not see apart: `spec`, `hidden`. All of it where no class says."""
     hidden = hidden_fields(episode.environment.name)
-    shown = said(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
+    shown = message_cards(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
     return {
         "spec": [one for one in shown if hidden is not None and one.label not in hidden],
         "hidden": [one for one in shown if hidden is None or one.label in hidden],

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from environments.display import parts
 from episodes.dashboard.replay import BIGGEST_ID, find
 from episodes.models import Step
-from episodes.transcript.cards import picture_answer
+from episodes.transcript.cards import image_response
 from episodes.transcript.steps import step_json
 
 
@@ -19,7 +19,7 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
     """The image in block `number` of a step's output. Steps never change, so it may be kept."""
     output = parts.read_json(_step(pk, index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
-    return picture_answer(parts.blocks(blocks or []), number)
+    return image_response(parts.blocks(blocks or []), number)
 
 
 @require_safe
@@ -27,7 +27,7 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
 def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """The image at place `number` of the prompt."""
     episode = find(pk)
-    return picture_answer(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
+    return image_response(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
 
 
 @require_safe

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, whereabouts_of
+from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
@@ -73,7 +73,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         threshold=line.definition.threshold,
         environment=line.environment,
     )
-    found, whereabouts = drawn(asked), whereabouts_of(row, SHOWN_STEPS)
+    found, whereabouts = drawn(asked), places_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {
         "run": row,
         "line": line,

@@ -16,7 +16,7 @@ from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import Definition, definition_of
 from environments.service import hidden_fields
-from environments.tasks.task_facts import dossier_of, history_of
+from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
 from episodes.analytics.task import statistics_at
@@ -48,7 +48,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **frame(found, definition),
         **_spec(found),
-        "dossier": dossier_of(found, statistics),
+        "dossier": task_facts_of(found, statistics),
         "counted": counted,
         "history": history_of(found),
         "flags": flags_of(found).open,

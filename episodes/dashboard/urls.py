@@ -1,4 +1,4 @@
-"""The dashboard's pages, at the root of the site. First segments are among `environments.authoring.reserved_names.PAGES`."""
+"""The dashboard's pages, at the root of the site. `environments.authoring.reserved_names.PAGES` has their first segments."""
 
 from __future__ import annotations
 

@@ -7,24 +7,23 @@ is given no statistics (`ANALYZE`), for with them it takes worse indexes (docs/d
 
 from __future__ import annotations
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 from django.db.models.lookups import Exact
 from django.utils import timezone
 
 from environments.tasks.places import places
-from episodes.attempts.rule import IS_CONTINUATION
+from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.people import Unindexed
 from episodes.models import Episode
-from episodes.recording.task_statistics import FAILURES
 from episodes.search.index import matching
 
 ENDED = Q(status="ended")
-_COUNTED = [cause for cause, _ in Episode.CAUSES if cause not in FAILURES]
+_COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
 
 
-def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> QuerySet[Episode]:
+def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
     """Return every episode that the filter finds, in no order; none where it names something that does not exist.
 
     `named`: the rows that the filter names, where the caller has them; else some queries read them.

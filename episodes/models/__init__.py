@@ -1,4 +1,4 @@
-"""The rows of what was played: the record, what people add to it, and what is derived from it."""
+"""Models of the record: what was played, what people add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
 from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step

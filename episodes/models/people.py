@@ -1,6 +1,6 @@
-"""What people add to the record by playing and reading, as rows: Play, Invite, Guest, Note. Written by `playtest/`.
+"""Models of what people add to the record by playing and reading: Play, Invite, Guest, Note. `playtest` writes them.
 
-An episode that a person plays is an Episode like any other; its Play says who played it and what it continues.
+An episode that a person plays is an Episode like any other. Its Play says who played it and what it continues.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from environments.models import Environment, Split
 
 EPISODE = "episodes.Episode"
 LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": True}
-"""What goes leaves the row that refers to it."""
+"""Options of a foreign key whose row survives the row that it refers to."""
 
 
 class Invite(models.Model):
-    """A link with which somebody without an account may play one environment, or one split of it, and see no more."""
+    """A link that lets somebody without an account play one environment, or one split of it, and see nothing else."""
 
     token_hash = models.CharField(
         max_length=64, unique=True, help_text="sha256 of the link's secret, which is not kept"
@@ -40,7 +40,7 @@ class Invite(models.Model):
 
 
 class Guest(models.Model):
-    """Somebody who came by an invite; each browser is a guest of its own."""
+    """Somebody who opened an invite; each browser is a separate guest."""
 
     invite = models.ForeignKey(Invite, models.CASCADE, related_name="guests")
     name = models.CharField(max_length=60, help_text="As they call themselves")
@@ -68,7 +68,7 @@ class Play(models.Model):
 
 
 class Note(models.Model):
-    """What a person says of an episode, or of one of its steps."""
+    """A person's note about an episode or one of its steps."""
 
     episode = models.ForeignKey(EPISODE, models.CASCADE, related_name="notes")
     step = models.PositiveIntegerField(null=True, blank=True, help_text="Index of the step; null: the whole episode")

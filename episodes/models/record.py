@@ -1,11 +1,12 @@
-"""What was played, as rows: Run, Episode, Step, Blob, and the SavedView of people who look at it.
+"""Models of what was played: Run, Episode, Step and Blob, and SavedView for the people who read them.
 
-The recorder's thread writes them (`writer.py`); so do the start of a server, for what a dead one left open
-(`interrupted.py`), and imports (`transfer/`). Every page reads them.
+The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
+episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
+Every page reads them.
 
-Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`): the recorder
-has found or made them in the same transaction and nobody may delete them, while PostgreSQL would lock, and so write,
-the few that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
+Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`). The recorder
+has found or made them in the same transaction and nobody may delete them, while with a constraint PostgreSQL would
+lock, and so write, the few rows that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
+from episodes.attempts.rule import AttemptQuerySet
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
-"""Options of such a foreign key; an index that a query needs is named in Meta."""
+"""Options of a foreign key without constraint and index; an index that a query needs is named in Meta."""
 ENDED = models.Q(status="ended")
 HAS_RUN = models.Q(run__isnull=False)
 HAS_SPLIT = models.Q(split__isnull=False)
 
 
 class Blob(models.Model):
-    """Content of any size, stored once: prompts, tool lists, large inputs and outputs."""
+    """Content of any size that is stored once: prompts, tool lists, large inputs and outputs."""
 
     digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
     is_compressed = models.BooleanField(default=False, help_text="By zstandard")
@@ -119,6 +121,8 @@ class Episode(models.Model):
         help_text="Rises by one with every ending of this database, in the order of their commits",
     )
 
+    objects = AttemptQuerySet.as_manager()
+
     class Meta:
         ordering: ClassVar = ["-id"]
         indexes: ClassVar = [
@@ -136,7 +140,7 @@ class Episode(models.Model):
             models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
             models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),
             models.Index(fields=["cause", "is_probe", "id"], name="episode_cause", condition=ENDED),
-            models.Index(  # those in which a call was refused or failed
+            models.Index(  # episodes in which a call was refused or failed
                 fields=["id"],
                 name="episode_error",
                 condition=models.Q(refused_count__gt=0) | models.Q(failed_count__gt=0),
@@ -148,12 +152,12 @@ class Episode(models.Model):
             models.Index(fields=["return_mean", "id"], name="episode_return_mean", condition=ENDED),
             models.Index(fields=["steps_count", "id"], name="episode_steps", condition=ENDED),
             models.Index(fields=["duration_seconds", "id"], name="episode_duration", condition=ENDED),
-            # in the order in which they ended: what is derived from them follows it
+            # in the order in which they ended, which rollups follow
             models.Index(fields=["end_number"], name="episode_end", condition=ENDED),
             models.Index(fields=["environment", "end_number"], name="episode_environment_end", condition=ENDED),
             models.Index(fields=["split", "end_number"], name="episode_split_end", condition=ENDED & HAS_SPLIT),
             models.Index(fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN),
-            models.Index(  # those that a dead server left open
+            models.Index(  # episodes that a dead server left open
                 fields=["id"], name="episode_running", condition=models.Q(status="running")
             ),
         ]
@@ -167,13 +171,13 @@ class Episode(models.Model):
 
     @property
     def returns(self) -> dict[str, float | None]:
-        """By definition. All None while it runs: its row is told them when it ends."""
-        told = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}
-        return told if self.status == "ended" else dict.fromkeys(told)
+        """Return by definition; all None while the episode runs, because they are stored when it ends."""
+        returns = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}
+        return returns if self.status == "ended" else dict.fromkeys(returns)
 
 
 class Step(models.Model):
-    """One tool call of an episode. Refused ones are kept, but not counted."""
+    """One tool call of an episode. Refused calls are stored, but not counted."""
 
     STATUSES: ClassVar = [("ok", "ok"), ("refused", "refused"), ("failed", "failed")]
 
@@ -211,7 +215,7 @@ class Step(models.Model):
 
     @property
     def output_json(self) -> str:
-        """The ToolOutput's exact text; empty unless status is ok."""
+        """The exact JSON of the ToolOutput; empty unless status is ok."""
         return self.output_blob.text if self.output_blob else self.output
 
     @property
@@ -224,7 +228,7 @@ class Step(models.Model):
 
 
 class SavedView(models.Model):
-    """A page with its filters, under a name, for everybody who may see pages."""
+    """A page with its filters under a name, for everybody who may see pages."""
 
     name = models.CharField(max_length=100, unique=True)
     query = models.TextField(help_text="Of the Episodes page, as in its address")

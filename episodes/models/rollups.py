@@ -1,10 +1,10 @@
-"""What is derived from episodes that have ended, as rows: CurveBlock, StepSpan, Activity, ToolUse, RunTask,
-TranscriptText, Progress.
+"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, Activity, ToolUse, RunTask,
+TranscriptText and Progress.
 
-Nothing here is a truth of its own: `follower/` writes it after the commit, in the order of `Episode.end_number`, and
-can write it all anew.
+The follower (`episodes/rollups`) writes them after an episode's commit, in the order of `Episode.end_number`, and can
+rebuild all of them from the episodes.
 
-Scopes and environments are referred to by id without a constraint, for rows here may outlive what they tell of.
+Scopes and environments are referred to by id without a constraint, because rows here may outlive what they describe.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 
 
 class Summed(models.Model):
-    """What some endings of an environment, a split or a run say together: see `summary.py`."""
+    """A stored summary of endings of one environment, split or run: see `episodes/rollups/summaries.py`."""
 
     scope = models.CharField(max_length=11, choices=SCOPES)
     scope_id = models.BigIntegerField()
@@ -41,10 +41,10 @@ class Summed(models.Model):
 
 
 class CurveBlock(Summed):
-    """A run of consecutive endings within a scope; written once, when it is full.
+    """A summary of consecutive endings within a scope; written once, when the block is full.
 
-    Block `number` of level 0 holds the scope's endings from `number * 128` on, 128 of them; a block of each level above
-    holds four of the level below. What no block holds yet is read from the episodes themselves.
+    Block `number` of level 0 holds 128 of the scope's endings from `number * 128` on; a block of each level above holds
+    four blocks of the level below. Endings that no block holds yet are read from the episodes themselves.
     """
 
     level = models.PositiveSmallIntegerField()
@@ -60,10 +60,10 @@ class CurveBlock(Summed):
 
 
 class StepSpan(Summed):
-    """Endings within a scope that belong to neighbouring training steps, whenever they ended. Grows with each batch.
+    """A summary of a scope's endings in neighbouring training steps, whenever they ended; updated with each batch.
 
-    The spans of a scope are of one `width`: the least power of 2 with which they are 256 at most. Span `number` is of
-    the steps from `number * width` on. What says no step is in none.
+    All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at most. Span `number`
+    covers `width` training steps from `number * width` on. Endings without a training step are in no span.
     """
 
     width = models.BigIntegerField(help_text="Training steps")
@@ -81,7 +81,7 @@ class StepSpan(Summed):
 
 
 class Activity(models.Model):
-    """Endings of one environment within one minute, hour or day."""
+    """Counts of the endings of one environment within one minute, hour or day."""
 
     PERIODS: ClassVar = [(60, "minute"), (3600, "hour"), (86400, "day")]
 
@@ -114,7 +114,7 @@ class Activity(models.Model):
 
 
 class ToolUse(models.Model):
-    """Calls of one tool of one environment in the episodes that ended on one day."""
+    """Counts of the calls of one tool of one environment in the episodes that ended on one day."""
 
     environment_id = models.BigIntegerField()
     tool = models.CharField(max_length=200)
@@ -144,7 +144,7 @@ class RunTask(models.Model):
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()
     attempts = models.PositiveIntegerField(default=0)
-    # by definition of return: attempts that have one, and their returns together
+    # by definition of return: number of attempts that have one, and the sum of their returns
     scored_sum = models.PositiveIntegerField(default=0)
     scored_last = models.PositiveIntegerField(default=0)
     scored_max = models.PositiveIntegerField(default=0)
@@ -162,9 +162,9 @@ class RunTask(models.Model):
 
 
 class TranscriptText(models.Model):
-    """An ended episode whose transcript can be searched. Its words stand under this row's id (`search.py`).
+    """An ended episode whose transcript can be searched; the index holds its words under this row's id.
 
-    Never changed, and ids are given once: what a new reading of the same episode finds stands under another.
+    Rows never change and ids are never used twice: when an episode is indexed again it gets a new row.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -175,7 +175,7 @@ class TranscriptText(models.Model):
 
 
 class Progress(models.Model):
-    """How far something has followed the endings."""
+    """Up to which ending one kind of rollup has followed."""
 
     name = models.CharField(max_length=40, primary_key=True)
     end_number = models.BigIntegerField(default=0)

@@ -1,4 +1,4 @@
-"""What the agent sees: a session's prompt and tools as each provider is given them, for the panel beside a play."""
+"""What the agent sees: a session's prompt and tools in the formats of model providers, for a panel of the player."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from environments.display.parts import indented, read_json
 from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
 
 IMAGE_CHARACTERS = 120
-"""Of an image's data that are shown; the image itself is in the prompt."""
+"""Characters of an image's data that are shown; the prompt shows the image itself."""
 SHOWN_CHARACTERS = 100_000
 _NAMES: dict[Format, str] = {"openai": "OpenAI", "anthropic": "Anthropic", "google": "Google"}
 _TOOLS = {"openai": "tools", "anthropic": "tools", "google": "functionDeclarations"}
@@ -18,14 +18,14 @@ _DATA = ("data", "url")
 
 @dataclass(frozen=True, slots=True)
 class ProviderView:
-    """One provider's."""
+    """Prompt and tools in the format of one provider."""
 
     key: Format
     name: str
     prompt: str
-    """Indented JSON; a sentence where there is no such form."""
+    """Indented JSON, or a sentence if the prompt cannot be converted."""
     tools_word: str
-    """What the provider's API calls the list of tools."""
+    """The name of the list of tools in the provider's API."""
     tools: str
     """Indented JSON."""
 
@@ -34,16 +34,16 @@ class ProviderView:
 class AgentView:
     views: list[ProviderView]
     has_images: bool
-    """Whether the data of images is cut."""
+    """Whether the prompt has images, whose data is shortened."""
 
 
 def agent_view_of(prompt_json: str, tools_json: str) -> AgentView:
-    """Of a prompt and a listing of tools as they were recorded, texts of JSON; either may be empty."""
+    """The view of a recorded prompt and a recorded listing of tools, both JSON texts that may be empty."""
     prompt, listing = read_json(prompt_json), read_json(tools_json)
     tools = listing.get("tools") if isinstance(listing, dict) else listing
-    listed = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    objects = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     views = [
-        ProviderView(key, name, _prompt(prompt, key), _TOOLS[key], _tools(listed, key)) for key, name in _NAMES.items()
+        ProviderView(key, name, _prompt(prompt, key), _TOOLS[key], _tools(objects, key)) for key, name in _NAMES.items()
     ]
     return AgentView(views, has_images='"mimeType"' in prompt_json)
 
@@ -52,18 +52,23 @@ def _prompt(prompt: Any, key: Format) -> str:
     if not isinstance(prompt, list):
         return "There is no prompt."
     try:
-        return _text(_short(prompt_as(prompt, key)))
+        return _text(_shortened(prompt_as(prompt, key)))
     except Unrepresentable as error:
         return str(error)
-    except (LookupError, TypeError, AttributeError, RecursionError):  # others recorded it: it may be anything
-        return "This prompt is none that clients could convert."
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):  # a recorded prompt may be any JSON
+        return "This prompt can't be converted by clients."
 
 
 def _tools(tools: list[Any], key: Format) -> str:
     try:
         return _text(tools_as(tools, key))
     except (LookupError, TypeError, RecursionError):
-        return "These tools are none that clients could convert."
+        return "These tools can't be converted by clients."
 
 
 def _text(value: Any) -> str:
@@ -71,14 +76,15 @@ def _text(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def _short(value: Any) -> Any:
-    """`value` with the data of images cut."""
+def _shortened(value: Any) -> Any:
+    """`value` with the data of images shortened."""
     if isinstance(value, list):
-        return [_short(inner) for inner in value]
+        return [_shortened(inner) for inner in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: _cut(inner) if key in _DATA and isinstance(inner, str) else _short(inner) for key, inner in value.items()
+        key: _cut(inner) if key in _DATA and isinstance(inner, str) else _shortened(inner)
+        for key, inner in value.items()
     }
 
 

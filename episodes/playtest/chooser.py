@@ -1,4 +1,4 @@
-"""Chooser: the page where somebody says what to play. GET shows it, POST begins the session and goes to the player."""
+"""The page where people choose what to play. GET shows it; POST starts the session and redirects to the player."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.views.decorators.http import require_http_methods
 
 from environments.models import Environment, Split, Task
 from episodes.models import Play
-from episodes.playtest.opening import NotOpened, open_play
 from episodes.playtest.play_facts import BIGGEST_ID
 from episodes.playtest.seat import PlayerSeat, seated
-from episodes.playtest.task_choice import BadWish, TaskChoice, misnamed, session_of, wish_of
+from episodes.playtest.session_start import NotStarted, start_play
+from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
 
-LAST_PLAYS = 8
-RUNNING_PLAYS = 20
+MAX_ENDED_PLAYS = 8
+MAX_RUNNING_PLAYS = 20
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -27,22 +27,22 @@ RUNNING_PLAYS = 20
 @seated
 def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     if request.method == "POST":
-        return _begin(request, seat)
-    wish = wish_of(request.GET.dict())
-    # a guest is shown what the invite is for, and is told of nothing else
-    return _page(request, seat, wish, {"errors": {} if seat.guest else misnamed(wish)})
+        return _start(request, seat)
+    choice = choice_of(request.GET.dict())
+    # guests see what their invite is for, and no errors that would tell which other names exist
+    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice)})
 
 
-def _begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
-    wish = wish_of(request.POST.dict())
+def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
+    choice = choice_of(request.POST.dict())
     try:
-        wanted = session_of(wish, seat, request.headers.get("User-Agent", ""))
-        is_blind = wish.is_blind or _is_always_blind(seat, wish.environment)
-        play = open_play(seat, wanted, is_blind=is_blind)
-    except BadWish as error:
-        return _page(request, seat, wish, {"errors": {error.field: str(error)}}, status=422)
-    except NotOpened as error:
-        return _page(request, seat, wish, {"errors": {wish.place: str(error)}, "failed": error.episode}, status=422)
+        wanted = new_session(choice, seat, request.headers.get("User-Agent", ""))
+        is_blind = choice.is_blind or _is_always_blind(seat, choice.environment)
+        play = start_play(seat, wanted, is_blind=is_blind)
+    except BadChoice as error:
+        return _page(request, seat, choice, {"errors": {error.field: str(error)}}, status=422)
+    except NotStarted as error:
+        return _page(request, seat, choice, {"errors": {choice.place: str(error)}, "failed": error.episode}, status=422)
     return redirect("player", play.pk)
 
 
@@ -53,25 +53,25 @@ def _is_always_blind(seat: PlayerSeat, environment: str) -> bool:
 
 
 def _page(
-    request: HttpRequest, seat: PlayerSeat, wish: TaskChoice, more: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest, seat: PlayerSeat, choice: TaskChoice, more: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
     environments = list(_environments(seat))
     playable = [one for one in environments if one.is_enabled and not one.unavailable]
     chosen = next(
-        (one for one in environments if one.name == wish.environment), next(iter(playable or environments), None)
+        (one for one in environments if one.name == choice.environment), next(iter(playable or environments), None)
     )
     splits = _splits(seat, chosen)
     context = {
         "seat": seat,
-        "wish": wish,
+        "wish": choice,
         "environments": environments,
         "chosen": chosen,
         "splits": splits,
-        "split": next((split for split in splits if split.name == wish.split), next(iter(splits), None)),
-        "task": _task(wish, chosen) if seat.guest is None else None,
+        "split": next((split for split in splits if split.name == choice.split), next(iter(splits), None)),
+        "task": _task(choice, chosen) if seat.guest is None else None,
         "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
-        "running": _plays(seat).filter(episode__status="running")[:RUNNING_PLAYS],
-        "last": _plays(seat).filter(episode__status="ended")[:LAST_PLAYS],
+        "running": _plays(seat).filter(episode__status="running")[:MAX_RUNNING_PLAYS],
+        "last": _plays(seat).filter(episode__status="ended")[:MAX_ENDED_PLAYS],
         **(more or {}),
     }
     return render(request, "playtest/chooser.html", context, status=status)
@@ -89,11 +89,11 @@ def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split
     return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
 
 
-def _task(wish: TaskChoice, environment: Environment | None) -> Task | None:
-    """The task that the address names; the page says its name alone, for agents see none of its fields either."""
-    if environment is None or not wish.task.isdecimal() or len(wish.task) > 18:
+def _task(choice: TaskChoice, environment: Environment | None) -> Task | None:
+    """The task in the address. The page shows only its name, because agents do not see its fields either."""
+    if environment is None or not choice.task.isdecimal() or len(choice.task) > 18:
         return None
-    return Task.objects.filter(pk=min(int(wish.task), BIGGEST_ID), environment=environment).first()
+    return Task.objects.filter(pk=min(int(choice.task), BIGGEST_ID), environment=environment).first()
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:

@@ -1,7 +1,7 @@
-"""LivePlay: one session that a person plays: its beginning, its running calls, the tabs that show it, its grace time.
+"""One session that a person plays: its start, its running calls, the tabs that show it and its grace time.
 
-On the service's event loop only, made by `tables.py`. A tab is an `Audience`: what it is told, it sends by its socket.
-Every tab is told everything, in the order of the steps. When the last one has gone, the session is ended after a grace.
+Used on the service's event loop only, and created by `live_plays.py`. A `Tab` sends each message through its socket.
+Every tab gets every step, in order. After the last tab has left, the session ends when the grace time is over.
 """
 
 from __future__ import annotations
@@ -22,58 +22,60 @@ from environments.runtime.calls import Call
 from environments.runtime.live_episode import NewSession
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
-from episodes.playtest.continuing.rerun import Rerunning
+from episodes.playtest.continuing.rerun import Rerun
 from episodes.playtest.play_facts import PlayFacts
+from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, steps_html
 from episodes.playtest.reader_threads import readers
-from episodes.playtest.told_steps import MAX_STEPS, ToldStep, ToldSteps, ending_of, steps_html
-from episodes.playtest.tools import offered
+from episodes.playtest.tools import offered_tools
 
 log = structlog.get_logger(__name__)
 
 MAX_RUNNING = 16
-"""Calls of one session at the same time."""
+"""Calls of one session that run at the same time."""
 QUICK_SECONDS = 0.1
-"""What takes no longer is told as a step alone, not as running before."""
+"""A quicker call is only sent as a step; a slower one is first sent as running."""
 WAIT_SECONDS = 3600.0
 
 Message = dict[str, Any]
 
 
-class Audience(Protocol):
-    def tell(self, message: Message) -> None:
-        """Send `message` when its turn comes; never waits."""
+class Tab(Protocol):
+    """One open page of the play."""
+
+    def enqueue(self, message: Message) -> None:
+        """Send `message` after those that were enqueued before. Never waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
     call: Call
     started: float
-    """time.monotonic()."""
+    """Value of time.monotonic() at the start."""
 
-    def told(self) -> Message:
+    def to_message(self) -> Message:
         elapsed_ms = round((time.monotonic() - self.started) * 1000)
         return {"tool": self.call.tool, "task_id": self.call.task_id, "elapsed_ms": elapsed_ms}
 
 
 class LivePlay:
-    """`tools` and `fault` are known once `beginning` is done."""
+    """A session that a person plays. `tools` and `fault` are set once `start_task` is done."""
 
     def __init__(self, service: SessionService, request: NewSession, forget: Callable[[LivePlay], None]) -> None:
         self.sid, self.owner = request.sid, request.owner
-        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input, None where it takes none
+        self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input; None: the tool takes no input
         self.fault: OrsError | None = None
         self.is_over = False
-        self.rerunning: Rerunning | None = None
+        self.rerun: Rerun | None = None
         self._service, self._forget = service, forget
-        self._audience: set[Audience] = set()
+        self._tabs: set[Tab] = set()
         self._running: dict[str, RunningCall] = {}
-        self._heard: set[str] = set()  # task_ids of running calls whose step was told as it came
+        self._sent_early: set[str] = set()  # task_ids of running calls whose step was sent by `_on_step`
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._telling = asyncio.Lock()  # whoever holds it may raise `_shown`, so that every tab gets every step once
+        self._lock = asyncio.Lock()  # held while `_steps` advances, so that every tab gets every step once
         self._facts: PlayFacts | None = None
-        self._shown = ToldSteps()
+        self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
-        self.beginning = self._own(self._begin(request))
+        self.start_task = self._own(self._start(request))
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -81,34 +83,34 @@ class LivePlay:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # --- from beginning to end ----------------------------------------------------------------------------------------
+    # --- start and end ------------------------------------------------------------------------------------------------
 
-    async def _begin(self, request: NewSession) -> None:
-        """Open the session and ask for prompt and tools, so that they are on record. What fails is left in `fault`."""
+    async def _start(self, request: NewSession) -> None:
+        """Open the session and request prompt and tools, so that they are recorded. An error is stored in `fault`."""
         service, sid, owner = self._service, self.sid, self.owner
         try:
             await service.create(request)
-            service.follow(sid, owner, self._hear)
+            service.follow(sid, owner, self._on_step)
             self._own(self._watch())
             assert request.environment is not None
-            tells_messages = service.registry.get(request.environment).overrides("get_messages")
-            ask = service.messages_json if tells_messages else service.prompt_json
-            await ask(sid, owner, None)
-            tools = offered(await service.task_tools_json(sid, owner, None))
+            has_messages = service.registry.get(request.environment).overrides("get_messages")
+            request_prompt = service.messages_json if has_messages else service.prompt_json
+            await request_prompt(sid, owner, None)
+            tools = offered_tools(await service.task_tools_json(sid, owner, None))
             self.tools = {tool.name: tool.schema for tool in tools}
         except (OrsError, Error) as error:
             self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
             await service.delete(sid, owner)
             await self._end()
         else:
-            self._tell({"type": "ready"})
+            self._send({"type": "ready"})
 
     async def _watch(self) -> None:
         await self._service.until_gone(self.sid, self.owner)
         await self._end()
 
     async def _end(self) -> None:
-        """Tell how it ended, once; the record says so."""
+        """Send how the play ended, as the record says. Does it once."""
         if self.is_over:
             return
         self.is_over = True
@@ -118,72 +120,73 @@ class LivePlay:
         if self._facts is None:
             return
         try:
-            async with self._telling:
+            async with self._lock:
                 await self._advance(self._facts)
-                self._tell(await readers().run(ending_of, self._facts.episode.pk))
+                self._send(await readers().run(ending_of, self._facts.episode.pk))
         except Error:
-            self._tell_unread(None)
+            self._send_unreadable(None)
 
-    def expect(self) -> None:
-        """Somebody is to come, or to come back, within the grace time; else the session is given up.
+    def start_grace(self) -> None:
+        """End the session unless a tab joins within the grace time.
 
-        While recorded steps are run again nobody need look on.
+        Does nothing while tabs are open or while recorded steps are run again.
         """
         if self._grace is not None:
             self._grace.cancel()
-        is_busy = self.rerunning is not None and self.rerunning.progress.state == "running"
-        if not (self._audience or self.is_over or is_busy):
-            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.leave)
+        is_busy = self.rerun is not None and self.rerun.progress.state == "running"
+        if not (self._tabs or self.is_over or is_busy):
+            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.abandon)
 
-    def leave(self) -> None:
-        """End the session as abandoned, unless it has ended otherwise. Whoever looks on is told when it has."""
+    def abandon(self) -> None:
+        """End the session as abandoned unless it has already ended. Tabs get the message of its end."""
         self._own(self._service.delete(self.sid, self.owner))
 
-    # --- who looks on -------------------------------------------------------------------------------------------------
+    # --- tabs ---------------------------------------------------------------------------------------------------------
 
-    async def join(self, audience: Audience, facts: PlayFacts, after: int) -> None:
-        """`audience` is told the state, with the steps after index `after`, and all that happens from then on."""
+    async def join(self, tab: Tab, facts: PlayFacts, after: int) -> None:
+        """Send `tab` the state with the steps after index `after`, and everything that happens from then on."""
         if self._grace is not None:
             self._grace.cancel()
-        self._audience.add(audience)  # now, or it would be given up while the steps are read
+        self._tabs.add(tab)  # before the steps are read: without a tab the session would end
         self._facts = facts
-        async with self._telling:
-            await self._advance(facts, joining=audience)
-            html = await readers().run(steps_html, facts, after, self._shown.last)
-            audience.tell({"type": "state", **self._state(facts), "html": html})
+        async with self._lock:
+            await self._advance(facts, joining=tab)
+            html = await readers().run(steps_html, facts, after, self._steps.last)
+            tab.enqueue({"type": "state", **self._state(facts), "html": html})
 
-    def part(self, audience: Audience) -> None:
-        self._audience.discard(audience)
-        self.expect()
+    def detach(self, tab: Tab) -> None:
+        """Send `tab` nothing more."""
+        self._tabs.discard(tab)
+        self.start_grace()
 
     def touch(self) -> None:
-        """Playing counts as activity. Raises: SessionNotFound."""
+        """Keep the session from expiring. Raises: SessionNotFound."""
         self._service.ping(self.sid, self.owner)
 
-    def _tell(self, message: Message) -> None:
-        for one in list(self._audience):
-            one.tell(message)
+    def _send(self, message: Message) -> None:
+        for tab in list(self._tabs):
+            tab.enqueue(message)
 
-    def _tell_unread(self, task_id: str | None) -> None:
-        """What was done is on record, and could not be read there."""
+    def _send_unreadable(self, task_id: str | None) -> None:
+        """Report that a step was recorded but cannot be read."""
         log.exception("a play could not be shown", session=self.sid)
-        words = "It was recorded, but the database cannot be read now. Load the page again in a while."
-        self._tell({"type": "error", "message": words, "task_id": task_id})
+        words = "The step was recorded, but the database can't be read right now. Reload the page in a moment."
+        self._send({"type": "error", "message": words, "task_id": task_id})
 
     def _state(self, facts: PlayFacts) -> Message:
         return {
-            "status": "ended" if self.is_over else "running" if self.beginning.done() else "starting",
-            "running": [one.told() for one in self._running.values()],
+            "status": "ended" if self.is_over else "running" if self.start_task.done() else "starting",
+            "running": [one.to_message() for one in self._running.values()],
             "elapsed_seconds": max(0.0, time.time() - facts.began),
             **self.figures(),
         }
 
     def figures(self) -> Message:
-        """What stands on top of the page. The return is told only to those who may see it."""
+        """Figures at the top of the page. A blind play's return is None."""
         is_blind = self._facts is None or self._facts.is_blind
         return {
-            "steps": self._shown.counted,
-            "returned": None if is_blind else self._shown.so_far.value,
+            "steps": self._steps.counted,
+            "returned": None if is_blind else self._steps.so_far.value,
             "remaining_seconds": self._remaining(),
         }
 
@@ -193,37 +196,37 @@ class LivePlay:
         except OrsError:
             return 0.0
 
-    # --- what it continues --------------------------------------------------------------------------------------------
+    # --- recorded steps of a continued episode ------------------------------------------------------------------------
 
-    def run_again(self, rerunning: Rerunning) -> asyncio.Task[None]:
-        """Run recorded steps again, before anything else is called.
+    def run_again(self, rerun: Rerun) -> asyncio.Task[None]:
+        """Run recorded steps again. Other calls are refused until this is done.
 
-        Whoever leaves meanwhile may come back for as long as a session is kept; the grace is for who saw them done.
+        The grace time does not run meanwhile: a person who leaves can come back until the session expires.
         """
-        self.rerunning = rerunning
-        self.expect()
-        return self._own(self._run_again(rerunning))
+        self.rerun = rerun
+        self.start_grace()
+        return self._own(self._run_again(rerun))
 
-    async def _run_again(self, rerunning: Rerunning) -> None:
-        await rerunning.run()
+    async def _run_again(self, rerun: Rerun) -> None:
+        await rerun.run()
         if self._facts is not None:
-            async with self._telling:
+            async with self._lock:
                 await self._advance(self._facts)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(self, request: wire.ToolCall) -> None:
-        """Start a call, or find the one that was started under its task_id.
+        """Start a call, unless a call with its task_id is already running.
 
-        Raises: OrsError when the session takes none.
+        Raises: OrsError when the session takes no calls.
         """
         task_id = request.task_id or ""
         if task_id in self._running:
             return
-        if self.rerunning is not None and not self.rerunning.is_done:
-            raise StillRerunning
+        if self.rerun is not None and not self.rerun.is_done:
+            raise OrsError("The recorded steps are still being run again. Reload the page to see the progress.")
         if len(self._running) >= MAX_RUNNING:
-            raise TooManyCalls
+            raise OrsError(f"{MAX_RUNNING} calls are already running, the maximum. Wait for one of them to end.")
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
         self._own(self._follow(task_id, running))
@@ -231,67 +234,60 @@ class LivePlay:
     async def _follow(self, task_id: str, running: RunningCall) -> None:
         call = running.call
         if not await call.wait(QUICK_SECONDS):
-            self._tell({"type": "running", **running.told()})
+            self._send({"type": "running", **running.to_message()})
             while not await call.wait(WAIT_SECONDS):
                 pass
         call.is_delivered = True
         self._running.pop(task_id, None)
-        if task_id in self._heard:
-            self._heard.remove(task_id)
-        elif not await self._tell_rest(task_id):
+        if task_id in self._sent_early:
+            self._sent_early.remove(task_id)
+        elif not await self._send_rest(task_id):
             return
-        if self._shown.is_finished and not self.is_over:
+        if self._steps.is_finished and not self.is_over:
             await self._end()
-            self.leave()
+            self.abandon()
 
-    def _hear(self, row: StepTaken) -> None:
-        """A step was recorded. It is told here and now if it is short and the next; else `_advance` reads it."""
-        if self._facts is None or not self._audience or self._telling.locked() or not self._shown.is_next(row):
+    def _on_step(self, row: StepTaken) -> None:
+        """Send a step that was just recorded if it is short and the next one; otherwise `_advance` reads it later."""
+        if self._facts is None or not self._tabs or self._lock.locked() or not self._steps.is_next(row):
             return
-        self._shown, step = self._shown.with_step(self._facts, row)
+        self._steps, step = self._steps.with_step(self._facts, row)
         if row.task_id in self._running:
-            self._heard.add(row.task_id)
-        self._tell_step(step, self._audience)
+            self._sent_early.add(row.task_id)
+        self._send_step(step, self._tabs)
 
-    async def _tell_rest(self, task_id: str) -> bool:
-        """Tell what is recorded and not told yet, the call's step with it. False: it cannot be, or nobody looks."""
+    async def _send_rest(self, task_id: str) -> bool:
+        """Send the recorded steps that were not sent yet, the call's own step among them.
+
+        False when no tab has joined yet, or when the record cannot be read.
+        """
         if self._facts is None:
             return False
         try:
-            async with self._telling:
-                told = await self._advance(self._facts)
+            async with self._lock:
+                sent = await self._advance(self._facts)
         except Error:
-            self._tell_unread(task_id)
+            self._send_unreadable(task_id)
             return False
-        if task_id not in told:  # it was told before, to a tab that has it
-            self._tell({"type": "done", "task_id": task_id})
+        if task_id not in sent:  # the step was sent before the call was known to be done
+            self._send({"type": "done", "task_id": task_id})
         return True
 
-    async def _advance(self, facts: PlayFacts, joining: Audience | None = None) -> set[str]:
-        """Tell the steps that were recorded since; their task_ids. To be called with `_telling` held.
+    async def _advance(self, facts: PlayFacts, joining: Tab | None = None) -> set[str]:
+        """Send the steps that were recorded since; return their task_ids. The caller holds `_lock`.
 
-        `joining` gets them with the state.
+        The tab `joining` gets these steps with the state instead.
         """
-        others, told = self._audience - {joining}, set[str]()
+        others, sent = self._tabs - {joining}, set[str]()
         while True:
-            self._shown, steps = await readers().run(self._shown.grown, facts, bool(others))
-            told |= {step.task_id for step in steps}
+            self._steps, steps = await readers().run(self._steps.with_recorded, facts, bool(others))
+            sent |= {step.task_id for step in steps}
             for step in steps:
-                self._tell_step(step, others)
+                self._send_step(step, others)
             if len(steps) < MAX_STEPS:
-                return told
+                return sent
 
-    def _tell_step(self, step: ToldStep, audience: set[Audience]) -> None:
+    def _send_step(self, step: PlayStep, tabs: set[Tab]) -> None:
         message = {"type": "step", "index": step.index, "task_id": step.task_id, "html": step.html, **self.figures()}
-        for one in audience:
-            one.tell(message)
-
-
-class TooManyCalls(OrsError):
-    def __init__(self) -> None:
-        super().__init__(f"{MAX_RUNNING} calls are running, the most that one player may have; wait for one to end.")
-
-
-class StillRerunning(OrsError):
-    def __init__(self) -> None:
-        super().__init__("The recorded steps come first; load the page again to see how far they are.")
+        for tab in list(tabs):  # a tab that reads nothing is detached meanwhile
+            tab.enqueue(message)

@@ -1,6 +1,6 @@
-"""Tables: the live plays of this process, by session. The socket and the opening come here for theirs.
+"""The live plays of this process by session, for the socket and the views that start or continue plays.
 
-On the service's event loop only. A play stands here from its opening to its end.
+Used on the service's event loop only. A play is listed from its start to its end.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from environments.runtime.service import SessionService
 from episodes.playtest.live_play import LivePlay
 
 
-class Tables:
+class LivePlays:
+    """Live plays of one open service."""
+
     def __init__(self, service: SessionService) -> None:
         self.service = service
         self._plays: dict[str, LivePlay] = {}
 
     def open(self, request: NewSession) -> LivePlay:
-        """A new play; its `beginning` tells when the session is ready or has failed. `request.sid` is fresh."""
+        """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed."""
         play = LivePlay(self.service, request, self._forget)
         self._plays[request.sid] = play
         return play
 
     def find(self, sid: str, owner: str) -> LivePlay | None:
-        """The play of that session, while it lives."""
+        """The live play of that session and owner; None if there is none."""
         play = self._plays.get(sid)
         return play if play is not None and play.owner == owner else None
 
@@ -30,12 +32,12 @@ class Tables:
         self._plays.pop(play.sid, None)
 
 
-_tables: Tables | None = None
+_live_plays: LivePlays | None = None
 
 
-def tables_of(service: SessionService) -> Tables:
-    """Of the service that is open: a process has one at a time."""
-    global _tables
-    if _tables is None or _tables.service is not service:
-        _tables = Tables(service)
-    return _tables
+def live_plays_of(service: SessionService) -> LivePlays:
+    """The live plays of `service`. A process has one open service at a time."""
+    global _live_plays
+    if _live_plays is None or _live_plays.service is not service:
+        _live_plays = LivePlays(service)
+    return _live_plays

@@ -1,4 +1,4 @@
-"""People: the page that says who played what, how long, and with which return."""
+"""The page that lists who played what, how long and with which return."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from django.views.decorators.http import require_safe
 
 from episodes.analytics.people import people_of
 from episodes.filtering.people import MAX_LOOKED_AT
-from episodes.playtest.seat import for_people
+from episodes.playtest.seat import for_accounts
 
 
 @require_safe
 @never_cache
-@for_people
+@for_accounts
 def people(request: HttpRequest) -> HttpResponse:
     return render(request, "playtest/people.html", {"found": people_of(), "most": MAX_LOOKED_AT})

@@ -1,9 +1,7 @@
-"""Facts: what of a play does not change while it is played. Read where a page or a socket is let in.
+"""What a player's page and socket read from the record: facts of a play, the task's fields and the outcome.
 
-Content: what a player is told of the task's fields: none while they play, as agents get none, and all but the hidden
-ones when it has ended. Reads the record.
-
-Outcome: how a play ended, for the player: its ending, its return, how others did on the task. Reads the record.
+Players see no field of the task while they play, because agents see none. After the end they see all fields except the
+hidden ones.
 """
 
 from __future__ import annotations
@@ -16,37 +14,26 @@ from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Play
 from episodes.playtest.seat import PlayerSeat
-from episodes.transcript.cards import said
+from episodes.transcript.cards import message_cards
 from episodes.transcript.peers import PeerStanding, standings
 
 SHOWN_CHARACTERS = 4_000
-"""Of one field."""
-
-
-def content_of(episode: Episode) -> dict[str, Any]:
-    """What `playtest/content.html` shows. `episode` has its environment and task."""
-    hidden = hidden_fields(episode.environment.name)
-    told = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
-    if not told["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):
-        return told
-    fields = parts.fields(episode.task.spec, SHOWN_CHARACTERS)
-    shown = [one for one in fields if one.label not in hidden]
-    return told | {"spec": said(shown, "spec"), "hidden_count": len(fields) - len(shown)}
-
-
+"""Characters of one field that are shown."""
 _RELATED = ("environment", "split", "task", "prompt", "tools")
 BIGGEST_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PlayFacts:
+    """A play with its episode and what follows from them. It does not change while the play runs."""
+
     play: Play
     episode: Episode
-    """With its environment. Of its own columns only those of the beginning are to be read."""
+    """With its environment. Only columns that are set at the start are up to date."""
 
     @property
     def is_blind(self) -> bool:
-        """Whether rewards are still to be hidden."""
+        """Whether rewards have to be hidden now."""
         return self.play.is_blind and self.episode.status == "running"
 
     @property
@@ -55,17 +42,17 @@ class PlayFacts:
 
     @property
     def began(self) -> float:
-        """Seconds since the epoch."""
+        """Time of the start in seconds since the epoch."""
         return (self.episode.ready or self.episode.created).timestamp()
 
     @property
     def base(self) -> str:
-        """Below it stand the addresses that its page asks."""
+        """Address of the player's page; the addresses of its parts start with it."""
         return f"/play/{self.episode.pk}/"
 
 
 def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
-    """Of the play of episode `pk`; None: there is none that `seat` holds. One query."""
+    """Facts of the play of episode `pk`; None if `seat` does not play it. One query."""
     if pk > BIGGEST_ID:
         return None
     related = Play.objects.select_related(*(f"episode__{name}" for name in _RELATED))
@@ -73,8 +60,19 @@ def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
     return PlayFacts(play, play.episode) if play is not None and seat.holds(play) else None
 
 
+def content_of(episode: Episode) -> dict[str, Any]:
+    """Context of `playtest/task_content.html`. `episode` has its environment and task."""
+    hidden = hidden_fields(episode.environment.name)
+    context = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
+    if not context["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):
+        return context
+    fields = parts.fields(episode.task.spec, SHOWN_CHARACTERS)
+    shown = [one for one in fields if one.label not in hidden]
+    return context | {"spec": message_cards(shown, "spec"), "hidden_count": len(fields) - len(shown)}
+
+
 def outcome_of(episode: Episode) -> dict[str, Any]:
-    """What `playtest/outcome.html` shows. `episode` has its environment, split, task and play."""
+    """Context of `playtest/outcome.html`. `episode` has its environment, split, task and play."""
     environment = episode.environment
     definition, threshold = environment.default_return, environment.success_threshold
     returned = episode.returns[definition]
@@ -91,6 +89,6 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
 
 
 def _standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
-    """Agents first, whose place is there even before one has attempted it."""
+    """The standings of all kinds of players, agents first. Agents are listed even without an attempt."""
     found = standings(task, definition, threshold)
     return found if any(one.player == "agent" for one in found) else [PeerStanding("agent", 0, None, 0), *found]

@@ -1,4 +1,4 @@
-"""Player: the page on which a person plays. The transcript so far, a composer below; the socket brings what follows."""
+"""The page on which a person plays: the transcript so far and a composer for calls. The socket adds what follows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 from environments.display import parts
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.continuing.pages import progress_of
-from episodes.playtest.notes_and_flags import shown_flags
+from episodes.playtest.notes_and_flags import visible_flags
 from episodes.playtest.play_facts import PlayFacts, content_of, outcome_of
-from episodes.playtest.player_parts import held
-from episodes.playtest.seat import OVER, PlayerSeat, seated
-from episodes.playtest.told_steps import MAX_STEPS, cards, step_context, view_of
-from episodes.playtest.tools import forms_of, offered
-from episodes.transcript.cards import said
+from episodes.playtest.play_steps import MAX_STEPS, cards, step_context, view_of
+from episodes.playtest.player_parts import play_or_404
+from episodes.playtest.seat import INVITE_OVER, PlayerSeat, seated
+from episodes.playtest.tools import forms_of, offered_tools
+from episodes.transcript.cards import message_cards
 from episodes.transcript.notes import notes_of
 from episodes.transcript.steps import lines_at
 
@@ -27,37 +27,37 @@ from episodes.transcript.steps import lines_at
 @never_cache
 @seated
 def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    facts = held(pk, seat)
+    facts = play_or_404(pk, seat)
     episode = facts.episode
-    again = progress_of(facts)
-    if again is not None and again.state != "done":
+    progress = progress_of(facts)
+    if progress is not None and progress.state != "done":
         return redirect("play_again", pk)
     tools = episode.tools.text if episode.tools else ""
-    found, is_over = offered(tools), episode.status != "running"
+    offered, is_over = offered_tools(tools), episode.status != "running"
     context = {
         "seat": seat,
         "play": facts.play,
-        "again": again,
+        "again": progress,
         "is_over": is_over,
-        "over": OVER,
+        "over": INVITE_OVER,
         **step_context(facts),
         **_transcript(facts),
         **content_of(episode),
         **_prompt(facts),
-        "tools": [tool.told() for tool in found],
+        "tools": [tool.to_message() for tool in offered],
         "forms": [] if is_over else forms_of(tools),
         "tool_parts": parts.tools(tools),
         "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
-        "flags": shown_flags(seat, episode.task),
+        "flags": visible_flags(seat, episode.task),
         **(outcome_of(episode) if is_over else {}),
     }
     return render(request, "playtest/player.html", context)
 
 
 def _transcript(facts: PlayFacts) -> dict[str, Any]:
-    """The newest steps."""
+    """Context of the transcript: the newest steps."""
     last = facts.episode.steps.order_by("-index").values_list("index", flat=True).first()
     stop = 0 if last is None else last + 1
     first = max(0, stop - MAX_STEPS)
@@ -66,8 +66,8 @@ def _transcript(facts: PlayFacts) -> dict[str, Any]:
 
 
 def _prompt(facts: PlayFacts) -> dict[str, Any]:
-    """None: the session is still starting, or it failed before."""
+    """Context of the prompt, which is None while the session starts and if it failed to start."""
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}
-    shown = said(parts.prompt(facts.episode.prompt.text), "prompt")
+    shown = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
     return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}

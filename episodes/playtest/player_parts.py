@@ -1,6 +1,6 @@
-"""Pieces: what the player's page asks for beside itself: one step, one text read as another kind, images, JSON.
+"""Parts that the player's page requests after it has loaded: steps, texts shown as another kind, images, JSON.
 
-For the player alone. While a blind play runs, none of it tells of rewards.
+Only the person who plays gets them. While a blind play runs, they contain no rewards.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from django.views.decorators.http import require_safe
 from environments.display import parts
 from episodes.models import Step
 from episodes.playtest.play_facts import BIGGEST_ID, PlayFacts, facts_of
+from episodes.playtest.play_steps import cards, step_context
 from episodes.playtest.seat import PlayerSeat, seated
-from episodes.playtest.told_steps import cards, step_context
-from episodes.transcript.cards import NoSuchPart, UnknownKind, picture_answer, said_at
+from episodes.transcript.cards import NoSuchPart, UnknownKind, image_response, message_card_at
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import TranscriptView, line_of
 from episodes.transcript.steps import step_json as json_of_step
@@ -27,11 +27,11 @@ WHOLE_CHARACTERS = 400_000
 WHOLE_BYTES = 64 * 1024 * 1024
 
 
-def held(pk: int, seat: PlayerSeat) -> PlayFacts:
-    """Raises: Http404, for a play of somebody else's too."""
+def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
+    """Facts of the play of episode `pk`. Raises: Http404 if `seat` does not play it."""
     facts = facts_of(pk, seat)
     if facts is None:
-        raise Http404(f"You play no episode {pk}. Those that you have played are listed where you choose what to play.")
+        raise Http404(f"You haven't played an episode {pk}. The Play page lists the episodes that you've played.")
     return facts
 
 
@@ -39,8 +39,8 @@ def held(pk: int, seat: PlayerSeat) -> PlayFacts:
 @never_cache
 @seated
 def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
-    """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
-    facts = held(pk, seat)
+    """One step with long texts; with `part` and `as`, one of its texts shown as another kind."""
+    facts = play_or_404(pk, seat)
     view = TranscriptView(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(facts.episode, index, view) if index <= BIGGEST_ID else None
     if line is None:
@@ -58,35 +58,35 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
 @never_cache
 @seated
 def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """One text of the prompt, as `part` and `as` say."""
-    return _part(request, {"prompt": parts.prompt(_prompt_text(held(pk, seat)), WHOLE_CHARACTERS)})
+    """One text of the prompt, `part`, shown as the kind `as`."""
+    return _part(request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), WHOLE_CHARACTERS)})
 
 
 @require_safe
 @cache_control(private=True, max_age=3600)
 @seated
 def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -> HttpResponse:
-    return picture_answer(parts.prompt(_prompt_text(held(pk, seat))), number)
+    return image_response(parts.prompt(_prompt_text(play_or_404(pk, seat))), number)
 
 
 @require_safe
 @cache_control(private=True, max_age=3600)
 @seated
 def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
-    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
-    output = parts.read_json(_row(held(pk, seat), index).output_json or "{}")
+    """The image in block `number` of a step's output. Browsers may cache it, because steps never change."""
+    output = parts.read_json(_row(play_or_404(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
-    return picture_answer(parts.blocks(blocks or []), number)
+    return image_response(parts.blocks(blocks or []), number)
 
 
 @require_safe
 @never_cache
 @seated
 def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
-    """Everything recorded of a step; not before the end of a blind play."""
-    facts = held(pk, seat)
+    """Everything that is recorded of a step. A blind play has to end first."""
+    facts = play_or_404(pk, seat)
     if facts.is_blind:
-        raise Http404("Rewards stay hidden until the end, and so does what was recorded of a step.")
+        raise Http404("Rewards and the record of a step are hidden until this blind play has ended.")
     return HttpResponse(json_of_step(_row(facts, index)), content_type="application/json")
 
 
@@ -104,10 +104,10 @@ def _prompt_text(facts: PlayFacts) -> str:
 
 def _part(request: HttpRequest, sides: Mapping[str, Sequence[parts.Part]]) -> HttpResponse:
     try:
-        one = said_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
+        one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
         return HttpResponseBadRequest(str(error), content_type="text/plain; charset=utf-8")
     except NoSuchPart as error:
         raise Http404(str(error)) from None
     context: dict[str, Any] = {"one": one, "source": request.path, "is_open": True}
-    return render(request, "episodes/said.html", context)
+    return render(request, "episodes/content_block.html", context)

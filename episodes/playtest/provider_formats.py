@@ -1,9 +1,10 @@
-"""A session's prompt and tools as an agent's client hands them to a model's provider. The player's page shows them.
+"""A session's prompt and tools in the formats of model providers, as clients send them. Used by the view of the agent.
 
-The same that the SDK makes by `list_tools(format=…)` and `get_messages(format=…)`, oddities included, for they are what
-an agent gets: schemas for OpenAI keep only the first way of a union, for Google none; a member named "title" is lost.
+The results equal those of the SDK's `list_tools(format=…)` and `get_messages(format=…)`, oddities included, because
+agents get them: schemas for OpenAI have only the first branch of a union, those for Google none, and members named
+"title" are lost.
 Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs in one thing: for
-OpenAI it drops what stands beside a union, such as its description.
+OpenAI it drops the keywords next to a union, such as its description.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _ALLOWED = {
 
 
 class Unrepresentable(ValueError):
-    """The provider's format has no place for something in the prompt; the SDK raises there too."""
+    """The provider's format cannot represent a part of the prompt. The SDK raises an error there, too."""
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------
 
 
 def tools_as(tools: Sequence[Object], provider: Format) -> list[Object]:
-    """The tools of a listing, without a terminal one, as the provider takes them."""
+    """The tools of a listing in the format of `provider`. A terminal tool is not among them."""
     return [_tool(tool, provider) for tool in tools]
 
 
@@ -57,8 +58,8 @@ def _untitled(value: Any) -> Any:
 
 def _for_google(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: inner for key, inner in value.items() if key not in _NOT_GOOGLE}
-        return {_RENAMED.get(key, key): _for_google(inner) for key, inner in kept.items()}
+        allowed = {key: inner for key, inner in value.items() if key not in _NOT_GOOGLE}
+        return {_RENAMED.get(key, key): _for_google(inner) for key, inner in allowed.items()}
     return [_for_google(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -69,20 +70,20 @@ def _for_openai(value: Any) -> Any:
         return value
     union = next((key for key in _UNIONS if value.get(key)), None)
     if union:
-        way = _first_way(value[union], skips_null=union == "anyOf")
+        branch = _first_branch(value[union], skips_null=union == "anyOf")
         others = {key: inner for key, inner in value.items() if key != union}
-        return _for_openai({**others, **way} if isinstance(way, dict) else way)
-    kept = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
-    return kept | {"items": {}} if kept.get("type") == "array" and "items" not in kept else kept
+        return _for_openai({**others, **branch} if isinstance(branch, dict) else branch)
+    allowed = {key: _for_openai(inner) for key, inner in value.items() if key not in _NOT_OPENAI}
+    return allowed | {"items": {}} if allowed.get("type") == "array" and "items" not in allowed else allowed
 
 
-def _first_way(ways: Any, *, skips_null: bool) -> Any:
-    others = [way for way in ways if not (isinstance(way, dict) and way.get("type") == "null")]
-    return others[0] if skips_null and others else ways[0]
+def _first_branch(branches: Any, *, skips_null: bool) -> Any:
+    others = [branch for branch in branches if not (isinstance(branch, dict) and branch.get("type") == "null")]
+    return others[0] if skips_null and others else branches[0]
 
 
 def _with_items(value: Any) -> Any:
-    """`value` whose arrays, those that are one type of several too, tell what is in them."""
+    """`value` with `items` in every array, including those whose type is one of several."""
     if isinstance(value, list):
         return [_with_items(inner) for inner in value]
     if not isinstance(value, dict):
@@ -97,10 +98,10 @@ def _with_items(value: Any) -> Any:
 
 
 def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
-    """Blocks, which are one message of the user, or messages, as the provider takes a conversation.
+    """A prompt in the format of `provider`. Blocks without roles become one message of the user.
 
     OpenAI: a list of messages; Anthropic: `system` and `messages`; Google: `system_instruction` and `contents`.
-    Raises: Unrepresentable; LookupError or TypeError for what is no prompt.
+    Raises: Unrepresentable; LookupError or TypeError if `prompt` is not a prompt.
     """
     is_conversation = any("role" in one for one in prompt)
     messages = list(prompt) if is_conversation else [{"role": "user", "blocks": prompt}]
@@ -113,11 +114,11 @@ def _check(message: Object) -> None:
     allowed = _ALLOWED.get(message["role"], ("text", "image"))
     for block in _blocks(message):
         if block["type"] not in allowed:
-            raise Unrepresentable(f"A {block['type']!r} block cannot stand in a {message['role']!r} message.")
+            raise Unrepresentable(f"A {message['role']!r} message can't contain a {block['type']!r} block.")
 
 
 def _blocks(holder: Object) -> list[Object]:
-    """Blocks of the types that the SDK knows; it skips others."""
+    """Blocks of the types that the SDK supports; it skips others."""
     known = {kind for kinds in _ALLOWED.values() for kind in kinds}
     return [block for block in holder["blocks"] if block.get("type") in known]
 
@@ -169,7 +170,7 @@ def _for_anthropic(messages: list[Object]) -> Object:
     for message in others:
         blocks = sorted(
             _blocks(message), key=lambda block: block["type"] != "tool_result"
-        )  # results have to come first
+        )  # tool results have to come first
         found.append({"role": message["role"], "content": [_anthropic_part(block) for block in blocks]})
     return {"system": system, "messages": found}
 
@@ -210,10 +211,10 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
     if block["type"] == "tool_call":
         return {"function_call": {"name": block["name"], "args": block["input"]}}
     if block["type"] == "reasoning":
-        raise Unrepresentable("Google's format has no place for reasoning.")
+        raise Unrepresentable("Google's format doesn't support reasoning.")
     if block["tool_call_id"] not in calls:
         raise Unrepresentable(
-            f"The result {block['tool_call_id']!r} belongs to no call, and Google's format needs its name."
+            f"The result {block['tool_call_id']!r} belongs to no call, but Google's format needs the tool's name."
         )
     response = {"output": _result_text(block, "google")}
     return {"function_response": {"name": calls[block["tool_call_id"]], "response": response}}
@@ -222,19 +223,19 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
 def _result_text(block: Object, provider: str) -> str:
     inner = _blocks(block)
     if any(one["type"] == "image" for one in inner):
-        raise Unrepresentable(f"The format of {provider} has no place for images in results of tools.")
+        raise Unrepresentable(f"The format of {provider} doesn't support images in tool results.")
     return "\n".join(one["text"] for one in inner)
 
 
 def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Object]]:
-    """The text of leading system messages, and the rest."""
+    """The text of the leading system messages, and the other messages."""
     others = [message for message in messages if message["role"] != "system"]
     leading = messages[: len(messages) - len(others)]
     if any(message["role"] != "system" for message in leading):
-        raise Unrepresentable(f"The format of {provider} has no place for a system message after others.")
+        raise Unrepresentable(f"The format of {provider} doesn't support a system message after others.")
     blocks = [block for message in leading for block in _blocks(message)]
     if any(block["type"] != "text" for block in blocks):
-        raise Unrepresentable(f"System messages of {provider} hold text alone.")
+        raise Unrepresentable(f"System messages of {provider} can only contain text.")
     return ("\n\n".join(block["text"] for block in blocks) if blocks else None), others
 
 

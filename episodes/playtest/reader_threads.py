@@ -1,4 +1,4 @@
-"""Threads: those on which the player's socket reads the record and renders what it tells. They end with the process."""
+"""The threads on which the player's socket reads the record and renders HTML. They end with the process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Seat: who plays. An account, or a guest who came by an invite; for views and for the socket alike.
+"""Who plays: an account, or a guest with an invite. Used by the player's views and by its socket.
 
-The runtime knows a session's owner as a string, which the record keeps as the episode's `key_label`: `@<username>`, or
-`@<name> (guest <pk>)`. No label of a key begins with "@" (`orsweb/env.py`) and no username has a bracket, so the
-protocol never reaches a player's session, and one player never another's.
+For the runtime, a session's owner is a string, which is recorded as the episode's `key_label`: `@<username>`, or
+`@<name> (guest <pk>)`. No label of a key starts with "@" (`orsweb/env.py`) and no username contains a bracket. So no
+agent can reach a player's session, and no player that of somebody else.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import is_open_to
 
 GUEST_KEY = "guest"
-"""Of a browser's session: the id of the Guest that it is."""
-OVER = "Your invite is over. What you played is on record; whoever invited you can make another link."
-LOGGED_OUT = "You are logged out. Log in again to go on; the episode waits until its session expires."
+"""Key of a browser's session under which the id of its Guest is stored."""
+INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
+LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
 
 P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerSeat:
-    """Either `user_id` or `guest` is there; `invite` is the guest's, open when it was asked for."""
+    """The person who plays: an account (`user_id`), or a `guest` with an `invite`, which was open when it was read."""
 
     owner: str
     name: str
@@ -43,21 +43,22 @@ class PlayerSeat:
 
     @property
     def author(self) -> str:
-        """With which notes and flags are signed; nobody else has the same."""
+        """Unique name with which notes and flags are signed."""
         return self.owner.removeprefix("@")
 
     @property
     def plays(self) -> Q:
-        """Condition of a query for its plays."""
+        """Condition of a query for the person's plays."""
         return Q(guest=self.guest) if self.guest else Q(user=self.user_id, guest=None)
 
     def holds(self, play: Play) -> bool:
+        """Whether the person plays or played `play`."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
         return play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
 
     def may_play(self, environment: str, split: str) -> bool:
-        """Whether its invite, if it needs one, is for that."""
+        """Whether the person may play that split. Guests may play what their invite is for."""
         if self.invite is None:
             return True
         only = self.invite.split
@@ -65,33 +66,36 @@ class PlayerSeat:
 
 
 def seat_of(request: HttpRequest) -> PlayerSeat | None:
-    """Whose request it is; None: a stranger's, or of a guest whose invite is over."""
+    """The person who sent the request; None for a stranger and for a guest whose invite has ended."""
     return _seat(request.user, request.session)
 
 
 def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
-    """As `seat_of`, of a websocket behind channels' AuthMiddlewareStack. Asks the database."""
+    """The person who opened a websocket behind channels' AuthMiddlewareStack; None as for `seat_of`. Makes queries."""
     return _seat(scope["user"], scope["session"])
 
 
-def can_be_shut_out(scope: Mapping[str, Any]) -> bool:
-    """Whether whoever opened that websocket may stop being welcome. The local operator may not."""
+def can_lose_access(scope: Mapping[str, Any]) -> bool:
+    """Whether the person who opened that websocket can lose access. Everybody but the local operator can."""
     return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
 
 
-def may_go_on(scope: Mapping[str, Any]) -> bool:
-    """Whether whoever opened that websocket is who it was then: a guest whose invite is open, an account that is logged
-    in, or the local operator. Asks the database."""
+def has_access(scope: Mapping[str, Any]) -> bool:
+    """Whether the person who opened that websocket still has access. Makes queries.
+
+    True for a guest whose invite is open, for an account that is still logged in, and for the local operator.
+    """
     session = scope["session"]
     if SESSION_KEY in session:
         request = HttpRequest()
-        request.session = session.__class__(session.session_key)  # as it is now, not as it was read at the start
+        # read again, because the session in the scope is from the start of the socket
+        request.session = session.__class__(session.session_key)
         return get_user(request).is_authenticated
     return GUEST_KEY not in session or is_open_to(session[GUEST_KEY])
 
 
 def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
-    """`view` with its visitor's seat; strangers are sent to the login, and guests told that their invite is over."""
+    """`view` with the visitor's seat. Strangers are sent to the login; guests whose invite has ended get a page."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -99,14 +103,14 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
         if seat is not None:
             return view(request, seat, *args, **kwargs)
         if GUEST_KEY in request.session:
-            return render(request, "playtest/invite_over.html", {"sentence": OVER}, status=410)
+            return render(request, "playtest/invite_closed.html", {"sentence": INVITE_OVER}, status=410)
         return redirect_to_login(request.get_full_path())
 
     return wrapped
 
 
-def for_people(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
-    """`view` for accounts alone: guests, whom the middleware lets through to the player's pages, may not see it."""
+def for_accounts(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """`view` for accounts only. Guests, whom the middleware lets through to the player's pages, may not see it."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
@@ -118,7 +122,7 @@ def for_people(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Cal
 
 
 def _seat(user: Any, session: Any) -> PlayerSeat | None:
-    # without keys everybody is somebody (orsweb/accounts/access.py), but whoever came by an invite has to stay its guest
+    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest has to stay a guest
     if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
         guest = _guest(pk)
         if guest is not None:

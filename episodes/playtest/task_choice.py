@@ -1,6 +1,6 @@
-"""Wish: which task somebody wants to play, as the chooser's form says it, and the session that it asks for.
+"""The task that a person chooses to play, as the chooser's form sends it, and the session that plays it.
 
-Unplayed: the first task of a split that somebody has not played yet. Asks the database; pages call it.
+Used by the page where people choose what to play.
 """
 
 from __future__ import annotations
@@ -23,30 +23,14 @@ from episodes.playtest.forms.values import kind_named, shown
 from episodes.playtest.play_facts import BIGGEST_ID
 from episodes.playtest.seat import PlayerSeat
 
-CHUNK = 500
-
-
-def next_unplayed(seat: PlayerSeat, split: Split) -> int | None:
-    """Its index; None where all were played. A split whose tasks are made up as they are asked for never ends.
-
-    What ended without a tool call was not played.
-    """
-    mine = Play.objects.filter(seat.plays, episode__environment=split.environment_id, episode__is_probe=False)
-    if split.is_generated:
-        indexes = set(mine.filter(episode__split=split).values_list("episode__task_index", flat=True))
-        return next(index for index in range(len(indexes) + 1) if index not in indexes)
-    played = set(mine.values_list("episode__task", flat=True))
-    tasks = served(split).order_by("position").values_list("task_id", flat=True).iterator(chunk_size=CHUNK)
-    return next((index for index, task in enumerate(tasks) if task not in played), None)
-
-
 Pick = Literal["random", "next", "number", "spec", "task"]
 Field = Literal["environment", "split", "pick", "number", "spec", "task"]
 COUNT_SECONDS = 10.0
+CHUNK_TASKS = 500
 
 
-class BadWish(Exception):
-    """It cannot be met; `field` is where the sentence belongs."""
+class BadChoice(Exception):
+    """The choice is not possible. `field` is the field of the form that shows the sentence."""
 
     def __init__(self, field: Field, sentence: str) -> None:
         super().__init__(sentence)
@@ -55,7 +39,7 @@ class BadWish(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskChoice:
-    """The form as it was sent, so that it can be shown again."""
+    """The values of the form as they were sent, so that the form can be shown again."""
 
     environment: str = ""
     split: str = ""
@@ -63,137 +47,155 @@ class TaskChoice:
     number: str = ""
     spec: str = ""
     task: str = ""
-    """Id of a task's row."""
+    """Id of a task's row, as text."""
     is_blind: bool = False
 
     @property
     def place(self) -> Field:
-        """Where a failure of the environment belongs."""
+        """The field that shows a failure of the environment."""
         return cast(Field, self.pick) if self.pick in ("number", "spec", "task") else "pick"
 
 
-def wish_of(data: Mapping[str, str]) -> TaskChoice:
-    """From a form, or from an address that leads to it."""
+def choice_of(data: Mapping[str, str]) -> TaskChoice:
+    """The choice in a form, or in the address of the page that shows the form."""
     names = ("environment", "split", "number", "spec", "task")
     texts = {name: data.get(name, "").strip() for name in names}
     usual = "task" if texts["task"] else "random"
     return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
 
 
-def misnamed(wish: TaskChoice) -> dict[Field, str]:
-    """What of an address leads nowhere, in a sentence by field."""
+def address_problems(choice: TaskChoice) -> dict[Field, str]:
+    """Sentence by field about an environment or split in an address that cannot be played."""
     try:
-        environment = _environment(wish) if wish.environment else None
-        if environment is not None and wish.split:
-            _split(wish, environment)
-    except BadWish as error:
+        environment = _environment(choice) if choice.environment else None
+        if environment is not None and choice.split:
+            _split(choice, environment)
+    except BadChoice as error:
         return {error.field: str(error)}
     return {}
 
 
-def session_of(wish: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSession:
-    """Raises: BadWish."""
-    if wish.pick not in get_args(Pick):
-        raise BadWish("pick", f"pick={wish.pick[:40]!r} is no way to choose a task; use {', '.join(get_args(Pick))}.")
+def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSession:
+    """The session that plays the chosen task. Raises: BadChoice."""
+    if choice.pick not in get_args(Pick):
+        raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
     if seat.invite is not None:
-        _keep_to(seat.invite, wish, seat)  # before any name is looked up, or it would tell which there are
-    environment = _environment(wish)
+        _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
+    environment = _environment(choice)
     facts: dict[str, Any] = {"sid": str(uuid.uuid4()), "owner": seat.owner, "environment": environment.name}
     facts |= {"player": "human", "user_agent": user_agent[:300]}
-    if wish.pick in ("spec", "task"):
+    if choice.pick in ("spec", "task"):
         return NewSession(
-            **facts, spec=_pasted(wish.spec, environment) if wish.pick == "spec" else _spec_of(wish, environment)
+            **facts, spec=_pasted(choice.spec, environment) if choice.pick == "spec" else _spec_of(choice, environment)
         )
-    split = _split(wish, environment)
-    return NewSession(**facts, split=split.name, index=_index(wish, seat, split))
+    split = _split(choice, environment)
+    return NewSession(**facts, split=split.name, index=_index(choice, seat, split))
 
 
-def _keep_to(invite: Invite, wish: TaskChoice, seat: PlayerSeat) -> None:
-    """Raises: BadWish, in one sentence for all that the invite is not for."""
-    if wish.pick in ("spec", "task") or not seat.may_play(wish.environment, wish.split):
+def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
+    """Raises: BadChoice, with the same sentence for everything that the invite is not for."""
+    if choice.pick in ("spec", "task") or not seat.may_play(choice.environment, choice.split):
         place = invite.environment.name + (f" / {invite.split.name}" if invite.split else "")
-        told = f"Your invite is for {place}; choose a task there at random, the next or by number."
-        raise BadWish("environment", told)
+        sentence = f"Your invite is for {place}. Choose a random task, the next one, or a number there."
+        raise BadChoice("environment", sentence)
 
 
-def _environment(wish: TaskChoice) -> Environment:
-    found = Environment.objects.filter(name=wish.environment[:200]).first()
+def _environment(choice: TaskChoice) -> Environment:
+    found = Environment.objects.filter(name=choice.environment[:200]).first()
     if found is None or not found.is_hosted:
-        raise BadWish("environment", f"{wish.environment[:100]!r} is not hosted here; choose one of the list.")
+        raise BadChoice("environment", f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.")
     if found.unavailable:
-        raise BadWish("environment", f"{found.name} cannot be played on this machine. {found.unavailable}")
+        raise BadChoice("environment", f"{found.name} can't be played on this machine. {found.unavailable}")
     if not found.is_enabled:
-        raise BadWish("environment", f"{found.name} is switched off; its page in the admin can switch it on.")
+        raise BadChoice("environment", f"{found.name} is switched off. You can switch it on on its page in the admin.")
     return found
 
 
-def _split(wish: TaskChoice, environment: Environment) -> Split:
+def _split(choice: TaskChoice, environment: Environment) -> Split:
     splits = {split.name: split for split in environment.splits.select_related("environment").filter(is_served=True)}
-    if wish.split not in splits:
-        legal = ", ".join(splits) or "no split at all"
-        raise BadWish("split", f"{wish.split[:100]!r} is no split of {environment.name}; it has {legal}.")
-    return splits[wish.split]
+    if choice.split not in splits:
+        names = ", ".join(splits) or "no splits"
+        raise BadChoice("split", f"{environment.name} has no split {choice.split[:100]!r}; it has {names}.")
+    return splits[choice.split]
 
 
-def _index(wish: TaskChoice, seat: PlayerSeat, split: Split) -> int:
+def _index(choice: TaskChoice, seat: PlayerSeat, split: Split) -> int:
     count = _count(split)
     if not count:
-        raise BadWish("split", f"{split.environment.name} / {split.name} has no tasks; choose another split.")
-    if wish.pick == "random":
+        raise BadChoice("split", f"{split.environment.name} / {split.name} has no tasks. Choose another split.")
+    if choice.pick == "random":
         return secrets.randbelow(count)
-    if wish.pick == "number":
-        return _numbered(wish.number, count)
+    if choice.pick == "number":
+        return _numbered(choice.number, count)
     index = next_unplayed(seat, split)
     if index is None or index >= count:
-        raise BadWish("pick", f"You have played all {count} tasks of {split.name}; choose one at random or by number.")
+        raise BadChoice("pick", f"You've played all {count} tasks of {split.name}. Choose a random task or a number.")
     return index
+
+
+def next_unplayed(seat: PlayerSeat, split: Split) -> int | None:
+    """Index of the first task of `split` that the person has not played yet; None if all were played.
+
+    A split that generates its tasks always has one. Episodes without a tool call do not count as played.
+    """
+    mine = Play.objects.filter(seat.plays, episode__environment=split.environment_id, episode__is_probe=False)
+    if split.is_generated:
+        indexes = set(mine.filter(episode__split=split).values_list("episode__task_index", flat=True))
+        return next(index for index in range(len(indexes) + 1) if index not in indexes)
+    played = set(mine.values_list("episode__task", flat=True))
+    tasks = served(split).order_by("position").values_list("task_id", flat=True).iterator(chunk_size=CHUNK_TASKS)
+    return next((index for index, task in enumerate(tasks) if task not in played), None)
 
 
 def _numbered(text: str, count: int) -> int:
     if not (text.isdecimal() and text.isascii() and len(text) < 19 and int(text) < count):
-        told = f"{text[:40]!r} is not the number of a task" if text else "The number of the task is missing"
-        raise BadWish("number", f"{told}; give a whole number from 0 to {count - 1}.")
+        sentence = f"{text[:40]!r} is not the number of a task" if text else "The number of the task is missing"
+        raise BadChoice("number", f"{sentence}. Enter a whole number from 0 to {count - 1}.")
     return int(text)
 
 
 def _count(split: Split) -> int:
-    """As the service says, which asks a class that makes its tasks up."""
+    """Number of tasks of `split`. The service asks a class that generates its tasks. Raises: BadChoice."""
     try:
         return ask_service(lambda service: service.tasks.count(split.environment.name, split.name), COUNT_SECONDS)
     except TimeoutError as error:
-        raise BadWish("split", f"{split.name} did not say within {COUNT_SECONDS:g} s how many tasks it has.") from error
+        raise BadChoice(
+            "split", f"{split.name} did not report its number of tasks within {COUNT_SECONDS:g} s. Try again."
+        ) from error
     except OrsError as error:
-        raise BadWish("split", f"{str(error).rstrip('.')}.") from error
+        raise BadChoice("split", f"{str(error).rstrip('.')}.") from error
 
 
 def _pasted(text: str, environment: Environment) -> Any:
     if not text:
-        raise BadWish("spec", "The task is missing; paste its content as JSON, such as {}.")
+        raise BadChoice("spec", "The task is missing. Paste its content as JSON, such as {}.")
     try:
         value = parsed_json(text.encode("utf-8", "surrogatepass"))
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         near = shorten(text[error.pos : error.pos + 40].split("\n")[0], 30)
-        raise BadWish("spec", f"This is not JSON: {error.msg} at {at}{f', near {near!r}' if near else ''}.") from error
+        raise BadChoice(
+            "spec", f"This is not JSON: {error.msg} at {at}{f', near {near!r}' if near else ''}."
+        ) from error
     except (ValueError, TypeError, RecursionError) as error:
-        raise BadWish("spec", f"This JSON cannot be taken: {error}.") from error
+        raise BadChoice("spec", f"This JSON can't be used: {error}.") from error
     if value is None:
-        raise BadWish("spec", "null is no task; paste its content as JSON, such as {}.")
+        raise BadChoice("spec", "A task can't be null. Paste its content as JSON, such as {}.")
     if not isinstance(value, dict) and _takes_objects(environment):
         given = f"{kind_named(value)}, {shown(value)}"
-        raise BadWish("spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}.")
+        raise BadChoice("spec", f"A task of {environment.name} is a JSON object, such as {{}}; this is {given}.")
     return value
 
 
 def _takes_objects(environment: Environment) -> bool:
-    """So the protocol has it, unless the class declares its tasks to be something else."""
+    """Whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
     schema = json.loads(environment.task_schema or "{}")
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
-def _spec_of(wish: TaskChoice, environment: Environment) -> Any:
-    pk = int(wish.task) if wish.task.isdecimal() and len(wish.task) < 19 else BIGGEST_ID
+def _spec_of(choice: TaskChoice, environment: Environment) -> Any:
+    pk = int(choice.task) if choice.task.isdecimal() and len(choice.task) < 19 else BIGGEST_ID
     found = Task.objects.filter(pk=pk, environment=environment).first()
     if found is None:
-        raise BadWish("task", f"{environment.name} has no task {wish.task[:40]!r}; its page leads to those it has.")
+        raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")
     return json.loads(found.spec)

@@ -1,4 +1,4 @@
-"""Toolbox: the tools that a session offers, as the player's page gets them."""
+"""The tools that a session offers and their forms, as the player's page shows them."""
 
 from __future__ import annotations
 
@@ -11,60 +11,66 @@ from environments.display.parts import read_json
 from episodes.playtest.forms.answer import answer_form
 
 MAX_FORMS = 12
-MAX_CHARACTERS = 200_000
-"""Of their forms together."""
+"""Forms on a page when it loads."""
+MAX_FORM_CHARACTERS = 200_000
+"""Characters of HTML of these forms together."""
 MAX_LISTINGS = 32
-"""Of which the forms are kept: tasks of one environment mostly offer the same tools."""
+"""Listings whose forms are cached; most tasks of an environment offer the same tools."""
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedTool:
+    """One tool of a listing."""
+
     name: str
     description: str
     schema: Any
-    """JSON Schema of the input; None: it takes none."""
+    """JSON Schema of the input; None if the tool takes no input."""
     is_final: bool = False
-    """It takes an agent's final message, so agents never see it as a tool."""
+    """Whether the tool takes an agent's final message. Agents do not see it as a tool."""
 
-    def told(self) -> dict[str, Any]:
+    def to_message(self) -> dict[str, Any]:
+        """The tool as the page's script gets it."""
         facts = {"name": self.name, "description": self.description, "input_schema": self.schema}
         return facts | {"is_final": self.is_final}
 
 
-def offered(tools_json: str) -> list[Offered]:
-    """Of a listing as the agent got it (JSON of ListToolsOutput), the one for the final message last."""
+def offered_tools(tools_json: str) -> list[OfferedTool]:
+    """The tools of a listing (JSON of ListToolsOutput), the tool for the final message last."""
     listing = read_json(tools_json)
     if not isinstance(listing, dict):
         return []
     tools = [item for item in listing.get("tools") or [] if isinstance(item, dict)]
-    found = [Offered(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools]
+    offered = [
+        OfferedTool(str(one.get("name")), str(one.get("description") or ""), one.get("input_schema")) for one in tools
+    ]
     final = listing.get("terminal_tool")
-    return [*found, _final(final)] if isinstance(final, dict) else found
+    return [*offered, _final(final)] if isinstance(final, dict) else offered
 
 
 @lru_cache(MAX_LISTINGS)
 def forms_of(tools_json: str) -> list[str]:
-    """`first_forms` of a listing. Not to be changed."""
-    return first_forms(offered(tools_json))
+    """`first_forms` of a listing. Cached, so callers must not change the list."""
+    return first_forms(offered_tools(tools_json))
 
 
-def first_forms(tools: Sequence[Offered]) -> list[str]:
-    """HTML of the first tools' forms as they are at first, so that they stand on the page before anything is typed.
+def first_forms(tools: Sequence[OfferedTool]) -> list[str]:
+    """HTML of the empty forms of the first tools, so that the page has them when it loads.
 
-    The page asks for the others, and for one that is empty here, when its tool is chosen.
+    The page requests the other forms when their tools are chosen.
     """
-    found: list[str] = []
+    offered: list[str] = []
     for tool in tools[:MAX_FORMS]:
         answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name})
         html = str(answer.get("html", ""))
-        if sum(map(len, found)) + len(html) > MAX_CHARACTERS:
+        if sum(map(len, offered)) + len(html) > MAX_FORM_CHARACTERS:
             break
-        found.append(html)
-    return found
+        offered.append(html)
+    return offered
 
 
-def _final(tool: dict[str, Any]) -> Offered:
+def _final(tool: dict[str, Any]) -> OfferedTool:
     arg = tool.get("arg")
-    words = {"type": "string", "description": "What an agent would say at the end.", "maxLength": 100_000}
+    words = {"type": "string", "description": "The final message of an agent.", "maxLength": 100_000}
     schema = {"type": "object", "properties": {arg: words}, "required": [arg]} if isinstance(arg, str) else None
-    return Offered(str(tool.get("name")), str(tool.get("description") or ""), schema, is_final=True)
+    return OfferedTool(str(tool.get("name")), str(tool.get("description") or ""), schema, is_final=True)

@@ -1,7 +1,4 @@
-"""The player's pages, below /play/.
-
-Routes of the player's socket, for `orsweb/asgi.py`.
-"""
+"""Addresses of the player's pages below /play/, and the route of its socket for `orsweb/asgi.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from episodes.playtest.player import player
 consumer: Any = PlayConsumer.as_asgi()
 
 routes = [path("ws/play/<int:pk>/", consumer)]
-
 
 urlpatterns = [
     path("", chooser, name="play"),

@@ -1,4 +1,4 @@
-"""Batch: what live play reported, as tuples for the database, kind by kind. Made by the recorder's thread."""
+"""Batches: what live play reported, as tuples for the database. The recorder's writer commits one per transaction."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from django.db import DEFAULT_DB_ALIAS
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, digest_of, finite, storable, storable_id
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+from episodes.attempts.rule import is_attempt
 from episodes.models import Blob, Episode, Step
 from episodes.recording.row_ids import Ids, KnownRows
-from episodes.recording.task_statistics import count, is_attempt
+from episodes.recording.task_statistics import count
 
-INLINE_CHARACTERS = 8192
-"""Inputs and outputs up to this length stand in the step itself."""
-COMPRESSED_BYTES = 512
-"""Blobs beyond this are compressed, if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
+MAX_INLINE_CHARACTERS = 8192
+"""Inputs and outputs up to this length are stored in the step itself, longer ones in blobs."""
+MAX_UNCOMPRESSED_BYTES = 512
+"""Larger blobs are compressed if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
 
 SESSION_ID_LENGTH = 512
 KEY_LABEL_LENGTH = 200
@@ -47,7 +48,7 @@ END_COLUMNS = (
 
 @cache
 def _compressor() -> zstandard.ZstdCompressor:
-    """One for all batches: to make it takes ten times as long as to use it. For the recorder's thread alone."""
+    """Return the compressor of the recorder's thread; creating one takes ten times as long as using it."""
     return new_compressor()
 
 
@@ -56,26 +57,29 @@ def new_compressor() -> zstandard.ZstdCompressor:
 
 
 def blob_values(digest: str, content: bytes, compressor: zstandard.ZstdCompressor) -> Values:
-    """Of BLOB_COLUMNS. A compressor is for one thread."""
-    packed = compressor.compress(content) if len(content) > COMPRESSED_BYTES else content
+    """Return the values of BLOB_COLUMNS. A compressor may be used by one thread only."""
+    packed = compressor.compress(content) if len(content) > MAX_UNCOMPRESSED_BYTES else content
     is_compressed = len(packed) < len(content)
     return digest, is_compressed, len(content), packed if is_compressed else content
 
 
 class RecordBatch:
-    """The rows of one transaction."""
+    """The rows of one transaction, collected by kind and written together."""
 
     def __init__(self, known: KnownRows, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
         self._blobs: dict[str, Values] = {}
         self._episodes: list[Values] = []
-        self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM takes one row for each
+        self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._steps: list[Values] = []
         self._ends: dict[int, Values] = {}
         self._attempts: dict[int, Values] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
-        """Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up."""
+        """Add rows to the batch.
+
+        Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up.
+        """
         starts: list[EpisodeStarted] = []
         for row in rows:
             if isinstance(row, StepTaken):
@@ -91,18 +95,18 @@ class RecordBatch:
             self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
 
     def write(self) -> None:
-        """What others refer to comes first. Raises: django.db.Error."""
+        """Write all rows, first those that others refer to. Raises: django.db.Error."""
         writer = self._writer
         with writer.together():
             writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
-            count(writer, self._attempts.values())  # before its end, for it counts what is running
+            count(writer, self._attempts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
 
     def remember(self) -> None:
-        """After the commit: its blobs are known."""
+        """After the commit: remember which blobs the database has."""
         self._known.blobs.update(self._blobs)
 
     def _blob(self, text: str) -> str:
@@ -113,8 +117,8 @@ class RecordBatch:
         return digest
 
     def _large(self, text: str) -> tuple[str, str | None]:
-        """What stands in the step, and the blob that stands for it."""
-        return (text, None) if len(text) <= INLINE_CHARACTERS else ("", self._blob(text))
+        """Return the text to store in the step, and the digest of the blob that holds it instead."""
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
         return (
@@ -144,7 +148,7 @@ class RecordBatch:
             finite(row.return_max),
             finite(row.return_mean),
         )
-        if is_attempt(row, is_probe=is_probe):
+        if is_attempt(row.cause, is_probe=is_probe):
             self._attempts[row.episode] = (row.episode, *returns)
         return (
             *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.failed, row.refused),
@@ -156,7 +160,7 @@ class RecordBatch:
 
 
 def step_of(row: StepTaken) -> Step:
-    """What a query would give for it once it is on record. For steps whose texts stand in the row itself."""
+    """Return the step as a query will return it once it is recorded, if its texts are stored in the row itself."""
     return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text: (text, None)))
 
 
@@ -165,7 +169,10 @@ def _moment(seconds: float) -> datetime:
 
 
 def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[[str], tuple[str, str | None]]) -> Values:
-    """Of STEP_COLUMNS. `large` gives what stands in the step, and the blob that stands for it."""
+    """Return the values of STEP_COLUMNS.
+
+    `large` returns for a text what to store in the step, and the digest of the blob that holds it instead.
+    """
     return (
         *(row.episode, row.index, storable(row.tool, 200)),
         *large(row.input_json),
@@ -176,6 +183,6 @@ def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[[str], t
 
 
 def _duration(row: EpisodeEnded) -> float | None:
-    """Seconds from ready, or else the first call, to the last answer."""
-    begun = row.first_acted if row.ready is None else row.ready
-    return None if begun is None or row.last_acted is None else max(0.0, row.last_acted - begun)
+    """Return the seconds from ready, or else from the first call, to the last answer; None without calls."""
+    start = row.first_acted if row.ready is None else row.ready
+    return None if start is None or row.last_acted is None else max(0.0, row.last_acted - start)

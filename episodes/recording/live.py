@@ -1,4 +1,6 @@
-"""Live: tells open pages what was recorded, by django-eventstream, after the commit. Driven by the recorder's writer.
+"""Events that tell open pages what was recorded, sent by django-eventstream after the commit.
+
+The recorder's writer drives them.
 
 Channels and their events, whose data is a JSON object:
 
@@ -6,8 +8,8 @@ Channels and their events, whose data is a JSON object:
                                               "counts": {"started": n, "steps": n, "ended": n}}
 *episode-ID*   started, noted, steps, ended   {"ids": [ID], "last": highest index of its new steps or null}
 
-Events carry ids and no content: pages fetch what they show, and a stream that was full (it keeps ten events) misses
-nothing but a reason to do so. While nobody follows a channel the writer pays one look at an empty dict a batch.
+Events carry ids and no content: pages fetch what they show, so a stream that was full (it holds ten events) loses
+nothing but a reason to fetch. While nobody follows a channel, a batch costs the writer one check of an empty dict.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStar
 
 EPISODES = "episodes"
 PAUSE_SECONDS = 0.75
-"""Between two announcements, each of three events at most on a channel."""
+"""Time between two announcements, each of three events at most on a channel."""
 MAX_IDS = 50
 Kind = Literal["started", "noted", "steps", "ended"]
 _CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
@@ -45,18 +47,18 @@ def channel_of(episode: int) -> str:
 
 
 class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
-    """For django-eventstream, which settings lead here. Whoever may see pages may follow what they show."""
+    """Channel manager of django-eventstream (see the settings): anyone who may see pages may follow their channels."""
 
     def can_read_channel(self, user: Any, channel: str) -> bool:
         return user is not None and user.is_authenticated and is_channel(channel)
 
     def is_channel_reliable(self, channel: str) -> bool:
-        """False: nothing is kept for those who come later."""
+        """Return False: no event is stored for listeners that come later."""
         return False
 
 
 class News:
-    """What has been recorded since the last announcement: the episodes of each kind of event, in order."""
+    """What was recorded since the last announcement: the episodes of each kind of event, in order."""
 
     __slots__ = ("_ids", "_last", "_steps")
 
@@ -76,7 +78,7 @@ class News:
                 self._ids[_KINDS[type(row)]][episode] = None
 
     def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        """Channel, type and data of what the followers of those channels are told, in order."""
+        """Yield channel, type and data of each event for the followers of these channels, in order."""
         for channel in followed:
             if channel == EPISODES:
                 yield from self._of_all()
@@ -97,7 +99,10 @@ class News:
 
 
 class Live:
-    """`start` first, `stop` last. `tell` is called by one thread; announcements are made by another."""
+    """Announces what was recorded: `start` first, `stop` last.
+
+    One thread calls `tell`; another, which this object starts, makes the announcements.
+    """
 
     def __init__(self) -> None:
         self._listeners = get_listener_manager()
@@ -111,12 +116,12 @@ class Live:
         self._thread.start()
 
     def stop(self) -> None:
-        """What has not been announced is not: streams end with the server."""
+        """Stop without announcing what is left: streams end with the server."""
         self._stopped.set()
         self._has_news.set()
 
     def tell(self, calls: Iterable[Iterable[Row]]) -> None:
-        """These rows are durable. Costs next to nothing while nobody listens."""
+        """Announce that these rows are durable. Costs next to nothing while nobody listens."""
         if not self._listeners.listeners_by_channel:
             return
         with self._lock:
@@ -125,14 +130,14 @@ class Live:
         self._has_news.set()
 
     def _run(self) -> None:
-        """The first news of a while goes out at once, what follows is gathered."""
+        """Announce the first news after a pause at once, and collect what follows until the next announcement."""
         while self._has_news.wait() and not self._stopped.is_set():
             self._has_news.clear()
             with self._lock:
                 news, self._news = self._news, News()
             try:
                 self._announce(news)
-            except Exception:  # pages ask again; the next announcement must not fail with this one
+            except Exception:  # a failed announcement must not stop the next ones; pages fetch again anyway
                 log.exception("events_not_sent")
             self._stopped.wait(PAUSE_SECONDS)
 

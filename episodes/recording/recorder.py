@@ -1,4 +1,4 @@
-"""Recorder: the record of live play, as the runtime's `Record`. Made by `environments/service.py`, used on the loop.
+"""The recorder: the runtime's `Record` of live play, created by `environments/service.py` and used on the loop.
 
 Rows are queued as they are; `episodes/recording/writer.py` converts and commits them on its own thread.
 """
@@ -22,21 +22,21 @@ from environments.database.worker_threads import Workers
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from episodes.models import Episode, Step
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.recording.interrupted import close_interrupted
+from episodes.recording.interrupted_episodes import close_interrupted
 from episodes.recording.live import Live
 from episodes.recording.recount import Upkeep
-from episodes.recording.writer import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, Call, RecordWriter, is_away
+from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
 from episodes.rollups.follower import Follower
 
 READERS = 2
 FOLLOWER_SECONDS = 1.0
-"""At a stop; it goes on from where it was at the next start."""
+"""A stop waits this long for the follower, which continues from where it was at the next start."""
 
 log = structlog.get_logger(__name__)
 
 
 class Recorder:
-    """`start` first, `stop` last; in between the methods of `Record`."""
+    """The record of live play: `start` first, `stop` last, and the methods of `Record` in between."""
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
@@ -45,7 +45,7 @@ class Recorder:
         self._follower = Follower()
 
     async def start(self) -> None:
-        """Raises: django.db.Error when the database is away or not migrated."""
+        """Start all threads. Raises: django.db.Error if the database is away or not migrated."""
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
@@ -55,11 +55,11 @@ class Recorder:
         self._follower.start()
 
     async def recover(self) -> int:
-        """Close the episodes that a dead server left open; returns how many. For the holder of the lock alone."""
+        """End the episodes that a dead server left open, and return their number. Only the holder of the lock may."""
         return await self._readers.run(close_interrupted, time.time())
 
     async def stop(self, timeout_seconds: float) -> int:
-        """Write what is queued, for at most `timeout_seconds`. Returns the number of rows that could not be written."""
+        """Write what is queued, for at most `timeout_seconds`, and return the number of rows that were not written."""
         self._upkeep.stop()
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
@@ -71,43 +71,49 @@ class Recorder:
 
     @property
     def rejected(self) -> int:
-        """Rows that the database refused for what they hold; each is in the log."""
+        """Number of rows that the database refused because of their content; each is in the log."""
         return self._writer.rejected
 
     # --- Record -------------------------------------------------------------------------------------------------------
 
     def next_episode(self) -> int:
-        """Counted in memory: there is one server per database."""
+        """Return the next episode number, counted in memory because there is one server per database."""
         return next(self._numbers)
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        """The rows of one call are committed together. `committed` is called also when they had to be rejected."""
+        """Queue the rows of one call, which are committed together.
+
+        `committed` is called afterwards, also when the rows had to be rejected.
+        """
         self._queue.put((rows, committed))
 
     async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
-        """The call of the session's newest episode of the owner's that has the id. Waits while the database is away."""
+        """Return the call with this id in the newest such episode of the owner's session; None if there is none.
+
+        Waits while the database is away.
+        """
         wait = FIRST_WAIT_SECONDS
-        while True:  # ends with the caller, whose client hears comments meanwhile
+        while True:  # ends with the caller, whose client receives comments meanwhile
             try:
                 return await self._readers.run(_recall, session_id, owner, task_id)
             except (DatabaseError, InterfaceError) as error:
                 if not is_away(error):
                     raise
             await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+            wait = min(wait * 2, MAX_WAIT_SECONDS)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """In the writer's thread: wake the follower, the loop once for the whole batch, and tell those who look on."""
+        """In the writer's thread: wake the follower, wake the loop once for the whole batch, and notify open pages."""
         self._follower.wake()
         if callbacks := [committed for _, committed in calls if committed]:
-            with suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
-                self._loop.call_soon_threadsafe(_tell, callbacks)
+            with suppress(RuntimeError):  # the loop has closed: nobody is waiting
+                self._loop.call_soon_threadsafe(_call_all, callbacks)
         self._live.tell(rows for rows, _ in calls)
 
     def _not_written(self) -> int:
-        """Rows that the writer left when it was given up."""
+        """Return the number of rows that the writer left when it was given up."""
         calls = list(self._writer.in_hand)
         with suppress(Empty):
             while True:
@@ -116,11 +122,11 @@ class Recorder:
         return sum(len(rows) for rows, _ in calls)
 
 
-def _tell(callbacks: list[Callable[[], None]]) -> None:
+def _call_all(callbacks: list[Callable[[], None]]) -> None:
     for callback in callbacks:
         try:
             callback()
-        except Exception:  # one caller's fault must not keep its neighbours waiting
+        except Exception:  # a fault of one caller must not keep the others waiting
             log.exception("committed_callback_failed")
 
 

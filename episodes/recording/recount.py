@@ -1,18 +1,18 @@
-"""Recount: TaskStatistics made anew from the episodes, while others end. Run by `upkeep.py` and `rebuild_statistics`.
+"""Rebuilds TaskStatistics from the episodes while others end: by the recorder's upkeep and by `rebuild_statistics`.
 
-Due it is when an environment's `definition` of return and success is not the one that its statistics follow
-(`counted`): after an override or another declaration of the class, and for what an earlier version recorded. Whoever
-changes a definition empties `counted` with it, for else a change that is taken back at once could be missed.
+A recount is due when an environment's `definition` of return and success differs from the one that its statistics
+follow (`counted`): after an override, after another declaration of the class, and for what an earlier version recorded.
+Code that changes a definition also empties `counted`, because a change that is undone at once could be missed
+otherwise.
 
-Tasks are counted in chunks. What ended before a boundary stays as it is and is read without any lock, however long that
-takes; what ended since is few, and is added in the short transaction that replaces the rows. On SQLite a transaction
-waits for the recorder's and the other way round. On PostgreSQL it locks the table against the recorder's counting:
-an episode is then either committed, and found, or counted after the new rows stand, and added to them.
+Tasks are counted in chunks. Episodes that ended before a boundary no longer change and are read without a lock, however
+long that takes; the few that ended since are added in the short transaction that replaces the rows. On SQLite that
+transaction and the recorder's wait for each other. On PostgreSQL it locks the table against the recorder's counting: an
+episode is then either committed and found, or counted after the new rows are written and added to them.
 
-Upkeep: sees that the statistics of tasks follow the definitions in force. Made and stopped by the recorder.
-
-It looks every other second, which is a query of the environments, and recounts on one of the recorder's reader threads
-(`recount.py`). A recount that a stop cut short is due again at the next start.
+`Upkeep`, which the recorder starts and stops, checks every two seconds with one query of the environments whether a
+recount is due, and runs it on one of the recorder's reader threads. A recount that a stop interrupts is due again at
+the next start.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from django.db import Error, connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
 from environments import conf
+from environments.database.bulk import ID_LISTS
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.worker_threads import Workers
 from environments.models import Environment, Task, TaskStatistics
@@ -40,25 +41,21 @@ from episodes.recording.task_statistics import COLUMNS, recorded_sql
 
 CHUNK_TASKS = 200
 MAX_ROWS = 1000
-"""Written in one transaction, unless a single task has more: some 30 ms."""
+"""Rows written in one transaction, about 30 ms, unless a single task has more."""
 MAX_RUNNING = 5000
-"""Running episodes that a boundary names."""
+"""Running episodes that a boundary lists."""
 
-_LISTS = {
-    "sqlite": "SELECT value FROM json_each(%s)",
-    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
-}
 _SETTLED = "e.task_id IN ({list}) AND e.id <= %s AND e.id NOT IN ({list})"
-# by id: the plus keeps the database from going by the task, and with OR in place of the union SQLite reads all episodes
+# by id: the plus keeps the database from using the task's index, and with OR instead of UNION SQLite reads all episodes
 _SINCE = "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL {list})"
 
 Key = tuple[int, str, str]
-"""Environment id, by, key."""
+"""Environment id, `by` and `key` of a TaskStatistics row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTally:
-    """TaskStatistics' columns of the same names."""
+    """Values of the TaskStatistics columns with these names."""
 
     attempts: int
     scored: int
@@ -85,12 +82,12 @@ class TaskTally:
 
 
 Tallies = dict[int, dict[Key, TaskTally]]
-"""By task id, empty for the others."""
+"""Tallies by task id, empty for tasks without attempts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """Episodes up to `last` that are not `running` have ended for good."""
+    """Divides the episodes: those up to the id `last` that are not in `running` have ended and no longer change."""
 
     last: int
     running: str
@@ -98,7 +95,7 @@ class _Boundary:
 
 
 def stale() -> list[Environment]:
-    """Environments whose statistics do not follow the definition and the thresholds in force."""
+    """Return the environments whose statistics do not follow the definition and the thresholds in force."""
     thresholds, rows = str(conf.thresholds()), Environment.objects.order_by("pk")
     return [row for row in rows if (row.counted, row.bucketed) != (row.definition, thresholds)]
 
@@ -106,13 +103,13 @@ def stale() -> list[Environment]:
 def rebuild(
     environment: Environment, *, stop: threading.Event | None = None, progress: Callable[[int], None] | None = None
 ) -> int:
-    """Count all tasks of `environment` anew; returns how many have attempts or had them.
+    """Recount all tasks of `environment`, and return how many have episodes or had statistics.
 
-    `progress` hears that number after each chunk. Ends early, and is due again, when `stop` is set.
+    `progress` is called with that number after each chunk. Ends early, and is due again, when `stop` is set.
     """
     stop, done = stop or threading.Event(), 0
     row, token = Environment.objects.filter(pk=environment.pk), f"counting {uuid.uuid4().hex[:16]}"
-    row.update(counted=token)  # before the definition is read: if it changes from now on, the token goes
+    row.update(counted=token)  # before the definition is read: a change from now on removes the token
     definition = row.get().definition
     for tasks in _chunks(environment):
         _recount(tasks, stop)
@@ -126,7 +123,7 @@ def rebuild(
 
 
 def _chunks(environment: Environment) -> Iterator[list[int]]:
-    """Ids of the tasks with episodes or statistics, in order."""
+    """Yield the ids of the tasks with episodes or statistics, in order."""
     played = Exists(Episode.objects.filter(task=OuterRef("pk")))
     counted = Exists(TaskStatistics.objects.filter(task=OuterRef("pk")))
     tasks = Task.objects.filter(Q(played) | Q(counted), environment=environment).order_by("pk")
@@ -146,11 +143,11 @@ def _recount(tasks: Sequence[int], stop: threading.Event) -> None:
         with transaction.atomic():
             _hold_counting()
             _replace(part, settled, _tallies(_SINCE, part, boundary))
-        stop.wait(time.monotonic() - began)  # the recorder's turn
+        stop.wait(time.monotonic() - began)  # so that the recorder gets its turn
 
 
 def _boundary() -> _Boundary:
-    """The last id is read first: what begins after that is beyond it."""
+    """Return the present boundary. The last id is read first: episodes that start later have higher ids."""
     last: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
     ids = Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True)
     running = list(ids[: MAX_RUNNING + 1])
@@ -160,18 +157,20 @@ def _boundary() -> _Boundary:
 
 
 def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Tallies:
-    """Of the attempts at `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
-    sql = recorded_sql(condition.format(list=_LISTS[connection.vendor]))
+    """Tally the attempts at `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
+    sql = recorded_sql(condition.format(list=ID_LISTS[connection.vendor]))
     found: Tallies = defaultdict(dict)
     with connection.cursor() as cursor:
         cursor.execute(sql, [json.dumps(list(tasks)), boundary.last, boundary.running])
         for task, environment, by, key, *values in cursor.fetchall():
-            found[task][environment, by, key] = TaskTally(*values[:-2])  # rate and bucket are by the sum of two
+            found[task][environment, by, key] = TaskTally(
+                *values[:-2]
+            )  # rate and bucket follow from the sum of two tallies
     return found
 
 
 def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
-    """`tasks` in parts that fit one transaction each."""
+    """Divide `tasks` into parts that fit one transaction each."""
     part, rows = list[int](), 0
     for task in tasks:
         rows += len(tallies[task])
@@ -183,7 +182,7 @@ def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
 
 
 def _hold_counting() -> None:
-    """Until the transaction ends. On SQLite it has the write lock already."""
+    """Lock out the recorder's counting until the transaction ends; on SQLite the write lock already does."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("LOCK TABLE environments_taskstatistics IN SHARE ROW EXCLUSIVE MODE")
@@ -206,18 +205,18 @@ def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
 def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:
     Task.objects.filter(pk__in=set(tasks) - seen, is_unseen=False).update(is_unseen=True)
     wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
-    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)  # as the recorder: it waits for no task
+    unlocked = wrong.select_for_update(skip_locked=True, no_key=True)  # wait for no task, as the recorder does
     Task.objects.filter(pk__in=list(unlocked.values_list("pk", flat=True))).update(is_unseen=False)
 
 
-LOOK_SECONDS = 2.0
-LONGEST_WAIT_SECONDS = 60.0
+CHECK_SECONDS = 2.0
+MAX_WAIT_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
 
 class Upkeep:
-    """Runs on the loop until it is stopped."""
+    """Recounts what is due, as a task on the loop, until it is stopped."""
 
     def __init__(self, readers: Workers) -> None:
         self._readers = readers
@@ -225,19 +224,19 @@ class Upkeep:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self) -> None:
-        """A recount that is under way ends with its transaction."""
+        """Stop; a recount in progress ends with its transaction."""
         self._stopped.set()
         self._task.cancel()
 
     async def _run(self) -> None:
-        wait = LOOK_SECONDS
+        wait = CHECK_SECONDS
         while True:
             try:
                 await self._readers.run(self._recount)
-                wait = LOOK_SECONDS
+                wait = CHECK_SECONDS
             except Error as error:  # the database is away, or busy for too long
                 log.warning("statistics_not_recounted", error=type(error).__name__)
-                wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+                wait = min(wait * 2, MAX_WAIT_SECONDS)
             await asyncio.sleep(wait)
 
     def _recount(self) -> None:

@@ -1,8 +1,8 @@
-"""Known: ids of the rows that episodes refer to. Kept by the recorder's thread, inside its transactions.
+"""Ids of the rows that episodes refer to, which the recorder's thread looks up inside its transactions.
 
-Each is found or made once and then remembered; which split holds a task, and which row has a split's name, until it is
-noticed that some split has changed. `forget` after a failed transaction: rows it made are gone, and rows that were
-remembered may have been deleted.
+Each row is found or created once and then remembered. Which split holds a task, and which row has a split's name, is
+remembered until some split has changed. After a failed transaction everything is forgotten: rows that it created are
+gone, and remembered rows may have been deleted.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from environments.database.storable import storable
 from environments.models import Environment, Split, SplitEntry, Task, seen_at
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.sync import content_hash
-from episodes.attempts.endings import last_end
 from episodes.models import Run
+from episodes.rollups.progress import last_end
 
 MAX_REMEMBERED = 50_000
-"""Of each kind; beyond it the kind is forgotten."""
-LOOKUP_SIZE = 500
+"""Ids remembered of each kind; when there are more, all of the kind are forgotten."""
+MAX_LOOKUP = 500
 
 _SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
-"""Has another answer whenever a split was made, changed, served or not."""
-NOTICE_SECONDS = 0.25
-"""It is asked at most this often: for every batch, it takes a quarter of the episodes that PostgreSQL can record."""
+"""Its result changes whenever a split is created or changed, or starts or stops being served."""
+CHECK_SECONDS = 0.25
+"""_SPLITS is run at most this often: for every batch it would cost a quarter of PostgreSQL's episodes per second."""
 
 TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
 
@@ -49,7 +49,7 @@ class Ids(NamedTuple):
 class _KnownTask(NamedTuple):
     id: int
     split: int | None
-    """The split that holds it, when the client names none."""
+    """The split that holds the task, used if the client names none."""
 
 
 class _KnownRun(NamedTuple):
@@ -58,6 +58,8 @@ class _KnownRun(NamedTuple):
 
 
 class KnownRows:
+    """Remembered ids, by what episodes call the rows."""
+
     def __init__(self) -> None:
         self.blobs: set[str] = set()
         self._environments: dict[str, int] = {}
@@ -65,11 +67,11 @@ class KnownRows:
         self._tasks: dict[TaskKey, _KnownTask] = {}
         self._runs: dict[str, _KnownRun] = {}
         self._splits_state: tuple[object, ...] = ()
-        self._splits_asked = -NOTICE_SECONDS
+        self._splits_checked = -CHECK_SECONDS
         self._last_end: int | None = None
 
     def next_end(self) -> int:
-        """One more than any ending has. A transaction that fails leaves a gap or none, never a number twice."""
+        """Return the next number of an ending. A failed transaction may leave a gap; no number is used twice."""
         if self._last_end is None:
             self._last_end = last_end()
         self._last_end += 1
@@ -81,11 +83,11 @@ class KnownRows:
             kind.clear()
 
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
-        """Ids for each episode; what is missing is made, but a split that is missing stays None."""
+        """Return the ids for each episode. Missing rows are created, but a missing split stays None."""
         for kind in (self.blobs, self._splits, self._tasks, self._runs):
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
-        self._notice_changed_splits()
+        self._check_splits()
         keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]
         missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
         if missing:
@@ -95,10 +97,10 @@ class KnownRows:
             for key, row in zip(keys, episodes, strict=True)
         ]
 
-    def _notice_changed_splits(self) -> None:
-        if time.monotonic() < self._splits_asked + NOTICE_SECONDS:
+    def _check_splits(self) -> None:
+        if time.monotonic() < self._splits_checked + CHECK_SECONDS:
             return
-        self._splits_asked = time.monotonic()
+        self._splits_checked = time.monotonic()
         with connection.cursor() as cursor:
             cursor.execute(_SPLITS)
             state = cursor.fetchone()
@@ -157,7 +159,7 @@ def _task_key(environment: int, spec_json: str) -> TaskKey:
 
 
 def hash_of_spec(spec_json: str) -> str:
-    """Like `content_hash`; a text that is no readable JSON (too deep, say) is its own content."""
+    """Return the `content_hash` of a spec, or the sha256 of a text that is no readable JSON (for example, too deep)."""
     try:
         return content_hash(spec_json)
     except (ValueError, RecursionError):
@@ -165,11 +167,11 @@ def hash_of_spec(spec_json: str) -> str:
 
 
 def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
-    """By environment id and content hash."""
+    """Return task ids by environment id and content hash."""
     found: dict[tuple[int, str], int] = {}
     todo = list(hashes)
-    for start in range(0, len(todo), LOOKUP_SIZE):
-        tasks = Task.objects.filter(content_hash__in=todo[start : start + LOOKUP_SIZE])
+    for start in range(0, len(todo), MAX_LOOKUP):
+        tasks = Task.objects.filter(content_hash__in=todo[start : start + MAX_LOOKUP])
         found.update(
             {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
         )
@@ -177,12 +179,12 @@ def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
 
 
 def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
-    """Task id -> the split that serves it: one that the class declares before one that people made, then in order."""
+    """Return task id -> the split that serves it: one that the class declares before a curated one, then in order."""
     found = dict[int, int]()
     served = SplitEntry.objects.filter(seen_at(F("split__version")), is_hidden=False)
-    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one stays
+    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one wins
     todo = list(tasks)
-    for start in range(0, len(todo), LOOKUP_SIZE):
-        places = served.filter(task__in=todo[start : start + LOOKUP_SIZE], split__is_served=True)
+    for start in range(0, len(todo), MAX_LOOKUP):
+        places = served.filter(task__in=todo[start : start + MAX_LOOKUP], split__is_served=True)
         found.update(places.order_by(*order).values_list("task_id", "split_id"))
     return found

@@ -1,11 +1,9 @@
-"""What attempts add to TaskStatistics. The recorder counts an attempt in the transaction that ends its episode.
+"""Statements that count attempts (see `episodes/attempts/rule.py`) into TaskStatistics.
 
-An attempt is an ended episode that is no probe, no failure of the machinery and no continuation of another one. It
-counts once over all, once for its run and once for its model, where it has them. The statement itself reads the
-environment's definition of return and success, so it is the one in force at that moment. Returns beyond 1e290 count as
-1e290: no sum of them overflows, which PostgreSQL would refuse.
-
-`recount.py` counts from the beginning, by the same rule, when the definition has changed.
+The recorder counts an attempt in the transaction that ends its episode: once over all attempts, once for its run and
+once for its model, if it has them. The statement itself reads the environment's definition of return and success, so
+that it is the one in force at that moment. Returns beyond 1e290 count as 1e290, so that no sum of them overflows, which
+PostgreSQL would refuse. `recount.py` counts from the beginning when the definition has changed.
 """
 
 from __future__ import annotations
@@ -15,21 +13,17 @@ from functools import cache
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.runtime.records import EpisodeEnded
 from environments.scoring.buckets import Thresholds, bucket_sql
-from episodes.attempts.rule import OWN_SQL
-
-FAILURES = ("setup_failed", "env_error", "interrupted")
-"""Endings that say nothing of the task."""
+from episodes.attempts.rule import IS_CONTINUATION
+from episodes.models import Episode
 
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
     *("return_total", "return_low", "return_high", "rate", "bucket"),
 )
 
-# each attempt up to three times: over all, for its run, for its model
-_ATTEMPTS = (
-    """
+# selects each attempt up to three times: over all, for its run, for its model
+_ATTEMPTS = """
     SELECT a.task_id, a.environment_id,
         k."by", CASE k."by" WHEN 'all' THEN '' WHEN 'run' THEN a.run ELSE a.model END AS "key",
         CASE WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
@@ -41,14 +35,11 @@ _ATTEMPTS = (
         FROM {source}
         JOIN environments_environment AS d ON d.id = e.environment_id
         LEFT JOIN episodes_run AS r ON r.id = e.run_id
-        WHERE {condition} AND """
-    + OWN_SQL
-    + """
+        WHERE {condition}
     ) AS a
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """
-)
 _EACH = """
     SELECT task_id, environment_id, "by", "key",
         1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success, {bucket}
@@ -76,12 +67,12 @@ _RATE = "CAST(s.successes + excluded.successes AS double precision) / (s.attempt
 _COUNTED = """
     EXISTS (SELECT 1 FROM environments_taskstatistics AS s WHERE s.task_id = environments_task.id AND s."by" = 'all')
 """
-# mostly nothing is to be written: two looks at keys
+# usually there is nothing to write: two lookups by key
 _SQLITE_SEEN = f"""
     UPDATE environments_task SET is_unseen = 0
     WHERE id = (SELECT task_id FROM episodes_episode WHERE id = ?) AND is_unseen AND {_COUNTED}
 """
-# a row that somebody else has locked, who may be waiting for one of ours, is left for the task's next attempt
+# a locked row, whose holder may be waiting for one of ours, is left for the task's next attempt
 _POSTGRESQL_SEEN = f"""
     UPDATE environments_task SET is_unseen = false WHERE id IN (
         SELECT environments_task.id FROM environments_task
@@ -90,7 +81,7 @@ _POSTGRESQL_SEEN = f"""
         FOR NO KEY UPDATE OF environments_task SKIP LOCKED
     )
 """
-# SQLite runs the statement for each row: cheaper there than to group, and every row sees the ones before
+# SQLite runs the statement once per row, which is cheaper there than grouping, and each row sees those before it
 _SQLITE_ROW = "(SELECT ? AS id, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
 _POSTGRESQL_ROWS = (
     "unnest(%s::bigint[], %s::double precision[], %s::double precision[], %s::double precision[],"
@@ -98,15 +89,10 @@ _POSTGRESQL_ROWS = (
 )
 
 
-def is_attempt(row: EpisodeEnded, *, is_probe: bool) -> bool:
-    """As far as its end tells; `count` leaves out what continues another."""
-    return not is_probe and row.cause not in FAILURES
-
-
 def count(writer: BulkWriter, ends: Collection[Values]) -> None:
-    """Add attempts that are about to end: id, return_sum, return_last, return_max, return_mean (finite or None).
+    """Count attempts that are about to end: id, return_sum, return_last, return_max, return_mean (finite or None).
 
-    An episode that is not running, or not there, adds nothing: a batch that is written again has counted already.
+    An episode that is not running or does not exist adds nothing: a batch that is written again was counted already.
     Raises: django.db.Error.
     """
     if ends:
@@ -116,9 +102,11 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
 
 
 def recorded_sql(condition: str) -> str:
-    """SELECT of COLUMNS, the bucket empty, from recorded attempts `e` (of episodes_episode) that meet `condition`."""
-    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
-    is_attempt = f"e.status = 'ended' AND NOT e.is_probe AND e.cause NOT IN ({failures})"
+    """Return a SELECT of COLUMNS, with empty buckets, over recorded attempts that meet `condition`.
+
+    `condition` calls the episode `e`.
+    """
+    is_attempt = Episode.objects.attempts().condition_sql("e")
     attempts = _ATTEMPTS.format(given="e", source="episodes_episode AS e", condition=f"{is_attempt} AND {condition}")
     return _TOGETHER.format(attempts=attempts, bucket="''")
 
@@ -127,7 +115,9 @@ def recorded_sql(condition: str) -> str:
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     attempts = _ATTEMPTS.format(
-        given="g", source=f"{given} JOIN episodes_episode AS e ON e.id = g.id", condition="e.status = 'running'"
+        given="g",
+        source=f"{given} JOIN episodes_episode AS e ON e.id = g.id",
+        condition=Episode.objects.filter(~IS_CONTINUATION, status="running").condition_sql("e"),
     )
     rows, count, rate = (_EACH, "1", "success") if is_sqlite else (_TOGETHER, "COUNT(*)", _TOGETHER_RATE)
     return _ADD.format(

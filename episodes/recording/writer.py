@@ -1,7 +1,7 @@
-"""Writer: the one thread that commits what live play reported, all waiting rows together.
+"""The writer: the one thread that commits what live play reported, all waiting rows together.
 
-There is no linger: while one batch commits the next one gathers, so batches grow with the load. A batch that the
-database refuses is halved until the bad call stands alone; while the database is away the batch waits and nothing is
+It never delays a batch: while one commits, rows for the next one gather, so batches grow with the load. A batch that
+the database refuses is halved until the bad call is alone; while the database is away the batch waits and nothing is
 lost. A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
 """
 
@@ -30,20 +30,21 @@ from episodes.recording.batch import RecordBatch
 from episodes.recording.row_ids import KnownRows
 
 Call = tuple[Sequence[Row], Callable[[], None] | None]
-"""The rows of one `record` call, which stay together, and what to tell once they are durable."""
+"""The rows of one `record` call, which stay together, and the function to call once they are durable."""
 
 MAX_CALLS = 2000
-"""In one transaction: about 100 ms of SQLite's write lock."""
+"""Calls in one transaction: about 100 ms of SQLite's write lock."""
 MAX_CHARACTERS = 32 * 1024 * 1024
-"""Of inputs and outputs in one transaction, and one call more: PostgreSQL takes no parameter over 1 GB."""
+"""Characters of inputs and outputs in one transaction, exceeded by one call at most: PostgreSQL takes no parameter
+over 1 GB."""
 FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 1.0
+MAX_WAIT_SECONDS = 1.0
 
 log = structlog.get_logger(__name__)
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the database failed (gone, locked, full, not migrated), so that the same rows may do later."""
+    """Whether the database failed (gone, locked, full, not migrated), so that the rows can be written later."""
     if isinstance(error, DataError | IntegrityError) or not isinstance(error, DatabaseError | InterfaceError):
         return False
     if state := getattr(error.__cause__, "sqlstate", None):
@@ -57,16 +58,16 @@ def _characters(call: Call | None) -> int:
 
 
 class RecordWriter(threading.Thread):
-    """Ends when None is taken from the queue, or when it is `given_up` while the database is away."""
+    """The writer's thread: ends when it takes None from the queue, or is `given_up` while the database is away."""
 
     def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]) -> None:
         """`settle` is called after each batch with its calls, in order."""
         super().__init__(name="recorder", daemon=True)
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
-        """The calls being written now."""
+        """The calls that are being written."""
         self.rejected = 0
-        """Rows that the database refused for what they hold."""
+        """Number of rows that the database refused because of their content."""
         self._queue, self._settle = queue, settle
         self._known = KnownRows()
         self._tuned: Any = None  # the raw connection that `tune` has prepared
@@ -85,7 +86,7 @@ class RecordWriter(threading.Thread):
             connection.close()
 
     def _gather(self) -> list[Call | None]:
-        """All waiting calls, at least one, within the limits of a transaction."""
+        """Take all waiting calls, at least one, within the limits of a transaction."""
         calls, size = [self._queue.get()], 0
         for _ in range(min(self._queue.qsize(), MAX_CALLS)):
             size += _characters(calls[-1])
@@ -95,10 +96,10 @@ class RecordWriter(threading.Thread):
         return calls
 
     def _write(self, calls: Sequence[Call]) -> None:
-        """Until every row is committed or rejected."""
+        """Write until every row is committed or rejected."""
         try:
             self._commit(calls)
-        except Exception as error:  # whatever a row can cause stays with that row
+        except Exception as error:  # whatever a row causes affects that row only
             if is_away(error):
                 self._wait_for_database(calls, error)
             elif len(calls) > 1:
@@ -108,12 +109,12 @@ class RecordWriter(threading.Thread):
                 self._write_alone(calls[0])
 
     def _commit(self, calls: Sequence[Call]) -> None:
-        """Raises: whatever stopped it; then nothing of `calls` is written."""
+        """Write `calls` in one transaction. Raises: whatever stopped it; then none of them is written."""
         if not calls:
             return
         try:
             self._connect()
-            # a connection that died meanwhile needs no look beforehand: it fails here and is replaced
+            # a connection that died meanwhile needs no check before: it fails here and is replaced
             with transaction.atomic():
                 batch = RecordBatch(self._known, BulkWriter(connection))
                 batch.add(row for rows, _ in calls for row in rows)
@@ -130,10 +131,10 @@ class RecordWriter(threading.Thread):
             self._tuned = connection.connection
 
     def _write_alone(self, call: Call) -> None:
-        """Once more, for it may have failed on an id that was remembered and is gone; then reject it."""
+        """Try `call` once more, because it may have failed on a remembered id whose row is gone; then reject it."""
         try:
             self._commit([call])
-        except Exception as error:  # as above
+        except Exception as error:  # whatever a row causes affects that row only
             if is_away(error):
                 self._wait_for_database([call], error)
                 return
@@ -141,7 +142,7 @@ class RecordWriter(threading.Thread):
             self.rejected += len(rows)
             episodes = sorted({row.episode for row in rows})
             kinds = [type(row).__name__ for row in rows]
-            # never the message: PostgreSQL's tells what the row holds
+            # never the message: PostgreSQL's contains what the row holds
             log.error("record_rejected", episodes=episodes, rows=kinds, error=type(error).__name__)
 
     def _wait_for_database(self, calls: Sequence[Call], error: Exception) -> None:
@@ -153,13 +154,13 @@ class RecordWriter(threading.Thread):
                 connection.close()
             try:
                 self._commit(calls)
-            except Exception as again:  # as above
+            except Exception as again:  # whatever a row causes affects that row only
                 if not is_away(again):
                     self._write(calls)
                     break
             else:
                 break
-            wait = min(max(wait * 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+            wait = min(max(wait * 2, FIRST_WAIT_SECONDS), MAX_WAIT_SECONDS)
         else:
             return
         log.info("record_back")

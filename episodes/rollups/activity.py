@@ -1,6 +1,6 @@
-"""ActivityPart: Activity rows by minute (of the last three days), hour (of ninety days) and day.
+"""The part that makes Activity rows by minute (for three days), by hour (for ninety days) and by day.
 
-A row grows by what each batch adds. Return and success are by the definition of the environment when it is added.
+Each batch adds to the rows. Return and success follow the definition that the environment has at that moment.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from episodes.attempts.endings import Ending, bounded
 from episodes.models import Activity, Episode
 from episodes.rollups.part import NO_LIMIT, delete_some
 
-KEPT_SECONDS = {60: 3 * 86400, 3600: 90 * 86400}
-"""By period; days are kept for good."""
+MAX_AGE_SECONDS = {60: 3 * 86400, 3600: 90 * 86400}
+"""Rows of these periods are deleted at this age; those by day are never deleted."""
 PERIODS = (60, 3600, 86400)
 PRUNE_SECONDS = 600.0
 MAX_PRUNED = 500
-"""Rows in one transaction."""
+"""Rows deleted in one transaction."""
 
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
 KEY = ("period", "start", "environment_id")
@@ -30,11 +30,11 @@ COUNTS = (
     *("episodes", "attempts", "scored", "successes", "return_total", "steps", "refused", "failed"),
     *(*CAUSES, "probes"),
 )
-# what continues another has no column: it is what is left of the episodes
+# continuations have no column: they are the episodes that no other column counts
 _PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
 
 Counts = list[Any]
-"""In the order of COUNTS."""
+"""Values in the order of COUNTS."""
 
 
 class ActivityKey(NamedTuple):
@@ -55,7 +55,7 @@ class ActivityPart:
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
         rows = _counted(endings)
         now = self._now()
-        kept = {key: row for key, row in rows.items() if key.start > now - KEPT_SECONDS.get(key.period, now)}
+        kept = {key: row for key, row in rows.items() if key.start > now - MAX_AGE_SECONDS.get(key.period, now)}
         return [(*key, *row) for key, row in sorted(kept.items())]
 
     def write(self, gathered: list[Values]) -> None:
@@ -69,11 +69,11 @@ class ActivityPart:
         return delete_some(Activity)
 
     def _prune(self) -> None:
-        """Some of the rows that are kept no longer, now and then."""
+        """Delete some of the rows that are too old, every PRUNE_SECONDS."""
         now = self._now()
         if now - self._pruned < PRUNE_SECONDS:
             return
-        for period, seconds in KEPT_SECONDS.items():
+        for period, seconds in MAX_AGE_SECONDS.items():
             old = Activity.objects.filter(period=period, start__lt=now - seconds).order_by("start")
             ids = list(old.values_list("pk", flat=True)[:MAX_PRUNED])
             Activity.objects.filter(pk__in=ids).delete()
@@ -83,7 +83,7 @@ class ActivityPart:
 
 
 def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
-    """By minute, and from the minutes by hour and day."""
+    """Count endings by minute, and from the minutes by hour and day."""
     rows = Environment.objects.values_list("pk", "default_return", "success_threshold")
     definitions = {pk: (f"return_{name}", threshold) for pk, name, threshold in rows}
     minutes: dict[ActivityKey, Counts] = {}
@@ -112,7 +112,7 @@ def _add_return(row: Counts, value: float | None, threshold: float) -> None:
 
 
 def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:
-    """To hours and days."""
+    """Add minutes up to hours and days."""
     found: dict[ActivityKey, Counts] = {}
     for minute, row in minutes.items():
         for period in PERIODS[1:]:

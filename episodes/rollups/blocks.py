@@ -1,7 +1,7 @@
-"""BlocksPart: CurveBlock rows of environments, splits and runs. Each is written once, when its last episode has ended.
+"""The part that makes CurveBlock rows of environments, splits and runs, each when its last episode has ended.
 
-Endings that fill no block yet are kept in memory, scope by scope, and read again from the episodes after a start. The
-row of an episode that is deleted later leaves its block as it is.
+Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start. A
+block does not change when one of its episodes is deleted later.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, endings_of
-from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import (
+from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.summaries import (
     COLUMNS,
-    Edges,
-    RollupScope,
-    by_scope,
+    RollupSummary,
     columns_read,
-    edges_of_environments,
+    merged,
+    read_summary,
+    summary_of,
     values_of,
 )
 
 BLOCK_ENDINGS = 128
 BLOCKS_ABOVE = 4
-"""Blocks of a level that one of the next holds."""
+"""Blocks of one level that a block of the next level holds."""
 MAX_SCOPES = 1000
-"""Whose endings are remembered; beyond it those that were quiet for longest are forgotten."""
+"""Scopes whose endings are remembered; when there are more, those that were quiet for longest are forgotten."""
 _COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
 
 
@@ -41,7 +41,7 @@ class _Open:
     """What a scope has after its last full block."""
 
     number: int
-    """Of the level 0 block that is filling."""
+    """Number of the level 0 block that is being filled."""
     endings: list[Ending] = field(default_factory=list)
 
 
@@ -49,7 +49,7 @@ class RollupBlock(NamedTuple):
     scope: RollupScope
     level: int
     number: int
-    summary: Summary
+    summary: RollupSummary
 
 
 class BlocksPart:
@@ -61,7 +61,7 @@ class BlocksPart:
         self._open: OrderedDict[RollupScope, _Open] = OrderedDict()
 
     def gather(self, endings: Sequence[Ending]) -> list[RollupBlock]:
-        """Blocks that are full now, lower levels first."""
+        """Return the blocks that are full now, lower levels first."""
         edges = edges_of_environments()
         blocks: list[RollupBlock] = []
         for scope, part in by_scope(endings).items():
@@ -91,7 +91,7 @@ class BlocksPart:
 
 
 def _read_open(scope: RollupScope, before: int) -> _Open:
-    """From the database. `before`: the first ending that is not followed yet."""
+    """Read what a scope has after its last full block. `before`: the first ending that was not followed yet."""
     blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number")
     number, last = blocks.values_list("number", "last_end").first() or (-1, 0)
     after = Episode.objects.filter(**{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before)
@@ -99,8 +99,8 @@ def _read_open(scope: RollupScope, before: int) -> _Open:
 
 
 def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
-    """Takes full blocks out of `filling`, each followed by those above that it completes."""
-    recent: dict[tuple[int, int], Summary] = {}
+    """Take full blocks out of `filling`, and yield each, followed by the blocks of higher levels that it completes."""
+    recent: dict[tuple[int, int], RollupSummary] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
         thresholds, level, number = edges.get(first[-1].environment, ()), 0, filling.number
@@ -112,18 +112,20 @@ def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> I
             if len(parts) < BLOCKS_ABOVE:
                 break
             level, number = level + 1, number // BLOCKS_ABOVE
-            recent[level, number] = summary = together(parts).compressed(thresholds)
+            recent[level, number] = summary = merged(parts).compressed(thresholds)
             yield RollupBlock(scope, level, number, summary)
 
 
-def _siblings(scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], Summary]) -> list[Summary]:
-    """Of one level, those that are not in `recent` from the database."""
+def _siblings(
+    scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], RollupSummary]
+) -> list[RollupSummary]:
+    """Return the blocks of one level, from the database those that are not in `recent`."""
     missing = [number for number in numbers if (level, number) not in recent]
-    known = {number: recent[level, number] for number in numbers if (level, number) in recent}
+    found = {number: recent[level, number] for number in numbers if (level, number) in recent}
     if missing:
         rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
-        known |= {number: read_summary(row, SKETCHES) for number, *row in rows.values_list("number", *columns_read())}
-    return [known[number] for number in sorted(known)]
+        found |= {number: read_summary(row) for number, *row in rows.values_list("number", *columns_read())}
+    return [found[number] for number in sorted(found)]
 
 
 def _row(block: RollupBlock, writer: BulkWriter) -> Values:

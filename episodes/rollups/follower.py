@@ -1,14 +1,13 @@
-"""Follower: the thread that follows endings while a server runs. Made, woken and stopped by the recorder.
+"""The follower: the list of its parts, the thread that follows endings while a server runs, and `catch_up`.
 
-It is woken after each of the recorder's batches and looks once a second besides. Between rounds it waits, however busy
-the recorder is, so that a few hundred endings share a transaction; during a round it leaves the recorder three times
-the time that it took. What goes wrong in one part keeps that part alone waiting, and is tried again.
+The recorder creates, wakes and stops the thread. It is woken after each of the recorder's batches, and also checks once
+a second. Between rounds it waits, however busy the recorder is, so that a few hundred endings share a transaction;
+during a round it leaves the recorder three times as long as each batch took. A failure in one part delays only that
+part, which tries again.
 
-The parts there are.
-
-catch_up: follow to the end in this process, after imports and seeding, in benchmarks and tests. A server may run.
-
-`start_over` makes all parts begin anew; whoever follows next, a server included, deletes their rows first.
+`catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and tests. A server may
+run at the same time. `start_over` makes all parts start from the first ending; the next process that follows, which may
+be a server, deletes their rows first.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ from episodes.rollups.tools import ToolsPart
 
 
 def make_parts() -> list[RollupPart]:
-    """Each new, for one thread."""
+    """Return new parts, for use by one thread."""
     return [ActivityPart(), BlocksPart(), SpansPart(), ToolsPart(), RunTasksPart(), TextPart()]
 
 
 def catch_up(progress: Callable[[str, int], None] | None = None) -> int:
-    """Follow all endings there are; returns how many batches that took.
+    """Follow all endings, and return the number of batches.
 
-    `progress` hears after each batch: the part's name and the `end_number` up to which it has followed.
+    `progress` is called after each batch with the part's name and the `end_number` up to which it has followed.
     Raises: django.db.Error.
     """
     return sum(_catch_up(Following(part), progress) for part in make_parts())
 
 
 def start_over() -> None:
-    """Raises: django.db.Error."""
+    """Make all parts start from the first ending. Raises: django.db.Error."""
     with transaction.atomic():
         for part in make_parts():
             Progress.objects.update_or_create(name=part.name, defaults={"end_number": EMPTYING})
@@ -66,32 +65,32 @@ def _catch_up(following: Following, progress: Callable[[str, int], None] | None)
     return batches
 
 
-LOOK_SECONDS = 1.0
-"""Between two looks while nobody wakes it."""
-GATHER_SECONDS = 0.4
-"""From one round to the next at least."""
-REST_FACTOR = 3.0
-"""Of the time that a batch took, before the next one: agents share this process and its database."""
-FIRST_REST_SECONDS = 0.5
-LONGEST_REST_SECONDS = 60.0
+CHECK_SECONDS = 1.0
+"""Time between two rounds while nothing wakes the thread; also the time that a part has in one round."""
+MIN_ROUND_SECONDS = 0.4
+"""Least time from one round to the next."""
+PAUSE_FACTOR = 3.0
+"""Pause after a batch, by the time that it took: agents share this process and its database."""
+FIRST_RETRY_SECONDS = 0.5
+MAX_RETRY_SECONDS = 60.0
 
 log = structlog.get_logger(__name__)
 
 
 class Follower(threading.Thread):
-    """`start` it, `wake` it from any thread, `stop` it."""
+    """The thread: `start` it, `wake` it from any thread, `stop` it."""
 
     def __init__(self) -> None:
         super().__init__(name="follower", daemon=True)
         self._woken, self._stopped = threading.Event(), threading.Event()
-        self._ways = [_Way(Following(part)) for part in make_parts()]
+        self._runners = [_PartRunner(Following(part)) for part in make_parts()]
 
     def wake(self) -> None:
-        """Something was committed."""
+        """Note that something was committed."""
         self._woken.set()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Ends with the transaction that is under way; one that hangs is left behind. Blocks."""
+        """Wait for the transaction in progress, for at most `timeout_seconds`. Blocks."""
         self._stopped.set()
         self._woken.set()
         if self.is_alive():
@@ -100,55 +99,55 @@ class Follower(threading.Thread):
     def run(self) -> None:
         while not self._stopped.is_set():
             self._woken.clear()
-            for way in self._ways:
-                self._follow(way)
-            if not self._stopped.wait(GATHER_SECONDS):
-                self._woken.wait(LOOK_SECONDS)
+            for runner in self._runners:
+                self._follow(runner)
+            if not self._stopped.wait(MIN_ROUND_SECONDS):
+                self._woken.wait(CHECK_SECONDS)
         connections.close_all()
 
-    def _follow(self, way: _Way) -> None:
-        """To the end, or for a second, for others are waiting."""
-        until = time.monotonic() + LOOK_SECONDS
-        while time.monotonic() < until and way.is_rested and not self._stopped.is_set():
+    def _follow(self, runner: _PartRunner) -> None:
+        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting."""
+        until = time.monotonic() + CHECK_SECONDS
+        while time.monotonic() < until and runner.is_ready and not self._stopped.is_set():
             began = time.monotonic()
-            if not way.advance():
+            if not runner.advance():
                 return
             give_way()
-            self._stopped.wait((time.monotonic() - began) * REST_FACTOR)
+            self._stopped.wait((time.monotonic() - began) * PAUSE_FACTOR)
 
 
-class _Way:
-    """A part's way, with the rests it takes after something went wrong."""
+class _PartRunner:
+    """Follows with one part, and waits before it tries again after a failure."""
 
     def __init__(self, following: Following) -> None:
         self._following = following
-        self._rest_seconds = 0.0
-        self._rests_until = 0.0
+        self._retry_seconds = 0.0
+        self._retry_at = 0.0
 
     @property
-    def is_rested(self) -> bool:
-        return time.monotonic() >= self._rests_until
+    def is_ready(self) -> bool:
+        return time.monotonic() >= self._retry_at
 
     def advance(self) -> bool:
-        """Whether there may be more to follow."""
+        """Follow one batch, and return whether there may be more to follow."""
         part = self._following.part
         try:
             has_more = self._following.advance()
         except Overtaken:
             return True
-        except Exception as error:  # the database is away, or the part stumbles over what is in it
+        except Exception as error:  # the database is away, or the part fails on what it holds
             if isinstance(error, Error):
                 connections.close_all()
-            self._rest(part.name, error)
+            self._delay(part.name, error)
             return False
-        if self._rest_seconds:
+        if self._retry_seconds:
             log.info("follows_again", part=part.name)
-        self._rest_seconds = 0.0
+        self._retry_seconds = 0.0
         return has_more
 
-    def _rest(self, name: str, error: Exception) -> None:
-        if not self._rest_seconds:
-            # never the message: it may tell what a row holds
+    def _delay(self, name: str, error: Exception) -> None:
+        if not self._retry_seconds:
+            # never the message: it may contain what a row holds
             log.warning("does_not_follow", part=name, error=type(error).__name__)
-        self._rest_seconds = min(max(self._rest_seconds * 2, FIRST_REST_SECONDS), LONGEST_REST_SECONDS)
-        self._rests_until = time.monotonic() + self._rest_seconds
+        self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), MAX_RETRY_SECONDS)
+        self._retry_at = time.monotonic() + self._retry_seconds

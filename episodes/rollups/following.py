@@ -1,7 +1,7 @@
-"""Following: one part's way along the endings, batch by batch, exactly once.
+"""Takes one part through the endings, batch by batch, so that each ending is written exactly once.
 
-A batch and the part's Progress commit together, and Progress moves only from where this process believes it to be: who
-was overtaken by another process writes nothing and reads again.
+A batch and the part's Progress commit together, and Progress moves only from where this process expects it: a process
+that was overtaken by another writes nothing and reads again.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ class Overtaken(Exception):
 
 
 class Following:
-    """Used by one thread. After an exception of any kind it goes on from what the database says."""
+    """One part and its place among the endings, for use by one thread.
+
+    After an exception of any kind it continues from what the database says.
+    """
 
     def __init__(self, part: RollupPart) -> None:
         self.part = part
         self._place: int | None = None  # Progress, once read
 
     def advance(self) -> bool:
-        """Follow one batch, or delete some rows of a part that starts over; whether there was something to do.
+        """Follow one batch, or delete some rows of a part that starts over; return whether there was something to do.
 
         Raises: django.db.Error, or whatever the part raises; then nothing of the batch is written.
         """
@@ -47,7 +50,7 @@ class Following:
 
     @property
     def place(self) -> int:
-        """Number of the last ending that was followed. Raises: django.db.Error."""
+        """The `end_number` of the last ending that was followed. Raises: django.db.Error."""
         return max(0, self._read_place())
 
     def _read_place(self) -> int:
@@ -66,17 +69,17 @@ class Following:
         return bool(endings)
 
     def _emptied(self) -> int:
-        """The part's place after some of its rows were deleted."""
+        """Delete some of the part's rows, and return its new place."""
         self.part.forget()
         with transaction.atomic():
-            self._move(EMPTYING, EMPTYING)  # holds the row, and fails when another process has finished with this
+            self._move(EMPTYING, EMPTYING)  # locks the row; fails if another process has finished with this
             if self.part.empty():
                 return EMPTYING
             self._move(EMPTYING, 0)
         return 0
 
     def _move(self, place: int, to: int) -> None:
-        """Raises: Overtaken."""
+        """Change the part's Progress from `place` to `to`. Raises: Overtaken."""
         if not Progress.objects.filter(name=self.part.name, end_number=place).update(end_number=to):
             raise Overtaken(f"{self.part.name} is no longer at {place}")
 
@@ -86,7 +89,7 @@ def _after(place: int, most: int) -> list[Ending]:
 
 
 def _shortened(endings: Sequence[Ending], most_steps: int) -> Sequence[Ending]:
-    """The first of them, as many as have `most_steps` together; one at least."""
+    """Return as many of the first endings as have `most_steps` together, at least one."""
     steps = 0
     for place, ending in enumerate(endings):
         steps += ending.steps + ending.refused

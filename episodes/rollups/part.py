@@ -1,8 +1,8 @@
-"""Part: one kind of rows that is derived from endings. `following.py` drives it; `parts.py` lists them all.
+"""What a part of the follower has to offer: it makes one kind of rows from endings. `following.py` drives it.
 
 A part is used by one thread. What it writes commits together with its Progress, so each ending is written exactly once,
-whatever dies in between. Another process may follow too (`rebuild_statistics` beside a server): then one of the two
-transactions fails and the part is told to `forget`.
+even if the process dies in between. Another process may follow at the same time (`rebuild_statistics` next to a
+server): then one of the two transactions fails, and that part has to `forget`.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from django.db import models
 from episodes.attempts.endings import Ending
 
 MAX_DELETED = 200
-"""Rows in one transaction."""
+"""Rows deleted in one transaction."""
 
 
 class RollupPart(Protocol):
     name: str
-    """In Progress; 40 characters at most."""
+    """Name of the part's row in Progress; 40 characters at most."""
     most_endings: int
-    """Followed in one transaction; writing them should take under 50 ms, for it holds SQLite's write lock."""
+    """Endings followed in one transaction; to write them should take less than 50 ms of SQLite's write lock."""
     most_steps: int
-    """Of all those endings together, unless one ending alone has more; NO_LIMIT: however many."""
+    """Steps of all endings of a transaction together, unless a single ending has more; or NO_LIMIT."""
 
     def gather(self, endings: Sequence[Ending]) -> Any:
-        """What is to be written for `endings`, one or more, next in order. Outside of the transaction."""
+        """Return what `write` needs for `endings`, the next one or more in order. Called outside the transaction."""
 
     def write(self, gathered: Any) -> None:
-        """Within the transaction. Raises: django.db.Error."""
+        """Write what `gather` returned. Called within the transaction. Raises: django.db.Error."""
 
     def forget(self) -> None:
-        """Drop what is remembered between batches: the last one was not written, or another process has followed."""
+        """Drop what is remembered between batches: the last batch was not written, or another process has followed."""
 
     def empty(self) -> bool:
-        """Delete some of the part's rows, within a transaction; whether there may be more."""
+        """Delete some of the part's rows; return whether there may be more. Called within a transaction."""
 
 
 NO_LIMIT = 2**62
 
 
 def delete_some(model: type[models.Model]) -> bool:
-    """Whether there may be more rows."""
+    """Delete MAX_DELETED rows at most; return whether there may be more."""
     ids = list(model._default_manager.order_by("pk").values_list("pk", flat=True)[:MAX_DELETED])
     model._default_manager.filter(pk__in=ids).delete()
     return len(ids) == MAX_DELETED

@@ -1,4 +1,4 @@
-"""RunTasksPart: RunTask rows, by which runs are compared at the tasks that they share. A row grows with each batch."""
+"""The part that makes RunTask rows, which compare runs at the tasks that they share. Each batch adds to the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = ("run_id", "task_id")
 COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
 
 Counts = list[Any]
-"""In the order of COUNTS."""
+"""Values in the order of COUNTS."""
 
 
 class RunTasksPart:

@@ -1,20 +1,15 @@
-"""Scopes: whose endings are put together, and what they say as columns. Shared by `blocks.py` and `spans.py`."""
+"""Scopes of rollups: the environments, splits and runs whose endings are summarized together."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment
-from episodes.attempts.endings import Ending, Epoch
-from episodes.attempts.summary import FACTS, SKETCHES, Summary
+from episodes.attempts.endings import Ending
 
 ScopeKind = Literal["environment", "split", "run"]
 SCOPES: tuple[ScopeKind, ...] = ("environment", "split", "run")
-COLUMNS = (*FACTS, *SKETCHES)
-"""Of a Summed row, besides those that say of what it is."""
 
 
 class RollupScope(NamedTuple):
@@ -23,19 +18,21 @@ class RollupScope(NamedTuple):
 
 
 Edges = tuple[float, ...]
+"""Thresholds of success, ascending."""
 
 
 def edges_of_environments() -> dict[int, Edges]:
-    """By environment the thresholds that tell its successes exactly, ascending: the class's, and the one in force.
+    """Return, by environment id, the thresholds at which its summaries count successes exactly.
 
-    Both: what is put together while somebody has changed it shall be exact again when the class's is restored.
+    These are the threshold that the class declares and the one in force: a summary that is made while somebody has
+    changed the threshold is then exact again when the declared one is restored.
     """
     rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
     return {pk: tuple(sorted(set(thresholds))) for pk, *thresholds in rows}
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
-    """Each ending in every scope that it belongs to, in their order."""
+    """Return the endings of each scope in their order; an ending is in every scope that it belongs to."""
     found: dict[RollupScope, list[Ending]] = {}
     for ending in endings:
         found.setdefault(RollupScope("environment", ending.environment), []).append(ending)
@@ -44,17 +41,3 @@ def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
         if ending.run is not None:
             found.setdefault(RollupScope("run", ending.run), []).append(ending)
     return found
-
-
-def columns_read() -> list[Any]:
-    """COLUMNS for `summary.read_summary`."""
-    return [Epoch(name) if name in ("began", "ended") else name for name in COLUMNS]
-
-
-def values_of(summary: Summary, writer: BulkWriter) -> Values:
-    """In the order of COLUMNS."""
-    facts = {name: getattr(summary, name) for name in FACTS}
-    facts |= {"began": writer.time(summary.began), "ended": writer.time(summary.ended)}
-    facts["causes"] = json.dumps(summary.causes, separators=(",", ":"))
-    sketches = [json.dumps(summary.sketches[name], separators=(",", ":")) for name in SKETCHES]
-    return (*facts.values(), *sketches)

@@ -1,7 +1,8 @@
-"""SpansPart: StepSpan rows of environments, splits and runs, by which curves over training steps are drawn.
+"""The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
 
-Runs that train side by side end in any order, so a span takes what belongs to its steps whenever that ends. When a
-scope has more than MAX_SPANS, neighbours become one. Endings that say no step are in none, and cost nothing here.
+Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
+whenever they end. When a scope has more than MAX_SPANS spans, neighbours are merged. Endings without a training step
+are in no span and cost nothing here.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, rows_of
-from episodes.attempts.summary import SKETCHES, Summary, read_summary, summary_of, together
 from episodes.models import StepSpan
 from episodes.rollups.part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import (
+from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.summaries import (
     COLUMNS,
-    Edges,
-    RollupScope,
-    by_scope,
+    RollupSummary,
     columns_read,
-    edges_of_environments,
+    merged,
+    read_summary,
+    summary_of,
     values_of,
 )
 
 MAX_SPANS = 256
-"""Of a scope."""
-WIDER = 2
-"""Spans that become one."""
+"""Spans of one scope."""
+MERGED_SPANS = 2
+"""Neighbours that become one span when a scope has too many."""
 MAX_SCOPES = 1000
-"""Whose layouts are remembered; beyond it those that were quiet for longest are forgotten."""
-_ASKED_AT_ONCE = 100
-"""Stretches of the index: databases bear no condition of any length."""
+"""Scopes whose layouts are remembered; when there are more, those that were quiet for longest are forgotten."""
+_MAX_CONDITIONS = 100
+"""Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
 _COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", *COLUMNS)
 
 
 @dataclass(slots=True)
 class _Layout:
-    """Of the spans of one scope."""
+    """Width and numbers of the spans of one scope."""
 
     width: int = 1
     numbers: set[int] = field(default_factory=set)
@@ -52,31 +53,31 @@ class _Layout:
     def make_room(self, endings: Iterable[Ending]) -> None:
         self.numbers |= {one.run_step // self.width for one in endings if one.run_step is not None}
         while len(self.numbers) > MAX_SPANS:
-            self.width, self.numbers = self.width * WIDER, {number // WIDER for number in self.numbers}
+            self.width, self.numbers = self.width * MERGED_SPANS, {number // MERGED_SPANS for number in self.numbers}
 
 
-class _Told(NamedTuple):
-    """What a span says."""
+class _SpanContent(NamedTuple):
+    """What a span holds: its lowest and highest training step, and the summary of its endings."""
 
     low: int
     high: int
-    summary: Summary
+    summary: RollupSummary
 
 
 class _Row(NamedTuple):
     pk: int
-    told: _Told
+    content: _SpanContent
 
 
 class SpanChange(NamedTuple):
     stale: list[int]
-    """Ids of rows whose episodes are told by `fresh` now."""
+    """Ids of rows that `fresh` replaces."""
     fresh: list[Values]
-    """In the order of _COLUMNS; ready to be written, for what is made in the transaction others wait for."""
+    """Rows in the order of _COLUMNS, ready to be written: others wait for the transaction."""
 
 
 class SpansPart:
-    name = "steps"  # as Progress rows of databases in use have it, though these are training steps
+    name = "steps"  # as in the Progress rows of existing databases, although these are training steps
     most_endings = 1000
     most_steps = NO_LIMIT
 
@@ -93,12 +94,12 @@ class SpansPart:
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
         for scope, row in _read(fresh, before, self._layouts):
-            fresh[scope][row.told.low // self._layouts[scope].width].append(row.told)
+            fresh[scope][row.content.low // self._layouts[scope].width].append(row.content)
             change.stale.append(row.pk)
         writer = BulkWriter(connection)
-        for scope, told in fresh.items():
+        for scope, spans in fresh.items():
             width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
-            for number, each in told.items():
+            for number, each in spans.items():
                 low, high, summary = _together(each, thresholds)
                 change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
@@ -116,37 +117,37 @@ class SpansPart:
         return delete_some(StepSpan)
 
     def _learn(self, scopes: Collection[RollupScope]) -> None:
-        """Has the layouts of all of them, the latest last."""
+        """Read the layouts of these scopes that are not remembered, and make all of them the last to be forgotten."""
         unknown = [(_SCOPE, scope) for scope in scopes if scope not in self._layouts]
         for scope in scopes:
             self._layouts.setdefault(scope, _Layout())
             self._layouts.move_to_end(scope)
-        for rows in _asked(unknown):
+        for rows in _queries(unknown):
             for kind, key, width, number in rows_of(rows.values_list("scope", "scope_id", "width", "number")):
                 layout = self._layouts[RollupScope(kind, key)]
                 layout.width = width
                 layout.numbers.add(number)
 
-    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[int, list[_Told]]:
-        """By the numbers of their spans, in a layout that has room for them."""
+    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[int, list[_SpanContent]]:
+        """Return the contents of new endings by the numbers of their spans, in a layout that has room for them."""
         layout = self._layouts[scope]
         layout.make_room(endings)
         parts = defaultdict[int, list[Ending]](list)
         for ending in endings:
             if ending.run_step is not None:
                 parts[ending.run_step // layout.width].append(ending)
-        return defaultdict(list, {number: [_told(part)] for number, part in parts.items()})
+        return defaultdict(list, {number: [_content_of(part)] for number, part in parts.items()})
 
 
-def _told(endings: Sequence[Ending]) -> _Told:
-    """Of one ending or more, each with a training step."""
+def _content_of(endings: Sequence[Ending]) -> _SpanContent:
+    """Return the content of one ending or more, each with a training step."""
     steps = [ending.run_step for ending in endings if ending.run_step is not None]
-    return _Told(min(steps), max(steps), summary_of(endings))
+    return _SpanContent(min(steps), max(steps), summary_of(endings))
 
 
-def _together(parts: Sequence[_Told], edges: Edges) -> _Told:
-    summary = together([part.summary for part in parts]).compressed(edges)
-    return _Told(min(part.low for part in parts), max(part.high for part in parts), summary)
+def _together(parts: Sequence[_SpanContent], edges: Edges) -> _SpanContent:
+    summary = merged([part.summary for part in parts]).compressed(edges)
+    return _SpanContent(min(part.low for part in parts), max(part.high for part in parts), summary)
 
 
 def _read(
@@ -154,24 +155,24 @@ def _read(
     before: Mapping[RollupScope, int],
     layouts: Mapping[RollupScope, _Layout],
 ) -> Iterable[tuple[RollupScope, _Row]]:
-    """Spans of those numbers, or all of a scope whose width is no longer what it was `before`."""
-    asked = list[tuple[str, Sequence[Any]]]()
+    """Yield the stored spans with those numbers, or all spans of a scope whose width differs from `before`."""
+    conditions = list[tuple[str, Sequence[Any]]]()
     for scope, wanted in numbers.items():
         if layouts[scope].width != before[scope]:
-            asked.append((_SCOPE, scope))
+            conditions.append((_SCOPE, scope))
         else:
             some = ", ".join(["%s"] * len(wanted))
-            asked.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
+            conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
     columns = ("scope", "scope_id", "pk", "step_low", "step_high", *columns_read())
-    for rows in _asked(asked):
+    for rows in _queries(conditions):
         for kind, key, pk, low, high, *row in rows_of(rows.values_list(*columns)):
-            yield RollupScope(kind, key), _Row(pk, _Told(low, high, read_summary(row, SKETCHES)))
+            yield RollupScope(kind, key), _Row(pk, _SpanContent(low, high, read_summary(row)))
 
 
-def _asked(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
-    """Spans that meet any of the conditions, each in SQL with its values."""
-    for start in range(0, len(conditions), _ASKED_AT_ONCE):
-        some = conditions[start : start + _ASKED_AT_ONCE]
+def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
+    """Yield queries of the spans that meet any of the conditions, which are SQL with values."""
+    for start in range(0, len(conditions), _MAX_CONDITIONS):
+        some = conditions[start : start + _MAX_CONDITIONS]
         sql = " OR ".join(f"({condition})" for condition, _ in some)
         values = [value for _, each in some for value in each]
         yield StepSpan.objects.filter(RawSQL(sql, values, BooleanField()))

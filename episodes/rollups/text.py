@@ -1,4 +1,4 @@
-"""TextPart: what transcripts say, so that it can be searched. `episodes/search/index.py` keeps it."""
+"""The part that indexes transcripts for search. `episodes/search/index.py` stores the index."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ class TextPart:
         pass
 
     def empty(self) -> bool:
-        """All at once: it takes no longer than some of them."""
+        """Delete all rows at once, which takes no longer than deleting some."""
         index.empty()
         return False

@@ -1,7 +1,7 @@
-"""ToolsPart: ToolUse rows from the steps of episodes that ended.
+"""The part that makes ToolUse rows from the steps of ended episodes.
 
-The database groups the steps, so none of them is read into Python. Calls of tools that do not exist count together as
-the tool "": agents can invent any number of names.
+The database groups the steps, so none of them is read into Python. Calls of tools that do not exist are counted
+together as the tool "", because agents can invent any number of names.
 """
 
 from __future__ import annotations
@@ -14,22 +14,19 @@ from typing import Any, NamedTuple
 
 from django.db import connection
 
+from environments.database.bulk import ID_LISTS
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
 from episodes.rollups.part import delete_some
 
-DURATION_PLACES = 26
-"""Of the histogram: place n is below 2**(n-3) ms, so the one before the last is below 70 minutes."""
+DURATION_BINS = 26
+"""Bins of the histogram: bin n holds durations below 2**(n-3) ms, so the last but one ends at 70 minutes."""
 COUNTS = ("ok", "refused", "failed", "rewarded", "duration_ms", "durations")
 
-_EPISODES = {
-    "sqlite": "SELECT value FROM json_each(%s)",
-    "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
-}
-_PLACE = " ".join(f"WHEN s.duration_ms < {2.0 ** (n - 3)!r} THEN {n}" for n in range(DURATION_PLACES - 1))
+_PLACE = " ".join(f"WHEN s.duration_ms < {2.0 ** (n - 3)!r} THEN {n}" for n in range(DURATION_BINS - 1))
 _SQL = f"""
     SELECT s.episode_id, CASE WHEN s.reason = 'not_found' THEN '' ELSE s.tool END AS name, s.status,
-        CASE {_PLACE} ELSE {DURATION_PLACES - 1} END AS place,
+        CASE {_PLACE} ELSE {DURATION_BINS - 1} END AS place,
         COUNT(*), SUM(CASE WHEN s.reward <> 0 THEN 1 ELSE 0 END), SUM(s.duration_ms)
     FROM episodes_step AS s WHERE s.episode_id IN ({{episodes}})
     GROUP BY 1, 2, 3, 4
@@ -44,17 +41,17 @@ class ToolKey(NamedTuple):
 
 @dataclass(slots=True)
 class Use:
-    """ToolUse's columns of the same names."""
+    """Values of the ToolUse columns with these names."""
 
     ok: int = 0
     refused: int = 0
     failed: int = 0
     rewarded: int = 0
     duration_ms: float = 0.0
-    durations: list[int] = field(default_factory=lambda: [0] * DURATION_PLACES)
+    durations: list[int] = field(default_factory=lambda: [0] * DURATION_BINS)
 
     def add(self, status: str, place: int, count: int, rewarded: int, duration_ms: float) -> None:
-        """Calls of one status and place together."""
+        """Add calls of one status and one bin of the histogram."""
         setattr(self, status, getattr(self, status) + count)
         self.rewarded += rewarded
         if status != "refused":
@@ -71,14 +68,16 @@ class ToolsPart:
         places = {one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings}
         found: dict[ToolKey, Use] = defaultdict(Use)
         with connection.cursor() as cursor:
-            cursor.execute(_SQL.format(episodes=_EPISODES[connection.vendor]), [json.dumps(list(places))])
+            cursor.execute(_SQL.format(episodes=ID_LISTS[connection.vendor]), [json.dumps(list(places))])
             for episode, tool, *figures in cursor.fetchall():
                 environment, day = places[episode]
                 found[ToolKey(environment, tool, day)].add(*figures)
         return found
 
     def write(self, gathered: dict[ToolKey, Use]) -> None:
-        """What is there is read within the transaction, which holds the part's Progress: nobody else writes it."""
+        """Add to the existing rows, which are read within the transaction: it holds the part's Progress, so nobody else
+        writes them.
+        """
         for key, row in _present(gathered):
             _add_present(gathered[key], row)
         ToolUse.objects.bulk_create(
@@ -105,7 +104,7 @@ class ToolsPart:
 
 
 def _present(gathered: dict[ToolKey, Use]) -> Iterable[tuple[ToolKey, ToolUse]]:
-    """Rows there are of these keys."""
+    """Return the existing rows with these keys."""
     rows = ToolUse.objects.filter(
         environment_id__in={key.environment for key in gathered},
         day__in={key.day for key in gathered},

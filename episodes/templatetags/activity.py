@@ -1,4 +1,4 @@
-"""Bars of the overview as inline SVG: what happened in each minute, hour or day, and endings by their share."""
+"""Template tags for bars as inline SVG: activity per minute, hour or day, and the shares of endings."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ register = template.Library()
 BAR_WIDTH = 10
 HEIGHT = 100
 MIN_HEIGHT = 3
-"""So that one episode among thousands is still seen."""
+"""A single episode among thousands has to be visible."""
 SHARES_WIDTH = 1000
-MIN_SHARE = 8
+MIN_SHARE_WIDTH = 8
 
 
 class Bar(NamedTuple):
@@ -26,7 +26,7 @@ class Bar(NamedTuple):
     y: float
     height: float
     query: str
-    """Of the episodes behind it; empty without any."""
+    """Query string of the page that lists the bar's episodes; empty when there are none."""
     title: str
 
 
@@ -38,9 +38,9 @@ class Share(NamedTuple):
     percent: float
 
 
-@register.inclusion_tag("episodes/bars.html")
+@register.inclusion_tag("episodes/activity_bars.html")
 def bars(points: Sequence[ActivityPoint], figure: str, episodes_url: str) -> dict[str, Any]:
-    """`figure`: "episodes" or "steps" of each point; each bar leads to the episodes of that time."""
+    """Context of the bars of `figure`, which is "episodes" or "steps". Each bar links to the episodes of its time."""
     values = [getattr(point, figure) for point in points]
     return {
         "bars": list(_bars(points, values, figure)),
@@ -65,9 +65,9 @@ def _bars(points: Sequence[ActivityPoint], values: Sequence[int], figure: str) -
 
 @register.simple_tag
 def shares(causes: Mapping[str, int]) -> list[Share]:
-    """Of each ending along a line of SHARES_WIDTH; small ones are widened until they can be seen."""
+    """The share of each ending along a line of SHARES_WIDTH. Small shares are widened so that they are visible."""
     total = sum(causes.values())
-    wide = [max(count / total * SHARES_WIDTH, MIN_SHARE) for count in causes.values()]
+    wide = [max(count / total * SHARES_WIDTH, MIN_SHARE_WIDTH) for count in causes.values()]
     scale = SHARES_WIDTH / (sum(wide) or 1)
     found, x = [], 0.0
     for (cause, count), width in zip(causes.items(), wide, strict=True):

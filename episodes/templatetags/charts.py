@@ -1,4 +1,4 @@
-"""Small charts as inline SVG, drawn on the server: no script, no colour of their own. For templates of every page."""
+"""Template tags for small line charts as inline SVG, in the colour of the text and without scripts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from django.utils.safestring import SafeString
 register = template.Library()
 
 MAX_POINTS = 200
-"""More than a sparkline has pixels for; beyond it, neighbours are averaged."""
+"""A sparkline has pixels for fewer. Neighbours are averaged where there are more points."""
 _EDGE = 1.5
-"""Room for half the line's width, and for the dot at the end."""
+"""Pixels around the line for half of its width and for the dot at its end."""
 
 
 @register.simple_tag
@@ -26,18 +26,18 @@ def sparkline(
     width: int = 96,
     height: int = 20,
 ) -> SafeString:
-    """A line through `points`, oldest first; gaps where they are None, a dot where it ends.
+    """A line through `points`, oldest first, with gaps where they are None and a dot at the end.
 
-    `low` and `high` fix the scale (an environment's rewards, say), widened by points beyond them; without, it is that
-    of the points. `label` is read to those who do not see it; without, it is hidden from them, for the same figures
-    stand beside it. Classes: `spark`, and within it `spark-line` and `spark-end`, in the colour of the text.
+    `low` and `high` fix the scale, such as an environment's range of rewards; points outside widen it. Without them the
+    scale is that of the points. Screen readers read `label`; without a label the chart is hidden from them, because the
+    page shows its figures as text. Classes: `spark`, and within it `spark-line` and `spark-end`.
     """
     thinned = _thinned([None if value is None else _finite(value) for value in points])
-    known = [value for value in thinned if value is not None]
-    if not known:
+    present = [value for value in thinned if value is not None]
+    if not present:
         return format_html('<svg class="spark" width="{}" height="{}" aria-hidden="true"></svg>', width, height)
-    bottom = min(known) if low is None else min(low, *known)
-    top = max(known) if high is None else max(high, *known)
+    bottom = min(present) if low is None else min(low, *present)
+    top = max(present) if high is None else max(high, *present)
     places = list(_places(thinned, bottom, top, width, height))
     return format_html(
         '<svg class="spark" viewBox="0 0 {} {}" width="{}" height="{}" {}>{}<circle class="spark-end" cx="{}" cy="{}"'
@@ -54,7 +54,7 @@ def sparkline(
 
 
 def _finite(value: float) -> float | None:
-    """`value` as one that can be subtracted from another without running over; None for NaN."""
+    """`value` capped so that a difference of two cannot overflow; None for NaN."""
     return max(-1e300, min(1e300, value)) if value == value else None
 
 
@@ -66,8 +66,8 @@ def _thinned(points: list[float | None]) -> list[float | None]:
 
 
 def _mean(points: list[float | None]) -> float | None:
-    known = [value for value in points if value is not None]
-    return sum(value / len(known) for value in known) if known else None
+    present = [value for value in points if value is not None]
+    return sum(value / len(present) for value in present) if present else None
 
 
 def _places(
@@ -81,7 +81,7 @@ def _places(
 
 
 def _lines(places: list[tuple[float, float] | None]) -> Iterator[list[tuple[float, float]]]:
-    """Runs of neighbours; a point that stands alone is drawn as a short stroke."""
+    """Lines of neighbouring points. A point without neighbours becomes a short stroke."""
     line: list[tuple[float, float]] = []
     for place in [*places, None]:
         if place is not None:

@@ -1,4 +1,4 @@
-"""What people reached at a task, for pages that are not the dashboard's, such as the admin's of a task."""
+"""Template tag for the results of people at a task, used by the admin's page of a task."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ register = template.Library()
 
 @register.simple_tag
 def people_at(task: Task) -> PlayerFigures | None:
-    """By the environment's own definition; None where no person has finished an attempt."""
+    """Figures of people's attempts by the environment's own definition; None if no person has finished an attempt."""
     found = at_task(task, definition_of(task.environment))[0]
     return found if found.n else None

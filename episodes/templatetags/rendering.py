@@ -1,4 +1,4 @@
-"""Filters for texts that somebody else wrote: what hides in them made visible, bars of reward components."""
+"""Template tags for steps and untrusted texts: invisible characters made visible, reward components, step cards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ register = template.Library()
 
 @register.filter(name="visible")
 def visible_text(value: object) -> str:
-    """Any value as text in which nothing hides."""
+    """`value` as text whose invisible characters are shown."""
     return visible(str(value))
 
 
 @register.filter
 def component_bar(value: float, widest: float) -> SafeString:
-    """A bar to the right or left of nothing, within -10 … 10, where `widest` is 10."""
+    """A bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
     share = max(-1.0, min(1.0, value / widest)) if value == value else 0.0
     return format_html(
         '<rect class="{}" x="{}" y="0" width="{}" height="4"/>',
@@ -33,7 +33,7 @@ def component_bar(value: float, widest: float) -> SafeString:
 
 
 @register.simple_tag(takes_context=True)
-def step_card(context: Context, card: Card, **ways: object) -> SafeString:
-    """One step, as the context and `ways` say; see `step_cards.Ways`."""
-    with context.push(**ways):
+def step_card(context: Context, card: Card, **options: object) -> SafeString:
+    """One step as HTML. `options` and the context are its `step_html.DisplayOptions`."""
+    with context.push(**options):
         return step_html(card, context)

@@ -1,8 +1,7 @@
-"""Cards: steps and prompts as replay, preview and player show them, every text rendered by the kind that suits it.
+"""Steps and prompts as cards: facts and rendered texts, for replay, comparison, player and their templates.
 
-A text keeps its place (`input-0`, `output-2`, `prompt-0`), by which a page asks for it again as another kind.
-
-Pictures: images of prompts and outputs as browsers may be given them. For the replay and the player.
+Every text is rendered as the kind that its content suggests: text, code, Markdown and so on. It keeps its place
+(`input-0`, `output-2`, `prompt-0`), by which a page can request the text as another kind or load an image.
 """
 
 from __future__ import annotations
@@ -25,80 +24,83 @@ from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
 from episodes.rendering.visible import visible
 from episodes.transcript.steps import StepLine
 
-MAX_TOOL = 200
-"""Characters of a tool's name."""
-LONG_LINES = 16
-LONG_CHARACTERS = 1_600
-"""What is longer is folded to that."""
+MAX_TOOL_CHARACTERS = 200
+"""Characters of a tool's name that are shown."""
+MAX_UNFOLDED_LINES = 16
+MAX_UNFOLDED_CHARACTERS = 1_600
+"""Longer texts are folded to that size."""
 
 _CODE = {
     **{"command": "bash", "cmd": "bash", "bash": "bash", "shell": "bash", "commands": "bash"},
     **{"sql": "sql", "patch": "diff", "diff": "diff", "code": "", "script": "", "source": "", "program": "python"},
 }
-"""Names of input fields that hold code; "" where its language has to be guessed."""
+"""Name of an input field that holds code -> its language; "" where the language has to be guessed."""
 
 
 class UnknownKind(ValueError):
-    """A text cannot be read like that; the message says how it can."""
+    """A text cannot be shown as that kind; the message lists the kinds."""
 
 
 class NoSuchPart(LookupError):
-    """There is no text at that place; the message says which places there are."""
+    """There is no text at that place; the message says what places look like."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageCard:
-    """One thing that was said, as HTML."""
+    """One text or image of a step or prompt, as HTML."""
 
     place: str
     label: str
     kind: Kind | Literal["image"]
     html: SafeString
-    """For an image empty: pages load it by its place."""
+    """Empty for an image, which pages load by its place."""
     kinds: tuple[Kind, ...]
-    """Ways in which it can be read; empty: only this one."""
+    """Kinds as which the text can be shown; empty if there is no choice."""
     omitted: int
-    """Characters that were cut off the end."""
+    """Number of characters that were cut off the end."""
     is_short: bool
-    """Whether it fits on the line of its label."""
+    """Whether the text fits on the line of its label."""
     is_long: bool
     number: int
-    """Its place among the others of its step and side, from 0."""
+    """Index among the texts and images of the same side, from 0."""
     uri: str = ""
-    """An image's data: address, for pages that have nothing else to load it from."""
+    """An image's data: address, for pages that have no other address for it."""
 
     @property
     def options(self) -> SafeString:
-        """Of a list of the ways, the present one chosen."""
+        """`<option>` elements of the kinds, the current kind selected."""
         return _options(self.kinds, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One step. Its facts are the row's."""
+    """One step with rendered texts. Its other facts are those of the row."""
 
     step: Step
     tool: str
     error: str
     running: float | None
+    """The return up to and including this step."""
     input: list[MessageCard]
     output: list[MessageCard]
     components: list[tuple[str, float]]
+    """Name and value of each part of the reward."""
     metadata: SafeString
     raw: SafeString
     is_whole: bool
+    """False when input or output is too large for the page."""
 
     @property
     def widest(self) -> float:
-        """The component that is furthest from nothing; the others are drawn beside it."""
+        """The largest absolute value of a component, which scales the bars of all of them; 1 without components."""
         return max((abs(value) for _, value in self.components), default=0.0) or 1.0
 
 
 @cache
 def _options(kinds: tuple[Kind, ...], chosen: str) -> SafeString:
-    """Few, and each is part of every step: a template takes longer for it than for the rest of a short text."""
-    chosen_ones = ((" selected" if kind == chosen else "", kind) for kind in kinds)
-    return format_html_join("", "<option{}>{}</option>", chosen_ones)
+    """Cached, because there are few combinations and rendering them takes longer than the rest of a short text."""
+    options = ((" selected" if kind == chosen else "", kind) for kind in kinds)
+    return format_html_join("", "<option{}>{}</option>", options)
 
 
 def cards_of(lines: Iterable[StepLine]) -> list[Card]:
@@ -108,11 +110,11 @@ def cards_of(lines: Iterable[StepLine]) -> list[Card]:
 def card_of(line: StepLine) -> Card:
     return Card(
         step=line.step,
-        tool=shorten(visible(line.step.tool), MAX_TOOL),
+        tool=shorten(visible(line.step.tool), MAX_TOOL_CHARACTERS),
         error=visible(line.step.error),
         running=line.running,
-        input=said(line.input, "input"),
-        output=said(line.output, "output"),
+        input=message_cards(line.input, "input"),
+        output=message_cards(line.output, "output"),
         components=[(visible(name), value) for name, value in line.components],
         metadata=code(line.metadata, "json"),
         raw=code(line.raw),
@@ -120,13 +122,13 @@ def card_of(line: StepLine) -> Card:
     )
 
 
-def said(parts: Sequence[Part], side: str) -> list[MessageCard]:
-    """Each of `parts`; `side` is "input", "output" or "prompt"."""
-    return [said_as(part, side, number) for number, part in enumerate(parts)]
+def message_cards(parts: Sequence[Part], side: str) -> list[MessageCard]:
+    """Cards of `parts`. `side` is "input", "output", "prompt" or "spec"."""
+    return [message_card(part, side, number) for number, part in enumerate(parts)]
 
 
-def said_as(part: Part, side: str, number: int, kind: Kind | None = None) -> MessageCard:
-    """One part, as `kind` or as what suits it."""
+def message_card(part: Part, side: str, number: int, kind: Kind | None = None) -> MessageCard:
+    """Card of one part, shown as `kind` or, without it, as the kind that its content suggests."""
     language = _language(part, side)
     chosen = kind or _kind(part, language)
     text = part.text
@@ -139,25 +141,37 @@ def said_as(part: Part, side: str, number: int, kind: Kind | None = None) -> Mes
         kinds=_kinds(part),
         omitted=part.omitted,
         is_short=part.is_short and chosen in ("text", "code") and bool(part.label),
-        is_long=not is_image and (text.count("\n") >= LONG_LINES or len(text) > LONG_CHARACTERS),
+        is_long=not is_image and (text.count("\n") >= MAX_UNFOLDED_LINES or len(text) > MAX_UNFOLDED_CHARACTERS),
         number=number,
         uri=text if is_image else "",
     )
 
 
-def said_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) -> MessageCard:
-    """The part at `place`, as `kind` or (empty) as what suits it. Raises: UnknownKind, NoSuchPart."""
+def message_card_at(sides: Mapping[str, Sequence[Part]], place: str, kind: str) -> MessageCard:
+    """Card of the part at `place`, shown as `kind` or, if empty, as the kind that its content suggests.
+
+    Raises: UnknownKind, NoSuchPart.
+    """
     side, _, rest = place.partition("-")
     number = int(rest) if rest.isdecimal() and len(rest) < 6 else -1
     if kind and kind not in KINDS:
-        raise UnknownKind(f"as={kind[:100]!r} is no way to read a text; use {', '.join(KINDS)}.")
+        raise UnknownKind(f"as={kind[:100]!r} is not a kind of text; use {', '.join(KINDS)}.")
     if not 0 <= number < len(sides.get(side, ())):
-        raise NoSuchPart(f"part={place[:100]!r} is not there; use input-0, output-0 and so on.")
-    return said_as(sides[side][number], side, number, kind or None)
+        raise NoSuchPart(f"There is no part={place[:100]!r}; use input-0, output-0 and so on.")
+    return message_card(sides[side][number], side, number, kind or None)
+
+
+def image_response(found: Sequence[Part], number: int) -> HttpResponse:
+    """Response with the image at index `number` of `found`. Raises: Http404."""
+    part = found[number] if number < len(found) else None
+    if part is None or part.kind != "image":
+        raise Http404(f"There is no image {number}.")
+    head, _, data = part.text.partition(";base64,")
+    return HttpResponse(base64.b64decode(data), content_type=head.removeprefix("data:"))
 
 
 def _language(part: Part, side: str) -> str | None:
-    """None: it is no code. The name of an input field tells more than its text."""
+    """Language of a part that holds code, else None. The name of an input field tells more than its text."""
     if part.kind == "json":
         return "json"
     if side == "input" and part.label.lower() in _CODE:
@@ -175,12 +189,3 @@ def _kinds(part: Part) -> tuple[Kind, ...]:
     if part.kind == "image":
         return ()
     return ("code", "text", "raw") if part.kind == "json" else ("text", "markdown", "code", "ansi", "latex", "raw")
-
-
-def picture_answer(found: Sequence[Part], number: int) -> HttpResponse:
-    """The image at place `number`. Raises: Http404."""
-    part = found[number] if number < len(found) else None
-    if part is None or part.kind != "image":
-        raise Http404(f"There is no image at place {number}.")
-    head, _, data = part.text.partition(";base64,")
-    return HttpResponse(base64.b64decode(data), content_type=head.removeprefix("data:"))

@@ -1,9 +1,7 @@
-"""EpisodeComparison: two episodes, aligned, and a window of the rows with everything that was said. No request, no HTML.
+"""Two episodes side by side: their steps aligned by tool and input, and a window of the rows as cards.
 
-Alignment: two transcripts beside each other, step by step, by what was called with what. Pure.
-
-Steps that call the same tool with the same input (whatever the order of its keys) belong together, as `diff` finds
-them; what stands between two such places is laid side by side in order.
+Used by the dashboard's page that compares two episodes. Steps that call the same tool with the same input (the order of
+keys does not matter) are matched like lines in `diff`; the steps between two matches are paired in order.
 """
 
 from __future__ import annotations
@@ -20,13 +18,109 @@ from episodes.models import Episode
 from episodes.transcript.cards import Card, card_of
 from episodes.transcript.steps import TranscriptView, lines_at
 
+MAX_COMPARED = 1_000
+"""Steps of each episode, from the first: matching takes time in the square of their number."""
+ROWS = 40
+"""Rows of a window."""
+
 Verdict = Literal["same", "answer", "call", "left", "right"]
-"""same call and answer; same call, another answer; another call; only on the left; only on the right"""
+"""same call and answer; same call, different answer; different call; step only on the left; step only on the right"""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSteps:
+    """One row of the comparison, with its place among all rows."""
+
+    place: int
+    left: Card | None
+    right: Card | None
+    verdict: str
+    is_divergence: bool
+    """Whether the row is the first with different calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeComparison:
+    rows: list[ComparedSteps]
+    first: int
+    total: int
+    """Rows of the whole comparison."""
+    divergence: int | None
+    """Place of the first row with different calls; None if there is none."""
+    counts: Counter[str]
+    """Number of rows by verdict."""
+    is_all: bool
+    """False when an episode has more steps than are compared."""
+
+    @property
+    def previous(self) -> int | None:
+        return max(0, self.first - ROWS) if self.first else None
+
+    @property
+    def next(self) -> int | None:
+        return self.first + ROWS if self.first + ROWS < self.total else None
+
+
+def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
+    """The window that contains row `place`. At most eight queries, independent of the number of steps."""
+    rows = align(_traces(left), _traces(right))
+    divergence = first_divergence(rows)
+    place = min(max(0, place), max(0, len(rows) - 1))
+    first = place - place % ROWS
+    shown = rows[first : first + ROWS]
+    lefts, rights = _cards(left, (row.left for row in shown), view), _cards(right, (row.right for row in shown), view)
+    compared = [_compared(first + n, row, lefts, rights, divergence) for n, row in enumerate(shown)]
+    counts = Counter[str](row.verdict for row in rows)
+    return EpisodeComparison(
+        compared, first, len(rows), divergence, counts, len(rows) < MAX_COMPARED or _is_all(left, right)
+    )
+
+
+def _compared(
+    place: int, row: ComparisonRow, lefts: dict[int, Card], rights: dict[int, Card], divergence: int | None
+) -> ComparedSteps:
+    left = None if row.left is None else lefts.get(row.left)
+    right = None if row.right is None else rights.get(row.right)
+    return ComparedSteps(place, left, right, row.verdict, place == divergence)
+
+
+def _is_all(*episodes: Episode) -> bool:
+    return not any(episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in episodes)
+
+
+def _traces(episode: Episode) -> list[Trace]:
+    """What is compared of the first MAX_COMPARED steps. One query."""
+    columns = ("tool", "input", "input_blob", "output", "output_blob", "status", "error")
+    rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
+    return [
+        Trace(call=(tool, input_digest or _canonical(text)), answer=(status, error, output_digest or output))
+        for tool, text, input_digest, output, output_digest, status, error in rows
+    ]
+
+
+def _canonical(text: str) -> str:
+    """JSON text with sorted keys and uniform spaces."""
+    value: Any = read_json(text)
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:
+        return text
+
+
+def _cards(episode: Episode, indexes: Iterable[int | None], view: TranscriptView) -> dict[int, Card]:
+    """Card of each of `indexes`."""
+    wanted = [index for index in indexes if index is not None]
+    if not wanted:
+        return {}
+    return {line.step.index: card_of(line) for line in lines_at(episode, min(wanted), max(wanted) + 1, view)}
+
+
+# --- alignment --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One step, as far as it is compared. Equal values mean equal content."""
+    """What is compared of one step. Equal values mean equal content."""
 
     call: Hashable
     answer: Hashable
@@ -35,13 +129,14 @@ class Trace:
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
     left: int | None
-    """Place in the left sequence; None: there is nothing beside the right one."""
+    """Index in the left sequence; None if the step on the right has no counterpart."""
     right: int | None
+    """Index in the right sequence; None if the step on the left has no counterpart."""
     verdict: Verdict
 
 
 def align(left: Sequence[Trace], right: Sequence[Trace]) -> list[ComparisonRow]:
-    """Every step of both, once and in order."""
+    """Rows that contain every step of both sequences once and in order."""
     start = _common(left, right)
     matcher = SequenceMatcher(
         None, [one.call for one in left[start:]], [one.call for one in right[start:]], autojunk=False
@@ -54,12 +149,12 @@ def align(left: Sequence[Trace], right: Sequence[Trace]) -> list[ComparisonRow]:
 
 
 def first_divergence(rows: Sequence[ComparisonRow]) -> int | None:
-    """Place of the first row in which another call was made; None: none was."""
+    """Place of the first row with different calls; None if there is none."""
     return next((place for place, row in enumerate(rows) if row.verdict in ("call", "left", "right")), None)
 
 
 def _common(left: Sequence[Trace], right: Sequence[Trace]) -> int:
-    """Length of the common beginning: the matcher's time grows with the square of what is left."""
+    """Length of the common beginning, which is skipped because the matcher's time grows with the square of the rest."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a.call != b.call), min(len(left), len(right)))
 
@@ -75,95 +170,3 @@ def _row(left: Sequence[Trace], right: Sequence[Trace], n: int | None, m: int | 
     if left[n].call != right[m].call:
         return ComparisonRow(n, m, "call")
     return ComparisonRow(n, m, "same" if left[n].answer == right[m].answer else "answer")
-
-
-MAX_COMPARED = 1_000
-"""Steps of each episode, from the beginning: finding what belongs together takes the square of their number."""
-ROWS = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """One row, with its place among all of them."""
-
-    place: int
-    left: Card | None
-    right: Card | None
-    verdict: str
-    is_divergence: bool
-    """Whether it is the first in which another call was made."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeComparison:
-    rows: list[Beside]
-    first: int
-    total: int
-    """Rows of the whole comparison."""
-    divergence: int | None
-    counts: Counter[str]
-    """Rows by verdict."""
-    is_all: bool
-    """False when an episode has more steps than are compared."""
-
-    @property
-    def previous(self) -> int | None:
-        return max(0, self.first - ROWS) if self.first else None
-
-    @property
-    def next(self) -> int | None:
-        return self.first + ROWS if self.first + ROWS < self.total else None
-
-
-def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
-    """The window that holds row `place`; eight queries at most, whatever the number of steps."""
-    rows = align(_traces(left), _traces(right))
-    divergence = first_divergence(rows)
-    place = min(max(0, place), max(0, len(rows) - 1))
-    first = place - place % ROWS
-    shown = rows[first : first + ROWS]
-    lefts, rights = _cards(left, (row.left for row in shown), view), _cards(right, (row.right for row in shown), view)
-    beside = [_beside(first + n, row, lefts, rights, divergence) for n, row in enumerate(shown)]
-    counts = Counter[str](row.verdict for row in rows)
-    return EpisodeComparison(
-        beside, first, len(rows), divergence, counts, len(rows) < MAX_COMPARED or _is_all(left, right)
-    )
-
-
-def _beside(
-    place: int, row: ComparisonRow, lefts: dict[int, Card], rights: dict[int, Card], divergence: int | None
-) -> Beside:
-    left = None if row.left is None else lefts.get(row.left)
-    right = None if row.right is None else rights.get(row.right)
-    return Beside(place, left, right, row.verdict, place == divergence)
-
-
-def _is_all(*episodes: Episode) -> bool:
-    return not any(episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in episodes)
-
-
-def _traces(episode: Episode) -> list[Trace]:
-    """One query."""
-    columns = ("tool", "input", "input_blob", "output", "output_blob", "status", "error")
-    rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
-    return [
-        Trace(call=(tool, given or _canonical(text)), answer=(status, error, answer or output))
-        for tool, text, given, output, answer, status, error in rows
-    ]
-
-
-def _canonical(text: str) -> str:
-    """JSON text, whatever the order of keys and the blanks between them."""
-    value: Any = read_json(text)
-    try:
-        return json.dumps(value, sort_keys=True)
-    except RecursionError:
-        return text
-
-
-def _cards(episode: Episode, indexes: Iterable[int | None], view: TranscriptView) -> dict[int, Card]:
-    """Index -> card."""
-    wanted = [index for index in indexes if index is not None]
-    if not wanted:
-        return {}
-    return {line.step.index: card_of(line) for line in lines_at(episode, min(wanted), max(wanted) + 1, view)}

@@ -1,4 +1,4 @@
-"""Finding: which steps of one episode hold a text. No request, no HTML."""
+"""Search within one episode: which of its steps contain a text. Used by the replay's search."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from django.db.models import Q
 from episodes.models import Blob, Episode
 
 MAX_FOUND = 2_000
+"""Steps that one search returns."""
 MAX_BLOB_BYTES = 64 * 1024 * 1024
-"""Of large inputs and outputs that are read; those beyond are not searched."""
-_AT_ONCE = 200
+"""Bytes of large inputs and outputs that one search reads; the others are not searched."""
+_MAX_BLOBS_PER_QUERY = 200
 
 
 @dataclass(frozen=True, slots=True)
 class StepsFound:
     steps: list[int]
-    """Indexes, ascending; MAX_FOUND at most."""
+    """Indexes in ascending order, at most MAX_FOUND."""
     is_all: bool
-    """False when there are more, or some of the text was too large to be searched."""
+    """False when there are more, or when some of the text was too large to be searched."""
 
 
 def steps_with(episode: Episode, text: str) -> StepsFound:
-    """Steps whose tool, input, output or error holds `text`, whatever the case of its letters. Reads all of them."""
-    written = json.dumps(text)[1:-1]  # as it stands in JSON, which is ASCII
+    """Steps whose tool, input, output or error contains `text`, ignoring case. Reads all steps of the episode."""
+    written = json.dumps(text)[1:-1]  # the form in JSON that is ASCII
     readable = json.dumps(text, ensure_ascii=False)[1:-1]
     holds = Q(tool__icontains=text) | Q(error__icontains=text)
     for form in {written, readable}:
@@ -38,26 +39,27 @@ def steps_with(episode: Episode, text: str) -> StepsFound:
 
 
 def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
+    """Steps whose large input or output contains one of `forms`, and whether all blobs were searched."""
     used: dict[str, list[int]] = {}
     for side in ("input", "output"):
         rows = episode.steps.filter(**{f"{side}_blob__isnull": False}).order_by("index")
         for index, digest in rows.values_list("index", f"{side}_blob"):
             used.setdefault(digest, []).append(index)
     digests, read, found = list(used), 0, set[int]()
-    for start in range(0, len(digests), _AT_ONCE):
-        chosen = _sized(digests[start : start + _AT_ONCE], MAX_BLOB_BYTES - read)
+    for start in range(0, len(digests), _MAX_BLOBS_PER_QUERY):
+        chosen = _sized(digests[start : start + _MAX_BLOBS_PER_QUERY], MAX_BLOB_BYTES - read)
         for blob in Blob.objects.filter(digest__in=chosen).iterator(chunk_size=20):
             read += blob.size_bytes
             text = blob.text.lower()
             if any(form in text for form in forms):
                 found.update(used[blob.digest])
-        if len(chosen) < len(digests[start : start + _AT_ONCE]):
+        if len(chosen) < len(digests[start : start + _MAX_BLOBS_PER_QUERY]):
             return found, False
     return found, True
 
 
 def _sized(digests: list[str], room: int) -> list[str]:
-    """As many of them as fit, in order."""
+    """The first of `digests`, as many as fit into `room` bytes."""
     sizes = dict(Blob.objects.filter(digest__in=digests).values_list("digest", "size_bytes"))
     chosen = []
     for digest in digests:

@@ -1,4 +1,4 @@
-"""Notes: what people say of an episode or of one of its steps. Players and readers write them; no HTML here."""
+"""Notes that players and readers write on an episode or on one of its steps."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from environments.errors import OrsError, shorten
 from episodes.models import Episode, Note
 
 MAX_CHARACTERS = 4_000
-"""Of one note."""
+"""Characters of one note."""
 MAX_NOTES = 300
-"""Of one episode: a page shows them all."""
+"""Notes on one episode; pages show all of them."""
 
 
 class BadNote(OrsError):
-    """It cannot be kept; the message says why and what would do."""
+    """A note cannot be saved or deleted; the message says why and what to do."""
 
 
 def notes_of(episode: Episode, author: str | None = None) -> QuerySet[Note]:
-    """Of the whole episode first, then step by step, oldest first. `author`: theirs alone."""
+    """Notes on an episode: those on the whole episode first, then by step, oldest first. `author`: only their notes."""
     rows = Note.objects.filter(episode=episode)
     chosen = rows if author is None else rows.filter(author=author)
     return chosen.order_by(F("step").asc(nulls_first=True), "id")
 
 
 def add_note(episode: Episode, author: str, text: str, step: str = "") -> Note:
-    """`step`: index as a form gives it; empty: the note is of the whole episode. Raises: BadNote."""
-    said = text.replace("\0", "").replace("\r\n", "\n").strip()
-    if not said:
-        raise BadNote("A note needs some words.")
-    if len(said) > MAX_CHARACTERS:
-        raise BadNote(f"This note has {len(said):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
+    """Save a note. `step` is an index as a form sends it, or empty for the whole episode. Raises: BadNote."""
+    text = text.replace("\0", "").replace("\r\n", "\n").strip()
+    if not text:
+        raise BadNote("The note is empty. Write a few words.")
+    if len(text) > MAX_CHARACTERS:
+        raise BadNote(f"The note has {len(text):,} characters; at most {MAX_CHARACTERS:,} are allowed. Shorten it.")
     index = _index(episode, step.strip())
     if Note.objects.filter(episode=episode).count() >= MAX_NOTES:
-        raise BadNote(f"Episode {episode.pk} has {MAX_NOTES} notes, the most that fit. Delete one of yours first.")
-    return Note.objects.create(episode=episode, step=index, author=author, text=said)
+        raise BadNote(f"Episode {episode.pk} already has {MAX_NOTES} notes, the maximum. Delete one of yours first.")
+    return Note.objects.create(episode=episode, step=index, author=author, text=text)
 
 
 def remove_note(episode: Episode, author: str, number: str) -> None:
-    """Delete the author's note of that id. Raises: BadNote."""
+    """Delete the note with id `number` if `author` wrote it. Raises: BadNote."""
     own = Note.objects.filter(episode=episode, author=author)
     if not (number.isdecimal() and len(number) < 19 and own.filter(pk=int(number)).delete()[0]):
-        raise BadNote("This note is not there to be deleted: it has gone already, or somebody else wrote it.")
+        raise BadNote("This note can't be deleted: it is already gone, or somebody else wrote it.")
 
 
 def _index(episode: Episode, step: str) -> int | None:
@@ -49,5 +49,5 @@ def _index(episode: Episode, step: str) -> int | None:
         return None
     is_number = step.isdecimal() and len(step) < 10
     if not (is_number and episode.steps.filter(index=int(step)).exists()):
-        raise BadNote(f"Episode {episode.pk} has no step {shorten(step, 40)!r}; leave it empty for the whole episode.")
+        raise BadNote(f"Episode {episode.pk} has no step {shorten(step, 40)!r}. Leave it empty for the whole episode.")
     return int(step)

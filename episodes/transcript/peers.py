@@ -1,4 +1,4 @@
-"""Peers: the other attempts at an episode's task, and its neighbours among them and in its run. No request, no HTML."""
+"""The other attempts at an episode's task, how kinds of players did at it, and an episode's neighbours. For pages."""
 
 from __future__ import annotations
 
@@ -6,34 +6,27 @@ from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from episodes.attempts.rule import IS_CONTINUATION
 from episodes.models import Episode
-from episodes.recording.task_statistics import FAILURES
 
 MAX_PEERS = 2_000
-"""The newest attempts, which are looked at."""
+"""Number of attempts that are read, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
     attempts: int
-    """Those with a return too; MAX_PEERS at most."""
+    """Number of attempts at the task, at most MAX_PEERS."""
     is_all: bool
+    """False when there are more than MAX_PEERS attempts."""
     mean: float | None
-    """Of their returns; None without any."""
+    """Mean return; None if no attempt has a return."""
     rank: int | None
-    """Of this one, 1 for the highest return, equal ones alike; None: it is no attempt, or has no return."""
-
-
-def attempts(task: int) -> QuerySet[Episode]:
-    """Ended episodes of a task that say something of it."""
-    ended = Episode.objects.filter(~IS_CONTINUATION, task=task, status="ended", is_probe=False)
-    return ended.exclude(cause__in=FAILURES)
+    """Rank of the episode, 1 for the highest return, equal for equal returns; None if it is no attempt or has none."""
 
 
 def peers_of(episode: Episode, definition: str) -> Peers:
-    """One query."""
-    newest = attempts(episode.task_id).order_by("-pk").values_list("pk", f"return_{definition}")
+    """Return the other attempts at the task of `episode`, by `definition`. One query."""
+    newest = _newest_attempts(episode.task_id).values_list("pk", f"return_{definition}")
     rows = list(newest[: MAX_PEERS + 1])
     returns = [value for _, value in rows[:MAX_PEERS] if value is not None]
     own = dict(rows).get(episode.pk)
@@ -53,29 +46,34 @@ class PeerStanding:
     """ "agent", "human" or "script"."""
     attempts: int
     mean: float | None
-    """Of their returns; None without any."""
+    """Mean return; None if no attempt has a return."""
     successes: int
 
 
 def standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
-    """Of each kind of player that attempted it, by its newest attempts; agents first. One query."""
-    rows = attempts(task).order_by("-pk").values_list("player", f"return_{definition}")[:MAX_PEERS]
+    """Return the standing of each kind of player at the task, by the newest attempts, agents first. One query."""
+    rows = _newest_attempts(task).values_list("player", f"return_{definition}")[:MAX_PEERS]
     returns: dict[str, list[float | None]] = {}
     for player, value in rows:
         returns.setdefault(player, []).append(value)
     return [_standing(player, returns[player], threshold) for player in sorted(returns)]
 
 
+def _newest_attempts(task: int) -> QuerySet[Episode]:
+    return Episode.objects.filter(task=task).attempts().order_by("-pk")
+
+
 def _standing(player: str, returns: list[float | None], threshold: float) -> PeerStanding:
-    told = [value for value in returns if value is not None]
-    mean = sum(value / len(told) for value in told) if told else None
-    return PeerStanding(player, len(returns), mean, sum(value > threshold for value in told))
+    present = [value for value in returns if value is not None]
+    mean = sum(value / len(present) for value in present) if present else None
+    return PeerStanding(player, len(returns), mean, sum(value > threshold for value in present))
 
 
 def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    """With the ids of the previous and the next episode of the same task and run, probes left out; None: there is none.
+    """`episodes` annotated with the ids of their neighbours, without probes; None where there is no neighbour.
 
-    As `task_previous`, `task_next`, `run_previous`, `run_next`; each is one step along an index.
+    `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the same run. Each takes
+    one step along an index.
     """
     others = Episode.objects.filter(is_probe=False)
     found: dict[str, Subquery] = {}

@@ -1,6 +1,6 @@
-"""Glimpse: how an episode began and how it ended, in a few lines of text. Shown beside a table of episodes.
+"""A preview of an episode: its prompt, first and last steps in a few lines of text, next to a table of episodes.
 
-Its texts are cut to a few lines, and what stands in large blobs is left to the replay.
+Texts are cut to SHOWN_CHARACTERS, and large blobs are left to the replay.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from episodes.rendering.visible import visible
 
 STEPS_AT_EACH_END = 3
 SHOWN_CHARACTERS = 600
-"""Of what was said at once."""
-READ_BYTES = 256 * 1024
-"""Of a blob; larger ones are not read."""
+"""Characters of each text that are shown."""
+MAX_BLOB_BYTES = 256 * 1024
+"""Larger blobs are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewText:
-    """One step in short."""
+    """The shortened texts of one step."""
 
     step: Step
     input: str
@@ -30,35 +30,35 @@ class PreviewText:
 
 
 @dataclass(frozen=True, slots=True)
-class Glimpse:
+class EpisodePreview:
     prompt: str
     first: Sequence[PreviewText]
     left_out: int
-    """Steps between the first and the last."""
+    """Number of steps between the first and the last ones."""
     last: Sequence[PreviewText]
 
     @property
     def steps(self) -> int:
-        """All of them, refused ones too."""
+        """Number of all steps, refused ones included."""
         return len(self.first) + self.left_out + len(self.last)
 
 
-def glimpse_of(episode: Episode) -> Glimpse:
-    """Three queries, and one for each blob of the six steps."""
+def preview_of(episode: Episode) -> EpisodePreview:
+    """The preview of `episode`. Three queries, and one for each blob of the six steps."""
     rows = episode.steps.select_related("input_blob", "output_blob").defer("input_blob__data", "output_blob__data")
     first = list(rows.order_by("index")[:STEPS_AT_EACH_END])
     after = first[-1].index if first else -1
     last = list(rows.filter(index__gt=after).order_by("-index")[:STEPS_AT_EACH_END])[::-1]
     left_out = last[0].index - after - 1 if last else 0
-    return Glimpse(
+    return EpisodePreview(
         prompt=_text(prompt(_read(episode.prompt, ""))),
-        first=[_said(step) for step in first],
+        first=[_preview_of_step(step) for step in first],
         left_out=left_out,
-        last=[_said(step) for step in last],
+        last=[_preview_of_step(step) for step in last],
     )
 
 
-def _said(step: Step) -> PreviewText:
+def _preview_of_step(step: Step) -> PreviewText:
     answer = read_json(_read(step.output_blob, step.output))
     shown = blocks(answer.get("blocks", [])) if isinstance(answer, dict) else []
     return PreviewText(
@@ -71,10 +71,10 @@ def _said(step: Step) -> PreviewText:
 def _read(blob: Blob | None, text: str) -> str:
     if blob is None:
         return text
-    return blob.text if blob.size_bytes <= READ_BYTES else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
+    return blob.text if blob.size_bytes <= MAX_BLOB_BYTES else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
 
 
 def _text(parts: Sequence[Part]) -> str:
-    """The parts as text, images by their kind."""
+    """The parts as text. An image becomes its media type in brackets."""
     lines = [f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text for part in parts]
     return visible(shorten("\n".join(lines).strip(), SHOWN_CHARACTERS))

@@ -1,16 +1,8 @@
-"""StepCards: a step as `templates/episodes/step_card.html` shows it, for pages that show hundreds of them.
+"""Steps and their content blocks as HTML, for pages that show hundreds of them: replay, comparison and player.
 
-As with `blocks.py`, the template is asked once for each shape that a step can have, and the texts are put into its
-answer: its conditions take longer than all else of a short step.
-
-Frames: HTML as a template makes it once for each shape that a thing can have, with places into which texts go.
-
-For what stands on a page hundreds of times: a template takes longer for its conditions than for all else.
-
-Blocks: one thing that was said, as `templates/episodes/said.html` shows it, for pages that show many of them.
-
-Most of a block's HTML is the same for every block of its shape, so the template is asked once for each shape, and only
-what differs is put in. A template takes longer for a block's conditions than all else that a short step needs.
+A template needs longer for the conditions of `episodes/step_card.html` and `episodes/content_block.html` than a short
+step needs for everything else. So each template is rendered once for every shape that its subject can have, with marks
+where the texts go (a frame), and the texts are filled in for every step.
 """
 
 from __future__ import annotations
@@ -29,42 +21,147 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.templatetags.figures import NOTHING, moment, reward, signed
+from environments.display.formats import NOTHING, moment, reward, signed
 from episodes.models import Episode
 from episodes.rendering.kinds import Kind
 from episodes.rendering.visible import visible
-from episodes.templatetags.record import clock, milliseconds
 from episodes.transcript.cards import Card, MessageCard
+from episodes.transcript.formats import clock, milliseconds
 
-MAX_SHAPES = 1024
-"""Of one kind of thing, whose frames are kept."""
+MAX_FRAMES = 1024
+"""Frames of each template that are cached."""
+MAX_ERROR_CHARACTERS = 8_000
+_NONE = SafeString('<p class="none">none</p>')
 _MARK = secrets.token_hex(16)
-"""In each place; nobody can have said it."""
-_PLACE = re.compile(rf"{_MARK}-(\w+)-")
+"""Part of every mark. It is random, so no recorded text can contain it."""
+_MARKED = re.compile(rf"{_MARK}-(\w+)-")
 
 Frame = list[str]
-"""HTML, and the name of the text that goes there, in turn."""
+"""Pieces of HTML, and between them the names of the texts that are filled in."""
+Texts = dict[str, str]
+"""Name -> HTML, or text that is escaped when it is filled in; empty for a text that the step does not have."""
 
 
-def place(name: str) -> SafeString:
-    """Stands for the text `name` in the context of a template."""
-    return SafeString(f"{_MARK}-{name}-")
+class DisplayOptions(Protocol):
+    """How a page shows steps: a mapping or a template's context with these names.
+
+    `episode` (with its environment), `definition` (of return), `base` (address below which the step's parts are, by
+    default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
+    unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `may_note`,
+    `may_continue` (people can continue the episode from its steps). See `episodes/step_card.html`.
+    """
+
+    def get(self, key: str, default: Any = None, /) -> Any: ...
 
 
-def framed(template: str, context: Mapping[str, Any]) -> Frame:
-    return _PLACE.split(render_to_string(template, dict(context)))
+@dataclass(frozen=True, slots=True)
+class _CardShape:
+    """Everything that the HTML of a step depends on, except its texts."""
+
+    definition: str
+    is_ok: bool
+    is_finished: bool
+    has_waited: bool
+    is_whole: bool
+    is_alone: bool
+    is_bare: bool
+    is_blind: bool
+    may_note: bool
+    there: tuple[str, ...]
+    """Names of the texts that are not empty."""
 
 
-def filled(frame: Frame, texts: Mapping[str, str]) -> SafeString:
-    """The texts in their places, escaped unless they are HTML."""
-    pieces = frame.copy()
-    pieces[1::2] = [text if isinstance(text := texts[name], SafeString) else escape(text) for name in frame[1::2]]
-    return SafeString("".join(pieces))
+def step_html(card: Card, options: DisplayOptions) -> SafeString:
+    """One step as `episodes/step_card.html` renders it."""
+    step = card.step
+    texts = _texts(card, options)
+    shape = _CardShape(
+        definition=options.get("definition", ""),
+        is_ok=step.status == "ok",
+        is_finished=step.finished,
+        has_waited=step.waited_ms >= 1,
+        is_whole=card.is_whole,
+        is_alone=bool(options.get("is_alone")),
+        is_bare=bool(options.get("is_bare")),
+        is_blind=bool(options.get("is_blind")),
+        may_note=bool(options.get("may_note")),
+        there=tuple(name for name, text in texts.items() if text),
+    )
+    return _fill(_card_frame(shape), texts)
+
+
+@lru_cache(MAX_FRAMES)
+def _card_frame(shape: _CardShape) -> Frame:
+    return _frame("episodes/step_card.html", {**asdict(shape), **{name: _mark(name) for name in shape.there}})
+
+
+def _texts(card: Card, options: DisplayOptions) -> Texts:
+    step, episode, is_alone = card.step, options.get("episode"), bool(options.get("is_alone"))
+    base = options.get("base") or reverse("episode", args=[episode.pk])
+    at = f"{base}steps/{step.index}"
+    texts: Texts = {
+        "index": str(step.index),
+        "page": f"{base}?step={step.index}" if is_alone else "",
+        "tool": card.tool,
+        "status": step.status,
+        "reason": step.reason,
+        "duration": milliseconds(step.duration_ms),
+        "wait": milliseconds(step.waited_ms),
+        "error": truncatechars(card.error, MAX_ERROR_CHARACTERS),
+        "input": _blocks(card.input, "input", at, options) or (_NONE if card.is_whole else ""),
+        "output": _blocks(card.output, "output", at, options),
+        "own": f"{at}/",
+        "json": f"{at}.json",
+    }
+    if not options.get("is_blind"):
+        texts |= _rewards(card, episode)
+    if not options.get("is_bare"):
+        texts |= _folds(card, episode, may_continue=bool(options.get("may_continue")))
+    return texts
+
+
+def _rewards(card: Card, episode: Episode) -> Texts:
+    environment = episode.environment
+    components = {"card": card, "environment": environment}
+    return {
+        "reward": reward(card.step.reward, environment),
+        "running": NOTHING if card.running is None else signed(card.running),
+        "components": render_to_string("episodes/reward_components.html", components) if card.components else "",
+    }
+
+
+def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:
+    step = card.step
+    goes_on = may_continue and not step.finished
+    return {
+        "metadata": card.metadata,
+        "started": format_html('{} UTC <span class="hint">{}</span>', clock(step.started), moment(step.started)),
+        "task_id": visible(step.task_id),
+        "continue": f"{reverse('continue', args=[episode.pk])}?step={step.index}" if goes_on else "",
+    }
+
+
+def _blocks(messages: list[MessageCard], side: str, at: str, options: DisplayOptions) -> SafeString:
+    return SafeString("".join([_block(one, side, at, options) for one in messages]))
+
+
+def _block(one: MessageCard, side: str, at: str, options: DisplayOptions) -> SafeString:
+    is_open, is_alone, own = bool(options.get("is_open")), bool(options.get("is_alone")), f"{at}/"
+    if options.get("is_bare"):
+        return block_html(one, is_open=is_open, is_alone=is_alone)
+    if side == "output" and one.kind == "image":
+        # an address of its own, so that browsers cache the image
+        context = {"is_open": is_open, "is_alone": is_alone, "image": f"{at}/images/{one.number}"}
+        return render_to_string("episodes/content_block.html", {"one": one, **context})
+    return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
+
+
+# --- one text or image of a step --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _BlockShape:
-    """All that a block's HTML depends on, but for the text and the addresses themselves."""
+    """Everything that the HTML of a block depends on, except its text and its addresses."""
 
     place: str
     label: str
@@ -90,151 +187,54 @@ def block_html(
     is_open: bool = False,
     is_alone: bool = False,
 ) -> SafeString:
-    """The arguments are those that the template describes. An image keeps its data: address."""
+    """One text or image as `episodes/content_block.html`, which describes the arguments, renders it.
+
+    An image keeps its data: address.
+    """
     if one.kind == "image":
         addresses = {"source": source, "whole": whole, "swap": swap}
         return render_to_string(
-            "episodes/said.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
+            "episodes/content_block.html", {"one": one, "is_open": is_open, "is_alone": is_alone, **addresses}
         )
     shape = _BlockShape(
         *(one.place, one.label, one.kind, one.kinds, one.omitted, one.is_short, one.is_long, not one.html),
         *(bool(source), bool(whole), swap, is_open, is_alone),
     )
-    return filled(_block_frame(shape), {"html": one.html, "source": source, "whole": whole})
+    return _fill(_block_frame(shape), {"html": one.html, "source": source, "whole": whole})
 
 
-@lru_cache(maxsize=MAX_SHAPES)
+@lru_cache(MAX_FRAMES)
 def _block_frame(shape: _BlockShape) -> Frame:
     one = MessageCard(
         place=shape.place,
         label=shape.label,
         kind=shape.kind,
-        html=SafeString() if shape.is_empty else place("html"),
+        html=SafeString() if shape.is_empty else _mark("html"),
         kinds=shape.kinds,
         omitted=shape.omitted,
         is_short=shape.is_short,
         is_long=shape.is_long,
         number=0,
     )
-    ways = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
-    source, whole = place("source") if shape.has_source else "", place("whole") if shape.has_whole else ""
-    return framed("episodes/said.html", {"one": one, "source": source, "whole": whole, **ways})
+    options = {"swap": shape.swap, "is_open": shape.is_open, "is_alone": shape.is_alone}
+    source, whole = _mark("source") if shape.has_source else "", _mark("whole") if shape.has_whole else ""
+    return _frame("episodes/content_block.html", {"one": one, "source": source, "whole": whole, **options})
 
 
-MAX_ERROR = 8_000
-"""Characters."""
-_NONE = SafeString('<p class="none">none</p>')
-
-Texts = dict[str, str]
-"""Name -> HTML, or text that has to be escaped; empty: not there."""
+# --- frames ----------------------------------------------------------------------------------------------------------
 
 
-class Ways(Protocol):
-    """How the page shows steps: a mapping or a template's context.
-
-    Of `episode` (with its environment), `definition`, `base` (address below which its parts are, as /episodes/<id>/ is
-    by default), `is_alone`, `is_open` (long texts are unfolded), `is_bare`, `is_blind`, `may_note` and `may_continue`
-    (one can play on from its steps); see the template.
-    """
-
-    def get(self, key: str, default: Any = None, /) -> Any: ...
+def _mark(name: str) -> SafeString:
+    """Where the text `name` is filled in: a value for the context of a template."""
+    return SafeString(f"{_MARK}-{name}-")
 
 
-@dataclass(frozen=True, slots=True)
-class _CardShape:
-    """All that the HTML of a step depends on, but for the texts themselves."""
-
-    definition: str
-    is_ok: bool
-    is_finished: bool
-    has_waited: bool
-    is_whole: bool
-    is_alone: bool
-    is_bare: bool
-    is_blind: bool
-    may_note: bool
-    there: tuple[str, ...]
-    """Names of the texts that are not empty."""
+def _frame(template: str, context: Mapping[str, Any]) -> Frame:
+    return _MARKED.split(render_to_string(template, dict(context)))
 
 
-def step_html(card: Card, ways: Ways) -> SafeString:
-    step = card.step
-    texts = _texts(card, ways)
-    shape = _CardShape(
-        definition=ways.get("definition", ""),
-        is_ok=step.status == "ok",
-        is_finished=step.finished,
-        has_waited=step.waited_ms >= 1,
-        is_whole=card.is_whole,
-        is_alone=bool(ways.get("is_alone")),
-        is_bare=bool(ways.get("is_bare")),
-        is_blind=bool(ways.get("is_blind")),
-        may_note=bool(ways.get("may_note")),
-        there=tuple(name for name, text in texts.items() if text),
-    )
-    return filled(_card_frame(shape), texts)
-
-
-def _texts(card: Card, ways: Ways) -> Texts:
-    step, episode, is_alone = card.step, ways.get("episode"), bool(ways.get("is_alone"))
-    base = ways.get("base") or reverse("episode", args=[episode.pk])
-    at = f"{base}steps/{step.index}"
-    texts: Texts = {
-        "index": str(step.index),
-        "page": f"{base}?step={step.index}" if is_alone else "",
-        "tool": card.tool,
-        "status": step.status,
-        "reason": step.reason,
-        "duration": milliseconds(step.duration_ms),
-        "wait": milliseconds(step.waited_ms),
-        "error": truncatechars(card.error, MAX_ERROR),
-        "input": _blocks(card.input, "input", at, ways) or (_NONE if card.is_whole else ""),
-        "output": _blocks(card.output, "output", at, ways),
-        "own": f"{at}/",
-        "json": f"{at}.json",
-    }
-    if not ways.get("is_blind"):
-        texts |= _rewards(card, episode)
-    if not ways.get("is_bare"):
-        texts |= _folds(card, episode, may_continue=bool(ways.get("may_continue")))
-    return texts
-
-
-def _rewards(card: Card, episode: Episode) -> Texts:
-    environment = episode.environment
-    components = {"card": card, "environment": environment}
-    return {
-        "reward": reward(card.step.reward, environment),
-        "running": NOTHING if card.running is None else signed(card.running),
-        "components": render_to_string("episodes/components.html", components) if card.components else "",
-    }
-
-
-def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:
-    step = card.step
-    goes_on = may_continue and not step.finished
-    return {
-        "metadata": card.metadata,
-        "started": format_html('{} UTC <span class="hint">{}</span>', clock(step.started), moment(step.started)),
-        "task_id": visible(step.task_id),
-        "continue": f"{reverse('continue', args=[episode.pk])}?step={step.index}" if goes_on else "",
-    }
-
-
-def _blocks(said: list[MessageCard], side: str, at: str, ways: Ways) -> SafeString:
-    return SafeString("".join([_block(one, side, at, ways) for one in said]))
-
-
-def _block(one: MessageCard, side: str, at: str, ways: Ways) -> SafeString:
-    is_open, is_alone, own = bool(ways.get("is_open")), bool(ways.get("is_alone")), f"{at}/"
-    if ways.get("is_bare"):
-        return block_html(one, is_open=is_open, is_alone=is_alone)
-    if side == "output" and one.kind == "image":  # it has an address of its own, from which a browser keeps it
-        look = {"is_open": is_open, "is_alone": is_alone, "image": f"{at}/images/{one.number}"}
-        return render_to_string("episodes/said.html", {"one": one, **look})
-    return block_html(one, own, own, "closest .step", is_open=is_open, is_alone=is_alone)
-
-
-@lru_cache(MAX_SHAPES)
-def _card_frame(shape: _CardShape) -> Frame:
-    return framed("episodes/step_card.html", {**asdict(shape), **{name: place(name) for name in shape.there}})
+def _fill(frame: Frame, texts: Mapping[str, str]) -> SafeString:
+    """HTML of the frame with its texts, which are escaped unless they are HTML."""
+    pieces = frame.copy()
+    pieces[1::2] = [text if isinstance(text := texts[name], SafeString) else escape(text) for name in frame[1::2]]
+    return SafeString("".join(pieces))

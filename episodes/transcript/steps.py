@@ -1,9 +1,6 @@
-"""Transcript: an episode's steps, a window of them at a time, as parts that a page can show. No request, no HTML.
+"""An episode's steps: a window of them as parts that a page can show, the steps after a known one, steps as JSON.
 
-Increment: an episode's steps after one that is known, for whoever is told of every step as it comes.
-
-Asked after each call that a person makes. Django takes twenty times as long to write such a statement as the database
-to answer it, so it is written once, and rows are made of what the driver gives.
+Used by replay, comparison, player, API and admin. There are no requests and no HTML here.
 """
 
 from __future__ import annotations
@@ -22,43 +19,13 @@ from environments.display.parts import SHOWN_CHARACTERS, Part, blocks, fields, i
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Blob, Episode, Step
 
-
-def steps_after(episode: int, index: int, most: int) -> list[Step]:
-    """In order, `most` at most; with their blobs, which have no data. One query, and one more when there are blobs."""
-    names, statement = _statement()
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [episode, index, most])
-        rows = cursor.fetchall()
-    steps = [Step.from_db(connection.alias, names, row) for row in rows]
-    digests = {digest for step in steps for digest in (step.input_blob_id, step.output_blob_id) if digest}
-    blobs = Blob.objects.defer("data").in_bulk(digests) if digests else {}
-    for step in steps:
-        _complete(step, blobs)
-    return steps
-
-
-def _complete(step: Step, blobs: dict[str, Blob]) -> None:
-    """What Django does with each row: SQLite's times are of no zone, which is UTC."""
-    if step.started.tzinfo is None:
-        step.started = step.started.replace(tzinfo=UTC)
-    if step.input_blob_id:
-        step.input_blob = blobs[step.input_blob_id]
-    if step.output_blob_id:
-        step.output_blob = blobs[step.output_blob_id]
-
-
-@cache
-def _statement() -> tuple[list[str], str]:
-    fields = Step._meta.concrete_fields
-    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields if field.column)
-    where = 'WHERE episode_id = %s AND "index" > %s ORDER BY "index" LIMIT %s'
-    return [field.attname for field in fields], f"SELECT {columns} FROM {Step._meta.db_table} {where}"
-
-
 STEPS_PER_PAGE = 200
+STEPS_PER_READ = 5_000
+"""Steps of one answer of `step_columns`."""
 STEP_FACTS = ("index", "tool", "status", "reason", "error", "reward", "finished", "task_id", "duration_ms", "waited_ms")
 COMPONENTS = ("reward_components", "components", "rewards", "reward_breakdown", "reward_terms")
-"""Members of a step's metadata under which environments tell what a reward is made of: an object of numbers."""
+"""Members of a step's metadata under which environments report the parts of a reward: an object of numbers."""
+_STATES = {"ok": "o", "refused": "r", "failed": "f"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +35,15 @@ class TranscriptView:
     steps: int = STEPS_PER_PAGE
     definition: str = "sum"
     characters: int = SHOWN_CHARACTERS
-    """Of one text."""
+    """Characters of one text that are shown."""
     blob_bytes: int = 2 * 1024 * 1024
-    """Of one large input or output; one that is larger is one link away."""
+    """Largest input or output that is read; the page links to a larger one."""
     total_bytes: int = 16 * 1024 * 1024
-    """Of all large inputs and outputs together."""
+    """Bytes that are read of all large inputs and outputs together."""
 
 
 WHOLE = TranscriptView()
-"""The admin's, which shows many steps on a page of their own."""
+"""View of the admin, which shows many steps on a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +55,9 @@ class StepLine:
     output: list[Part]
     metadata: str
     components: list[tuple[str, float]]
-    """What the reward is made of, where the environment says so."""
+    """Name and value of each part of the reward, where the environment reports them."""
     raw: str
-    """The ToolOutput's exact text; empty where it is too long to fold away."""
+    """The exact text of the ToolOutput; empty where it is too long for a page."""
     running: float | None
     """The return up to and including this step."""
     is_whole: bool
@@ -109,7 +76,7 @@ class Transcript:
 
     @property
     def heading(self) -> str:
-        """How many steps there are, and which of them the page shows unless it shows all."""
+        """Number of steps, and which of them the page shows unless it shows all."""
         if self.last is None:
             return "Steps"
         total = self.last + 1
@@ -133,7 +100,7 @@ class Transcript:
 
 
 def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE) -> Transcript:
-    """The window that holds step `index`, the last one where there is no such step; four queries."""
+    """The window that contains step `index`, or the last window where there is no such step. Four queries."""
     last = episode.steps.aggregate(last=Max("index"))["last"]
     index = min(index, last or 0)
     first = index - index % view.steps
@@ -141,23 +108,23 @@ def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE
 
 
 def lines_at(episode: Episode, first: int, stop: int, view: TranscriptView) -> list[StepLine]:
-    """Steps `first` to `stop` - 1. Three queries."""
+    """Steps `first` to `stop - 1`. Three queries."""
     steps = _steps(episode).filter(index__gte=first, index__lt=stop)
     return list(_lines(list(steps), _before(episode, first, view), view))
 
 
 def lines_after(episode: Episode, last: int, so_far: ReturnSoFar, view: TranscriptView) -> list[StepLine]:
-    """Steps after index `last`, where the return is `so_far`, which they are added to. One query, or two more."""
+    """Steps after index `last`, whose rewards are added to `so_far`. One query, or three if there are blobs."""
     return list(_lines(steps_after(episode.pk, last, view.steps), so_far, view))
 
 
 def line_after(step: Step, so_far: ReturnSoFar, view: TranscriptView) -> StepLine:
-    """A step that came after the return `so_far`, which it is added to. No query, unless it has blobs."""
+    """One step, whose reward is added to `so_far`, the return before it. No query, unless the step has blobs."""
     return next(iter(_lines([step], so_far, view)))
 
 
 def line_of(episode: Episode, index: int, view: TranscriptView) -> StepLine | None:
-    """One step; None: there is none."""
+    """Step `index`; None if there is no such step."""
     return next(iter(lines_at(episode, index, index + 1, view)), None)
 
 
@@ -167,7 +134,7 @@ def _steps(episode: Episode) -> Any:
 
 
 def return_so_far(episode: Episode, definition: str) -> float | None:
-    """Of one that still runs, whose row tells no return yet. One query."""
+    """The return up to now of a running episode, whose row has no return yet. One query."""
     return _sum_of(episode.steps.all(), definition).value
 
 
@@ -177,7 +144,7 @@ def _before(episode: Episode, first: int, view: TranscriptView) -> ReturnSoFar:
 
 
 def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
-    """Added here: where sums run over, PostgreSQL refuses to add."""
+    """The return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
     so_far = ReturnSoFar(definition)
     for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
         so_far.add(reward)
@@ -205,19 +172,19 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
 
 
 def components(metadata: Any) -> list[tuple[str, float]]:
-    """The numbers under the first of COMPONENTS that `metadata` has; 40 at most."""
+    """The numbers under the first of COMPONENTS that `metadata` has, at most 40."""
     if not isinstance(metadata, dict):
         return []
     for name in COMPONENTS:
-        told = metadata.get(name)
-        if isinstance(told, dict):
-            numbers = [(str(key)[:80], value) for key, value in told.items() if type(value) in (int, float)]
+        parts = metadata.get(name)
+        if isinstance(parts, dict):
+            numbers = [(str(key)[:80], value) for key, value in parts.items() if type(value) in (int, float)]
             return [(key, float(value)) for key, value in numbers[:40] if abs(value) <= 1.7e308 or value != value]
     return []
 
 
 def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:
-    """Digest -> content of those that a page can bear, in order, until the page is full."""
+    """Digest -> content of the blobs that fit on the page, in order, until the page is full."""
     wanted, room = set(), view.total_bytes
     for blob in blobs:
         if blob.digest not in wanted and blob.size_bytes <= min(view.blob_bytes, room):
@@ -226,12 +193,75 @@ def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:
     return {blob.digest: blob.text for blob in Blob.objects.filter(digest__in=wanted)} if wanted else {}
 
 
-# --- one step as JSON ------------------------------------------------------------------------------------------------
+# --- steps after a known one, for pages that follow a play or a running episode ---------------------------------------
+
+
+def steps_after(episode: int, index: int, most: int) -> list[Step]:
+    """At most `most` steps after `index`, in order, with their blobs, whose data is deferred.
+
+    One query, two when there are blobs. It runs after every call that a person makes, and Django needs twenty times as
+    long to compile the statement as the database to answer it. So the statement is compiled once, and rows are made of
+    the values that the driver returns.
+    """
+    names, statement = _statement()
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [episode, index, most])
+        rows = cursor.fetchall()
+    steps = [Step.from_db(connection.alias, names, row) for row in rows]
+    digests = {digest for step in steps for digest in (step.input_blob_id, step.output_blob_id) if digest}
+    blobs = Blob.objects.defer("data").in_bulk(digests) if digests else {}
+    for step in steps:
+        _complete(step, blobs)
+    return steps
+
+
+def _complete(step: Step, blobs: dict[str, Blob]) -> None:
+    """Convert the values of a row like Django does: times from SQLite have no zone and are UTC."""
+    if step.started.tzinfo is None:
+        step.started = step.started.replace(tzinfo=UTC)
+    if step.input_blob_id:
+        step.input_blob = blobs[step.input_blob_id]
+    if step.output_blob_id:
+        step.output_blob = blobs[step.output_blob_id]
+
+
+@cache
+def _statement() -> tuple[list[str], str]:
+    fields = Step._meta.concrete_fields
+    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields if field.column)
+    where = 'WHERE episode_id = %s AND "index" > %s ORDER BY "index" LIMIT %s'
+    return [field.attname for field in fields], f"SELECT {columns} FROM {Step._meta.db_table} {where}"
+
+
+# --- steps as JSON ----------------------------------------------------------------------------------------------------
 
 
 def step_json(step: Step) -> str:
-    """Everything recorded of a step as one JSON object; input and output are the exact texts."""
+    """Everything that is recorded of a step as one JSON object; input and output are the exact texts."""
     facts = {name: getattr(step, name) for name in STEP_FACTS} | {"started": step.started.isoformat()}
     return (
         json.dumps(facts)[:-1] + f', "input": {step.input_json or "null"}, "output": {step.output_json or "null"}' + "}"
     )
+
+
+def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
+    """Facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of steps. Two queries.
+
+    `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and per step: `tool`
+    (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null), `ms`.
+    """
+    last = episode.steps.aggregate(last=Max("index"))["last"]
+    rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by("index")
+    tools: dict[str, int] = {}
+    columns: dict[str, list[Any]] = {"tool": [], "reward": [], "ms": []}
+    states = []
+    for tool, status, reward, ms in rows.values_list("tool", "status", "reward", "duration_ms"):
+        columns["tool"].append(tools.setdefault(tool, len(tools)))
+        columns["reward"].append(reward)
+        columns["ms"].append(round(ms, 1))
+        states.append(_STATES[status])
+    total = 0 if last is None else last + 1
+    return {
+        **{"first": first, "total": total, "status": episode.status, "tools": list(tools), "state": "".join(states)},
+        **columns,
+    }

@@ -1,6 +1,6 @@
-"""Transfer: recorded episodes into files and back. Driven by `manage.py export_episodes` and `import_episodes`, the
-export page and the API; no request, no HTML.
+"""Exports recorded episodes to files and imports them. Used by `manage.py export_episodes` and `import_episodes`, the
+export page and the API. Knows nothing of requests and HTML.
 
-Out: `source.py` reads episodes in pieces, a writer for each format makes text of them, `exporting.py` joins the two.
-In: `line.py` reads a line into a checked episode, `importing.py` writes them in batches.
+Export: `export_source.py` reads episodes in chunks, a writer for each format turns them into text, and `exporting.py`
+joins the two. Import: `episode_line.py` parses and checks a line, and `importing.py` writes the episodes in batches.
 """

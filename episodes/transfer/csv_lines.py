@@ -1,25 +1,41 @@
-"""Lines of CSV files: values as text that comes back as it was, and that no spreadsheet takes for a formula."""
+"""Lines of CSV files whose cells spreadsheets do not treat as formulas, and the table of episodes made of them."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from episodes.transfer.export_source import EpisodeFacts, Recorded
+
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
-"""With the full-width forms of the first four, which spreadsheets in East Asia read alike."""
+"""Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept too."""
+
+_COLUMNS = {
+    **{"episode": "id", "environment": "environment", "split": "split", "task_index": "task_index"},
+    **{"task": "content_hash", "run": "run", "run_step": "run_step", "model": "model", "player": "player"},
+    **{"status": "status", "cause": "cause", "detail": "detail", "is_probe": "is_probe", "steps": "steps_count"},
+    **{"failed": "failed_count", "refused": "refused_count"},
+    **{name: name for name in ("return_sum", "return_last", "return_max", "return_mean")},
+    **{name: name for name in ("created", "ready", "first_acted", "last_acted", "ended", "duration_seconds")},
+    **{name: name for name in ("session_id", "user_agent", "key_label", "labels")},
+}
+"""Column -> field of EpisodeFacts."""
 
 
 def csv_line(values: Iterable[Any]) -> str:
+    """Return one line of a CSV file, with its line end."""
     file = io.StringIO(newline="")
-    csv.writer(file).writerow([_cell(value) for value in values])  # who ends lines with \n does not quote \r
+    csv.writer(file).writerow(
+        [_cell(value) for value in values]
+    )  # ends lines with \r\n, since otherwise it leaves \r unquoted
     return file.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _cell(value: Any) -> str:
-    """A text that a spreadsheet would take for a formula gets an apostrophe before it; None is empty."""
+    """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe; None is empty."""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
     if isinstance(value, bool):
@@ -27,3 +43,22 @@ def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     return "" if value is None else repr(value)
+
+
+class EpisodeTable:
+    """Writes a CSV file with a row per episode, for spreadsheets."""
+
+    needs_steps = False
+
+    def start(self) -> str:
+        return csv_line(_COLUMNS)
+
+    def write(self, episode: Recorded) -> Iterator[str]:
+        yield csv_line(_values(episode.facts))
+
+    def end(self) -> str:
+        return ""
+
+
+def _values(facts: EpisodeFacts) -> Iterator[Any]:
+    return (getattr(facts, name) for name in _COLUMNS.values())

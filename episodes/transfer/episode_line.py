@@ -1,6 +1,6 @@
-"""Line: one line of an episode file as a checked episode. Read by `importing.py`; written by `episode_lines.py`.
+"""Parses and checks one line of an episode file. Used by `importing.py`; `episode_lines.py` writes such lines.
 
-Whatever the database or a page could not bear is refused here, so a line is imported whole or not at all.
+Everything that the database or a page could not handle is refused here, so a line is imported completely or not at all.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ EXACT = {
     "tools": None,
     "steps": [{"input": None, "output": None}],
 }
-"""Where exact texts stand."""
+"""The members of a line that hold exact JSON texts; a shape for `exact.sliced`."""
 _BIGGEST, _BIG = 2**63 - 1, 2**31 - 1
-HIGHEST_ID = 2**53 - 1
-"""Scripts of pages read no higher number exactly."""
-_SHOWN = 60
+MAX_ID = 2**53 - 1
+"""The largest integer that scripts of pages read exactly."""
+_SHOWN_CHARACTERS = 60
 
 
 def _storable(text: str) -> str:
@@ -46,10 +46,12 @@ Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_err
 
 
 class LinePart(BaseModel):
+    """An object in a line. Unknown keys and values of another type are errors."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     def _text(self, name: str) -> str:
-        """The exact text under `name`, or under `name_text`; empty for neither."""
+        """Return the exact text under `name` or `name_text`, or an empty text if neither is present."""
         return getattr(self, name) or getattr(self, f"{name}{TEXT}") or ""
 
 
@@ -140,7 +142,7 @@ class NotePart(LinePart):
 
 class EpisodeLine(LinePart):
     orsweb: Literal["episode/1"]
-    id: Annotated[int, Field(ge=1, le=HIGHEST_ID)]
+    id: Annotated[int, Field(ge=1, le=MAX_ID)]
     environment: EnvironmentPart
     split: SplitPart | None = None
     task: TaskPart
@@ -202,7 +204,7 @@ class EpisodeLine(LinePart):
 
 
 def episode_of(text: str) -> EpisodeLine:
-    """Raises: BadRow."""
+    """Return the episode of a line. Raises: BadRow."""
     try:
         value = sliced(text, EXACT)
     except (ValueError, RecursionError) as error:
@@ -215,22 +217,24 @@ def episode_of(text: str) -> EpisodeLine:
 
 
 def _check_kind(value: Any) -> None:
-    """What is no episode, or none that can be taken, in words of its own."""
+    """Refuse, with a message of its own, what is not an episode or cannot be imported. Raises: BadRow."""
     if not isinstance(value, dict) or "orsweb" not in value:
-        raise BadRow("is no episode: it has no key 'orsweb'; only files of export_episodes --format jsonl come back")
+        raise BadRow(
+            "is not an episode: it has no key 'orsweb'; only files of export_episodes --format jsonl can be imported"
+        )
     if value["orsweb"] != SCHEMA:
-        shown = shorten(repr(value["orsweb"]), _SHOWN)
-        raise BadRow(f"is written as {shown}; this version of orsweb reads {SCHEMA!r}")
+        shown = shorten(repr(value["orsweb"]), _SHOWN_CHARACTERS)
+        raise BadRow(f"has the format {shown}; this version of orsweb reads {SCHEMA!r}")
     if value.get("status") == "running":
-        raise BadRow("is an episode that was still running; export it again now that it has ended")
+        raise BadRow("is an episode that was still running; export it again after its end")
 
 
 def _reason(error: ValidationError) -> str:
-    """The first of what is wrong."""
+    """Return the first error as the end of a sentence."""
     first = error.errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"])) or "it"
     wrong = first["msg"].removeprefix("Value error, ")
     wrong = wrong[:1].lower() + wrong[1:]
     value = first["input"]
     has_value = first["type"] not in ("missing", "value_error") and not isinstance(value, dict | list)
-    return f"{place} is {shorten(repr(value), _SHOWN)}: {wrong}" if has_value else f"{place}: {wrong}"
+    return f"{place} is {shorten(repr(value), _SHOWN_CHARACTERS)}: {wrong}" if has_value else f"{place}: {wrong}"

@@ -1,8 +1,8 @@
-"""Exact JSON texts inside of JSON: how they are embedded in a line, and how they are taken out of it unchanged.
+"""Embeds exact JSON texts in a line of JSON, and extracts them unchanged.
 
-{"input": {"x": 1e20}}             the text stands as the value it is; who reads the file sees plain JSON
-{"input_text": "{\\"x\\": NaN}"}     what is not one line of JSON, or would not come back the same, is a string
-{}                                 there is no such text
+{"input": {"x": 1e20}}             the text is embedded as the value that it is, so readers see plain JSON
+{"input_text": "{\\"x\\": NaN}"}     a text that is not one line of JSON, or would not be read back unchanged, is a
+string {}                                 there is no text
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from typing import Any, NoReturn
 from environments.wire import check_depth
 
 TEXT = "_text"
-"""What is added to a key whose value is the text as a string."""
-_MANY_LEVELS = 200
-_SHORT = 16 * 1024
+"""Suffix of a key whose value is the text as a string."""
+_MIN_CHECKED_LEVELS = 200
+_MAX_CACHED_CHARACTERS = 16 * 1024
 _BLANKS = " \t\r\n"
 _BLANK = frozenset(_BLANKS)
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse)
 
 
 def embedded(key: str, text: str) -> str:
-    """`, "key": value`, or nothing for an empty text."""
+    """Return the member `, "key": value` for a text, or nothing for an empty text."""
     if not text:
         return ""
-    is_value = _is_embeddable(text) if len(text) < _SHORT else is_embeddable(text)
+    is_value = _is_embeddable(text) if len(text) < _MAX_CACHED_CHARACTERS else is_embeddable(text)
     return f', "{key}": {text}' if is_value else f', "{key}{TEXT}": {json.dumps(text)}'
 
 
 def is_embeddable(text: str) -> bool:
-    """Whether `text` is one line of JSON without blanks around it, and not too deep to be read again."""
+    """Return whether a text is one line of JSON without surrounding blanks, nested no deeper than can be read again."""
     if "\n" in text or "\r" in text or text[:1] in _BLANKS or text[-1:] in _BLANKS:
         return False
     try:
         value, end = _decoder.raw_decode(text)
-        if len(text) > _MANY_LEVELS and text.count("[") + text.count("{") > _MANY_LEVELS:
+        if len(text) > _MIN_CHECKED_LEVELS and text.count("[") + text.count("{") > _MIN_CHECKED_LEVELS:
             check_depth(value)
     except (ValueError, RecursionError):
         return False
@@ -51,15 +51,15 @@ def is_embeddable(text: str) -> bool:
 
 
 _is_embeddable = lru_cache(256)(is_embeddable)
-"""Tools, prompts and many answers come again and again."""
+"""Tools, prompts and many outputs are the same in many episodes."""
 
 
 Shape = dict[str, Any] | list[Any] | None
-"""Where exact texts stand in a value: None for such a text, an object's keys, an array's one kind of item."""
+"""Which parts of a value are exact texts: None for a text, a dict for an object's keys, a list for an array's items."""
 
 
 def sliced(text: str, shape: Shape) -> Any:
-    """`text` read as JSON, with the exact text in place of every value that `shape` names.
+    """Parse `text` as JSON, with the exact text in place of every value that `shape` names.
 
     Raises: ValueError, RecursionError.
     """
@@ -70,7 +70,7 @@ def sliced(text: str, shape: Shape) -> Any:
 
 
 def _value(text: str, at: int, shape: Shape) -> tuple[Any, int]:
-    """What begins at `at`, and where it ends."""
+    """Return the value that starts at `at`, and its end."""
     start = text[at : at + 1]
     if start == "{" and isinstance(shape, dict):
         return _object(text, at, shape)
@@ -87,7 +87,7 @@ def _object(text: str, at: int, shape: dict[str, Any]) -> tuple[dict[str, Any], 
         _expect(text, at, '"')
         key, at = scanstring(text, at + 1, True)
         if key in found:
-            raise ValueError(f"The key {key[:60]!r} stands twice in one object")
+            raise ValueError(f"The key {key[:60]!r} appears twice in one object")
         at = _blank(text, at)
         _expect(text, at, ":")
         found[key], at = _value(text, _blank(text, at + 1), shape.get(key, _PLAIN))
@@ -106,11 +106,11 @@ def _array(text: str, at: int, shape: Shape) -> tuple[list[Any], int]:
 
 
 _PLAIN: dict[str, Any] = {}
-"""Shape of a value without exact texts."""
+"""The shape of a value without exact texts."""
 
 
 def _next(text: str, at: int, closing: str) -> int:
-    """Where the next member begins, or `closing` stands."""
+    """Return the start of the next member, or the position of `closing`."""
     at = _blank(text, at)
     if text[at : at + 1] == closing:
         return at
@@ -122,7 +122,7 @@ def _next(text: str, at: int, closing: str) -> int:
 
 
 def _blank(text: str, at: int) -> int:
-    """Where what follows blanks begins."""
+    """Return the position of the next character that is not a blank."""
     while text[at : at + 1] in _BLANK:
         at += 1
     return at

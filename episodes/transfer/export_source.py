@@ -1,17 +1,10 @@
-"""Source: recorded episodes as plain data, in memory that does not grow with them. Blocking; driven by `exporting.py`.
+"""Reads recorded episodes as plain data, in bounded memory. Blocking; used by `exporting.py`.
 
-Every query reads a bounded piece to its end, so SQLite keeps no read transaction while somebody takes the file slowly,
-and a running server goes on writing. Steps of one piece of episodes are read together; an episode with many is read
-in pieces of its own. Plain rows, for models of Django cost several times as much.
+Every query reads a bounded chunk completely, so SQLite holds no read transaction while a client downloads slowly, and a
+running server can keep writing. The steps of several episodes are read together; those of a long episode in chunks of
+their own. Rows are plain tuples, because Django's model instances cost several times as much.
 
-Additions: what people added to recorded episodes, as plain data: how they were played, and notes. For `jsonl` alone.
-
-Accounts and guests are their database's own and not told; who played is the episode's `key_label`.
-
-Blobs: texts of blobs in bounded memory. Used by `source.py`, within one export.
-
-Small ones are fetched many at a time and kept while there is room, for episodes of one environment share their tools;
-a large one is fetched when it is asked for and not kept.
+Accounts and guests belong to their own database and are not exported; the episode's `key_label` says who played.
 """
 
 from __future__ import annotations
@@ -27,44 +20,55 @@ from django.db.models import QuerySet
 
 from episodes.models import Blob, Episode, Note, Play, Step
 
-
-class ExportedPlay(NamedTuple):
-    is_blind: bool
-    differs_at: int | None
-    parent_step: int | None
-    parent: int | None
-    """Id of the episode that it continues; its session and beginning tell it apart in another database."""
-    parent_session: str | None
-    parent_created: datetime | None
-
-
-class NoteFacts(NamedTuple):
-    step: int | None
-    """Index; None: of the whole episode."""
-    author: str
-    text: str
-    created: datetime
-
-
+BATCH_IDS = 20_000
+"""Ids that one query reads. With some filters a query costs the same for few as for many."""
+BATCH_EPISODES = 250
+BATCH_STEPS = 1000
+"""Steps that one query reads. A step holds at most twice 8,192 characters itself; longer texts are blobs."""
+MAX_PREFETCHED_BYTES = 64 * 1024
+MAX_CACHED_BYTES = 8 * 1024 * 1024
+LOOKUP_SIZE = 500
 _PLAY_COLUMNS = (
     *("is_blind", "differs_at", "parent_step", "parent_id"),
     *("parent__session_id", "parent__created"),
 )
 
 
+class ExportedPlay(NamedTuple):
+    """How a person played an episode."""
+
+    is_blind: bool
+    differs_at: int | None
+    parent_step: int | None
+    parent: int | None
+    """Id of the episode that it continues. In another database, session and start identify that episode."""
+    parent_session: str | None
+    parent_created: datetime | None
+
+
+class NoteFacts(NamedTuple):
+    """A note on an episode."""
+
+    step: int | None
+    """Index of the step, or None for a note on the whole episode."""
+    author: str
+    text: str
+    created: datetime
+
+
 class Additions:
-    """To `episodes`, which are read together. Two queries when it is first asked, and one for each that has notes."""
+    """The plays and notes of `episodes`. Takes two queries on first use, and one per episode with notes."""
 
     def __init__(self, episodes: Sequence[int]) -> None:
         self._episodes = episodes
 
     def play(self, episode: int) -> ExportedPlay | None:
-        """None: no person played it."""
+        """Return how the episode was played, or None if no person played it."""
         return self._plays.get(episode)
 
     def notes(self, episode: int) -> Sequence[NoteFacts]:
-        """In the order in which they were written."""
-        if episode not in self._noted:
+        """Return the notes on an episode in the order in which they were written."""
+        if episode not in self._with_notes:
             return ()
         rows = Note.objects.filter(episode=episode).order_by("pk").values_list(*NoteFacts._fields)
         return [NoteFacts._make(row) for row in rows]
@@ -75,59 +79,55 @@ class Additions:
         return {episode: ExportedPlay._make(row) for episode, *row in rows}
 
     @cached_property
-    def _noted(self) -> frozenset[int]:
+    def _with_notes(self) -> frozenset[int]:
         return frozenset(Note.objects.filter(episode__in=self._episodes).values_list("episode", flat=True))
 
 
-SMALL_BYTES = 64 * 1024
-MAX_KEPT_BYTES = 8 * 1024 * 1024
-LOOKUP_SIZE = 500
-
-
 class Blobs:
+    """The texts of blobs during one export, in bounded memory.
+
+    Small ones are fetched many at a time and cached, because the episodes of an environment share their tools. Large
+    ones are fetched when needed and not cached.
+    """
+
     def __init__(self) -> None:
-        self._kept: dict[str, str] = {}
-        self._kept_bytes = 0
+        self._cached: dict[str, str] = {}
+        self._cached_bytes = 0
 
     def prepare(self, digests: Iterable[str | None]) -> None:
-        """Fetch those that are small, as many as there is room for."""
-        missing = list({digest for digest in digests if digest and digest not in self._kept})
+        """Fetch the small blobs among `digests`, as many as fit into the cache."""
+        missing = list({digest for digest in digests if digest and digest not in self._cached})
         for start in range(0, len(missing), LOOKUP_SIZE):
             self._fetch(self._fitting(missing[start : start + LOOKUP_SIZE]))
 
     def text(self, digest: str | None) -> str:
-        """The content; empty for none."""
+        """Return the text of a blob; empty for None."""
         if digest is None:
             return ""
-        return self._kept[digest] if digest in self._kept else Blob.objects.get(pk=digest).text
+        return self._cached[digest] if digest in self._cached else Blob.objects.get(pk=digest).text
 
     def _fitting(self, digests: list[str]) -> list[str]:
-        sizes = Blob.objects.filter(pk__in=digests, size_bytes__lte=SMALL_BYTES).values_list("pk", "size_bytes")
+        sizes = Blob.objects.filter(pk__in=digests, size_bytes__lte=MAX_PREFETCHED_BYTES).values_list(
+            "pk", "size_bytes"
+        )
         fitting, size_bytes = list[str](), 0
         for digest, size in sizes:
-            if size_bytes + size <= MAX_KEPT_BYTES:
+            if size_bytes + size <= MAX_CACHED_BYTES:
                 fitting.append(digest)
                 size_bytes += size
-        if self._kept_bytes + size_bytes > MAX_KEPT_BYTES:
-            self._kept.clear()
-            self._kept_bytes = 0
-        self._kept_bytes += size_bytes
+        if self._cached_bytes + size_bytes > MAX_CACHED_BYTES:
+            self._cached.clear()
+            self._cached_bytes = 0
+        self._cached_bytes += size_bytes
         return fitting
 
     def _fetch(self, digests: list[str]) -> None:
         if digests:
-            self._kept.update({blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)})
-
-
-BATCH_IDS = 20_000
-"""Looked up by one query, which on some filters costs as much for a few as for all."""
-BATCH_EPISODES = 250
-BATCH_STEPS = 1000
-"""Read by one query. What stands in a step itself has two times 8,192 characters at most."""
+            self._cached.update({blob.digest: blob.text for blob in Blob.objects.filter(pk__in=digests)})
 
 
 class EpisodeFacts(NamedTuple):
-    """What one row of an episode says, with the names that its ids stand for."""
+    """The columns of an episode, with names in place of the ids of other rows."""
 
     id: int
     environment: str
@@ -151,7 +151,7 @@ class EpisodeFacts(NamedTuple):
     model: str
     labels: str
     prompt: str | None
-    """Digest of the blob, as the next."""
+    """Digest of the blob, like `tools`."""
     tools: str | None
     status: str
     cause: str
@@ -173,7 +173,7 @@ class EpisodeFacts(NamedTuple):
     end_number: int | None
 
     def return_by(self, definition: str | None) -> float | None:
-        """By sum, last, max or mean; None: the environment's own definition."""
+        """Return the episode's return by a definition (sum, last, max, mean); None: by its environment's definition."""
         value: float | None = getattr(self, f"return_{definition or self.default_return}")
         return value
 
@@ -188,11 +188,11 @@ _PATHS = {
 _EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
 
 
-class Taken(NamedTuple):
-    """One step with its texts whole."""
+class ExportedStep(NamedTuple):
+    """One step with its complete texts."""
 
     number: int
-    """Step.index: 0-based, in order of completion."""
+    """`Step.index`: 0-based, in order of completion."""
     tool: str
     input: str
     """Exact JSON text."""
@@ -209,27 +209,29 @@ class Taken(NamedTuple):
     waited_ms: float
 
 
-_STEP_COLUMNS = ("episode_id", "index", *Taken._fields[1:], "input_blob_id", "output_blob_id")
+_STEP_COLUMNS = ("episode_id", "index", *ExportedStep._fields[1:], "input_blob_id", "output_blob_id")
 _INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
-NONE = Additions(())
+NO_ADDITIONS = Additions(())
 _Row = tuple[object, ...]
 """Values of _STEP_COLUMNS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
+    """One episode to export."""
+
     facts: EpisodeFacts
     prompt: str
-    """Exact JSON text, as the next; empty: the agent did not ask."""
+    """Exact JSON text, like `tools`; empty if the agent did not ask for it."""
     tools: str
-    steps: Iterator[Taken]
-    """In order; to be used up, or left, before the next episode is taken."""
-    additions: Additions = NONE
-    """What people added to it and to its neighbours."""
+    steps: Iterator[ExportedStep]
+    """The steps in order. They must be consumed before the next episode is read."""
+    additions: Additions = NO_ADDITIONS
+    """What people added to this episode and to those read together with it."""
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
-    """Ids in rising order, some thousands at a time. Episodes that begin meanwhile may be among them."""
+    """Yield ids in ascending order, thousands at a time. Episodes that start in the meantime may be included."""
     ordered, last = episodes.order_by("pk").values_list("pk", flat=True), 0
     while ids := array("q", ordered.filter(pk__gt=last)[:BATCH_IDS]):
         yield ids
@@ -237,7 +239,7 @@ def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
 
 
 def facts_of(ids: Sequence[int]) -> Iterator[EpisodeFacts]:
-    """In the order of `ids`; an episode that has gone is left out."""
+    """Yield the columns of episodes in the order of `ids`, without deleted ones."""
     for start in range(0, len(ids), BATCH_EPISODES):
         batch = ids[start : start + BATCH_EPISODES]
         rows = Episode.objects.filter(pk__in=list(batch)).order_by().values_list(*_EPISODE_COLUMNS)
@@ -246,7 +248,7 @@ def facts_of(ids: Sequence[int]) -> Iterator[EpisodeFacts]:
 
 
 def recorded(ids: Sequence[int]) -> Iterator[Recorded]:
-    """In the order of `ids`; an episode that has gone is left out."""
+    """Yield episodes with their steps in the order of `ids`, without deleted ones."""
     blobs = Blobs()
     for group in _groups(facts_of(ids)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
@@ -259,7 +261,7 @@ def recorded(ids: Sequence[int]) -> Iterator[Recorded]:
 
 
 def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
-    """Episodes whose steps are read together; one with many stands alone."""
+    """Yield groups of episodes whose steps are read together. A long episode is a group of its own."""
     group, steps = list[EpisodeFacts](), 0
     for facts in episodes:
         more = facts.steps_count + facts.refused_count
@@ -273,7 +275,7 @@ def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:
 
 
 def _is_long(facts: EpisodeFacts) -> bool:
-    """Whether its steps are too many for one query. Nobody has counted those of a running episode."""
+    """Return whether an episode may have too many steps for one query. Running ones are not counted yet."""
     return facts.status == "running" or facts.steps_count + facts.refused_count > BATCH_STEPS
 
 
@@ -297,11 +299,11 @@ def _prepared(rows: list[_Row], blobs: Blobs) -> list[_Row]:
     return rows
 
 
-def _taken(rows: Iterator[_Row], blobs: Blobs) -> Iterator[Taken]:
+def _taken(rows: Iterator[_Row], blobs: Blobs) -> Iterator[ExportedStep]:
     for row in rows:
         *values, input_blob, output_blob = row
         if input_blob:
             values[_INPUT] = blobs.text(input_blob)  # type: ignore[arg-type]
         if output_blob:
             values[_OUTPUT] = blobs.text(output_blob)  # type: ignore[arg-type]
-        yield Taken._make(values[1:])
+        yield ExportedStep._make(values[1:])

@@ -1,10 +1,10 @@
-"""Exporting: episodes into a file. Driven by `manage.py export_episodes`, the export page and the API. Blocking.
+"""Exports episodes to a file. Used by `manage.py export_episodes`, the export page and the API. Blocking.
 
     for piece in exported(episodes_of(EpisodeFilter.parse(query)), "jsonl"):
         file.write(piece)
 
-Episodes come in the order of their ids, pairs in the order of their tasks. Memory holds some megabytes, however many
-there are and however long they take; no transaction stays open between pieces.
+Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is some megabytes, however
+many episodes there are, and no transaction stays open between pieces.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Literal, Protocol, get_args
 from django.db.models import QuerySet
 
 from environments.transfer.streaming import Pieces
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
+from episodes.transfer.csv_lines import EpisodeTable
 from episodes.transfer.episode_lines import EpisodeLines
 from episodes.transfer.export_source import Recorded, facts_of, ids_of, recorded
-from episodes.transfer.tables import EpisodeTable
 from episodes.transfer.training import Chat, pairs
 
 Format = Literal["jsonl", "csv", "parquet", "messages", "pairs"]
@@ -37,24 +38,24 @@ ENDINGS: dict[Format, str] = {
     "messages": "messages.jsonl",
     "pairs": "pairs.jsonl",
 }
-"""Of a file's name."""
-PIECE_BYTES = 128 * 1024
-"""Pieces are this large at least, but for the last."""
+"""The file extension of each format."""
+MIN_PIECE_BYTES = 128 * 1024
+"""Minimum size of a piece, except for the last one."""
 
 
 RUNNING_HEADER = "X-Running-Episodes"
-"""Of answers that are files: how many of the episodes in it had not ended."""
+"""Header of a response with a file: how many episodes in the file were still running."""
 _WHY_NOTHING: dict[Format, str] = {
-    "pairs": "A pair needs two attempts at one task that called a tool and have different returns; there are none.",
-    "messages": "None of these episodes has called a tool, so there is no conversation.",
+    "pairs": "There are no pairs: a pair needs two attempts at one task that called a tool and have different returns.",
+    "messages": "There are no conversations: none of these episodes has called a tool.",
 }
 
 
 class EpisodeFileWriter(Protocol):
-    """Makes one file; what it gives is the next of it."""
+    """Writes one file. Each call returns the next piece of it."""
 
     needs_steps: bool
-    """False: `write` gets episodes without texts and steps."""
+    """Whether `write` needs the episodes' texts and steps."""
 
     def start(self) -> str | bytes: ...
 
@@ -64,7 +65,7 @@ class EpisodeFileWriter(Protocol):
 
 
 def exported(
-    episodes: QuerySet[Episode],
+    episodes: AttemptQuerySet[Episode],
     format: Format,
     *,
     definition: str | None = None,
@@ -72,11 +73,13 @@ def exported(
     progress: Callable[[int], None] | None = None,
     has_additions: bool = True,
 ) -> Pieces:
-    """The file, in pieces.
+    """Yield the file in pieces.
 
-    `definition`: of the reward in messages and pairs (sum, last, max, mean); None: each environment's own. `margin`: of
-    pairs. `progress` hears how many episodes have been taken; of pairs nothing, for only some of them are.
-    `has_additions`: whether jsonl tells what people added, notes among it.
+    definition: definition of return for the reward in messages and pairs (sum, last, max, mean); None: that of each
+    environment.
+    margin: the minimum difference of the returns of a pair.
+    progress: called with the number of episodes written so far; not for pairs, which use only some of the episodes.
+    has_additions: whether jsonl includes what people added, such as notes.
     """
     if format == "pairs":
         return _joined(pairs(episodes, definition, margin))
@@ -84,9 +87,9 @@ def exported(
 
 
 def running_among(episodes: QuerySet[Episode], format: Format) -> int:
-    """How many of `episodes` are still running, and so stand in a file of `format` only as far as they have come.
+    """Return how many of `episodes` are still running, so that a file of `format` holds them incompletely.
 
-    Two queries, of few rows however many episodes there are.
+    Takes two queries, which read few rows however many episodes there are.
     """
     if format == "pairs":  # holds attempts that have ended
         return 0
@@ -95,12 +98,12 @@ def running_among(episodes: QuerySet[Episode], format: Format) -> int:
 
 
 def why_nothing(format: Format, *, is_any: bool) -> str:
-    """A sentence in place of a file without contents, which nobody could tell from a failed one.
+    """Return the sentence that replaces an empty file, which would look like a failed export.
 
-    `is_any`: there are episodes, but nothing of them stands in such a file.
+    `is_any`: whether there are episodes, of which nothing belongs in such a file.
     """
-    said = _WHY_NOTHING.get(format, "") if is_any else ""
-    return said or "No episode matches, so there is nothing to export; loosen the filter."
+    reason = _WHY_NOTHING.get(format, "") if is_any else ""
+    return reason or "No episodes match the filter, so there is nothing to export."
 
 
 def _writer(format: Format, definition: str | None, *, has_additions: bool) -> EpisodeFileWriter:
@@ -110,7 +113,7 @@ def _writer(format: Format, definition: str | None, *, has_additions: bool) -> E
         return EpisodeTable()
     if format == "messages":
         return Chat(definition)
-    from episodes.transfer.tables import StepTable  # pyarrow takes a third of a second
+    from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
 
     return StepTable()
 
@@ -141,7 +144,7 @@ def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Pieces:
         data = piece.encode() if isinstance(piece, str) else piece
         waiting.append(data)
         size += len(data)
-        if size >= PIECE_BYTES:
+        if size >= MIN_PIECE_BYTES:
             yield b"".join(waiting)
             waiting, size = [], 0
     if size:

@@ -1,18 +1,8 @@
-"""Batch: imported episodes as rows, in one transaction. Made by `importing.py`.
+"""Writes a batch of imported episodes as rows, inside a transaction of `importing.py`.
 
-Ends: the `end_number` of each imported episode. Used inside the importer's transactions.
-
-Curves and other roll-ups go through the endings of a database by these numbers and never look back. So the numbers of
-a file are kept only where nothing has gone by yet, which is where an empty database is restored; elsewhere the endings
-come after all that are there, in the order of the file.
-
-Parents: joins imported plays with the episodes that they continue. Used by the importer.
-
-A parent is known by its session and beginning, for here it may have another id; it may also stand later in the files.
-
-Places: ids of the rows that imported episodes refer to, found or made. Used inside the importer's transactions.
-
-An environment that is made here is not hosted, a split not served, until a class of that name is.
+The number of an ending: the follower goes through the endings of a database in the order of `end_number` and never
+looks back. The numbers of a file are therefore kept only if the follower has not passed any ending yet, as in an empty
+database that is restored; otherwise the imported endings get numbers after all existing ones, in the order of the file.
 """
 
 from __future__ import annotations
@@ -24,12 +14,12 @@ from typing import NamedTuple
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
-from episodes.attempts.endings import last_end
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
-from episodes.recording.batch import BLOB_COLUMNS, INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
+from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
 from episodes.recording.row_ids import TASK_COLUMNS
+from episodes.rollups.progress import last_end
 from episodes.transfer.episode_line import (
-    HIGHEST_ID,
+    MAX_ID,
     EnvironmentPart,
     EpisodeLine,
     NotePart,
@@ -39,14 +29,29 @@ from episodes.transfer.episode_line import (
     StepPart,
 )
 
+MAX_CACHED_TASKS = 50_000
+_COLUMNS = (
+    *("id", "environment_id", "split_id", "task_id", "run_id", "prompt_id", "tools_id", "labels"),
+    *("created", "ready", "first_acted", "last_acted", "ended", "end_number"),
+)
+_UNCHANGED = (
+    *("task_index", "session_id", "user_agent", "key_label", "player", "run_step", "model", "status", "cause"),
+    *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
+    *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
+)
+_PLAY_COLUMNS = ("episode_id", "is_blind", "differs_at", "parent_step")
+_NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
+Key = tuple[str, datetime]
+"""Session id and start of an episode."""
 
-def can_be_kept() -> bool:
-    """Whether nothing has followed an ending of this database. One query."""
+
+def can_keep_end_numbers() -> bool:
+    """Return whether the follower has not passed any ending of this database yet. One query."""
     return not Progress.objects.filter(end_number__gt=0).exists()
 
 
 def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
-    """Of each line, one that no other ending has: its own if that is free and numbers are kept, else the next."""
+    """Return a unique ending number for each line: its own if it is free and numbers are kept, else the next one."""
     found = _own(lines) if are_kept else [None] * len(lines)
     last = max([last_end(), *(number for number in found if number is not None)])
     numbers = list[int]()
@@ -57,7 +62,7 @@ def end_numbers(lines: Sequence[EpisodeLine], *, are_kept: bool) -> list[int]:
 
 
 def _own(lines: Sequence[EpisodeLine]) -> list[int | None]:
-    """None where the line has no number, one that no database gives, or one that another ending has."""
+    """Return each line's own number, or None if it has none, an impossible one, or one that is taken."""
     wanted = {line.end_number for line in lines if _is_possible(line.end_number)}
     taken = set(Episode.objects.filter(status="ended", end_number__in=wanted).values_list("end_number", flat=True))
     found = list[int | None]()
@@ -69,26 +74,27 @@ def _own(lines: Sequence[EpisodeLine]) -> list[int | None]:
 
 
 def _is_possible(number: int | None) -> bool:
-    return number is not None and 1 <= number <= HIGHEST_ID
-
-
-Key = tuple[str, datetime]
-"""Session and beginning."""
+    return number is not None and 1 <= number <= MAX_ID
 
 
 class Parents:
+    """Joins imported plays with the episodes that they continue.
+
+    A parent is identified by session and start, because its id may have changed. It may come later in the files.
+    """
+
     def __init__(self) -> None:
         self._waiting: dict[Key, Key] = {}  # play -> what it continues
 
     def expect(self, lines: Iterable[EpisodeLine]) -> None:
-        """Also of episodes that were there: an import may have been cut short before its end."""
+        """Record the parents of plays, also for episodes that already existed, because an import may be repeated."""
         for line in lines:
             if line.play and line.play.parent:
                 parent = line.play.parent
                 self._waiting[line.session_id, line.created] = parent.session_id, parent.created
 
     def join(self) -> None:
-        """What is not here leaves its play without a parent. Raises: django.db.Error."""
+        """Store the parents that exist here. Other plays stay without a parent. Raises: django.db.Error."""
         for play, parent in self._waiting.items():
             if (found := _find(parent)) is not None and (own := _find(play)) is not None:
                 Play.objects.filter(episode=own, parent=None).update(parent=found)
@@ -100,10 +106,12 @@ def _find(key: Key) -> int | None:
     return Episode.objects.filter(session_id=session, created=created).values_list("pk", flat=True).first()
 
 
-MAX_REMEMBERED = 50_000
+class References:
+    """Ids of the rows that imported episodes refer to, found or created.
 
+    An environment created here is not hosted, and a split not served, until a class with that name is.
+    """
 
-class Places:
     def __init__(self) -> None:
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
@@ -111,7 +119,7 @@ class Places:
         self._tasks: dict[tuple[int, str], int] = {}
 
     def forget(self) -> None:
-        """After a transaction that failed: what it made is gone."""
+        """Forget all ids after a failed transaction, which removed the rows that it created."""
         for kind in (self._environments, self._splits, self._runs, self._tasks):
             kind.clear()
 
@@ -142,8 +150,8 @@ class Places:
         return self._runs[part.name]
 
     def tasks(self, episodes: Sequence[EpisodeLine], writer: BulkWriter) -> list[int]:
-        """Id of each episode's task. One that is there already keeps its own text of the spec."""
-        if len(self._tasks) > MAX_REMEMBERED:
+        """Return the id of each episode's task. An existing task keeps its own text of the spec."""
+        if len(self._tasks) > MAX_CACHED_TASKS:
             self._tasks.clear()
         keys = [(self.environment(one.environment), one.task.hash or "") for one in episodes]
         missing = {key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks}
@@ -157,7 +165,7 @@ class Places:
 
 
 def _environment(part: EnvironmentPart) -> int:
-    """A new one counts what its class declares as the definition that the file tells."""
+    """Return the id of an environment. A new one takes its definition of return and success from the file."""
     definition = {
         **{"default_return": part.default_return, "declared_return": part.default_return},
         **{"reward_low": part.reward_low, "declared_low": part.reward_low},
@@ -172,22 +180,10 @@ def _seconds(moment: datetime) -> float:
     return moment.timestamp()
 
 
-_COLUMNS = (
-    *("id", "environment_id", "split_id", "task_id", "run_id", "prompt_id", "tools_id", "labels"),
-    *("created", "ready", "first_acted", "last_acted", "ended", "end_number"),
-)
-_AS_THEY_ARE = (
-    *("task_index", "session_id", "user_agent", "key_label", "player", "run_step", "model", "status", "cause"),
-    *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
-    *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
-)
-_PLAY_COLUMNS = ("episode_id", "is_blind", "differs_at", "parent_step")
-_NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
-
-
 class NewEpisode(NamedTuple):
+    """An episode to write. Its id and its ending number are free."""
+
     id: int
-    """Which is free, as the next."""
     end_number: int
     line: EpisodeLine
 
@@ -195,19 +191,19 @@ class NewEpisode(NamedTuple):
 class ImportBatch:
     """Writes inside the caller's transaction. Raises: django.db.Error; ValueError, OverflowError for odd times."""
 
-    def __init__(self, places: Places, writer: BulkWriter) -> None:
-        self._places, self._writer = places, writer
+    def __init__(self, references: References, writer: BulkWriter) -> None:
+        self._references, self._writer = references, writer
         self._compressor = new_compressor()
         self._blobs: dict[str, Values] = {}
 
     def write(self, episodes: Sequence[NewEpisode]) -> set[int]:
-        """Returns the ids of their environments."""
+        """Write the episodes and return the ids of their environments."""
         lines = [one.line for one in episodes]
-        tasks = self._places.tasks(lines, self._writer)
+        tasks = self._references.tasks(lines, self._writer)
         rows = [self._episode(one, task) for one, task in zip(episodes, tasks, strict=True)]
         steps = [self._step(one.id, step) for one in episodes for step in one.line.steps]
         self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
-        self._writer.insert(Episode, (*_COLUMNS, *_AS_THEY_ARE), rows)
+        self._writer.insert(Episode, (*_COLUMNS, *_UNCHANGED), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
         self._writer.insert(
             Play, _PLAY_COLUMNS, [self._play(one.id, one.line.play) for one in episodes if one.line.play]
@@ -215,19 +211,27 @@ class ImportBatch:
         self._writer.insert(
             Note, _NOTE_COLUMNS, [self._note(one.id, note) for one in episodes for note in one.line.notes]
         )
-        environments = {self._places.environment(line.environment) for line in lines}
-        Environment.objects.filter(pk__in=environments).update(counted="")  # so statistics are due, whatever happens
+        environments = {self._references.environment(line.environment) for line in lines}
+        Environment.objects.filter(pk__in=environments).update(
+            counted=""
+        )  # marks the statistics as outdated, even if the import stops here
         return environments
 
     def _episode(self, new: NewEpisode, task: int) -> Values:
         line = new.line
-        environment = self._places.environment(line.environment)
+        environment = self._references.environment(line.environment)
         return (
-            *(new.id, environment, self._places.split(environment, line.split), task, self._places.run(line.run)),
+            *(
+                new.id,
+                environment,
+                self._references.split(environment, line.split),
+                task,
+                self._references.run(line.run),
+            ),
             *(self._blob(line.prompt_json), self._blob(line.tools_json), line.labels_json),
             *(self._time(moment) for moment in (line.created, line.ready, line.first_acted, line.last_acted)),
             *(self._time(line.ended), new.end_number),
-            *(getattr(line, name) for name in _AS_THEY_ARE),
+            *(getattr(line, name) for name in _UNCHANGED),
         )
 
     def _step(self, episode: int, step: StepPart) -> Values:
@@ -238,15 +242,15 @@ class ImportBatch:
         )
 
     def _play(self, episode: int, play: PlayPart) -> Values:
-        """What it continues is joined when all are there (`parents.py`)."""
+        """Return the values of a play. `Parents` adds its parent at the end of the import."""
         return (episode, play.is_blind, play.differs_at, play.parent_step)
 
     def _note(self, episode: int, note: NotePart) -> Values:
         return (episode, note.step, note.author, note.text, self._time(note.created))
 
     def _large(self, text: str) -> tuple[str, str | None]:
-        """What stands in the step, and the blob that stands for it; as the recorder does."""
-        return (text, None) if len(text) <= INLINE_CHARACTERS else ("", self._blob(text))
+        """Return the text stored in the step itself and the digest of its blob, as the recorder stores them."""
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _blob(self, text: str) -> str | None:
         if not text:

@@ -1,9 +1,9 @@
-"""Importing: files of episodes into the database. Driven by `manage.py import_episodes`, which holds the lock.
+"""Imports files of episodes into the database. Used by `manage.py import_episodes`, which holds the database's lock.
 
-An episode that is there already (the same session and beginning) is skipped, so an import that was cut short is
-repeated; one whose id another has gets a new id, beyond all ids of the database and the files. Episodes come in
-batches, each of them one short transaction; `ends.py` says which endings keep their number. Statistics of tasks are due
-with the first batch, and counted at the end; what follows endings then follows these.
+An episode that already exists (with the same session and start) is skipped, so an interrupted import can be repeated.
+An episode whose id is taken gets a new one, above all ids of the database and of the files. Each batch is one short
+transaction. `import_batch.py` decides which endings keep their number. The statistics of tasks are marked as outdated
+with the first batch and counted at the end; then the follower catches up with the new endings.
 """
 
 from __future__ import annotations
@@ -23,48 +23,55 @@ from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.models import Episode
 from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up
-from episodes.transfer.episode_line import HIGHEST_ID, EpisodeLine, episode_of
-from episodes.transfer.import_batch import ImportBatch, NewEpisode, Parents, Places, can_be_kept, end_numbers
+from episodes.transfer.episode_line import MAX_ID, EpisodeLine, episode_of
+from episodes.transfer.import_batch import (
+    ImportBatch,
+    NewEpisode,
+    Parents,
+    References,
+    can_keep_end_numbers,
+    end_numbers,
+)
 
 Progress = Callable[[int, int], None]
-"""Hears bytes done, and of how many."""
+"""Called with the bytes done and the total."""
 
 MAX_LINE_BYTES = 512 * 1024 * 1024
-"""A line is an episode and is held in memory."""
+"""Limit of a line, which is one episode and is held in memory."""
 BATCH_EPISODES = 200
 BATCH_STEPS = 2000
 BATCH_BYTES = 8 * 1024 * 1024
-MAX_TOLD = 1000
-"""Told one by one; the rest is counted."""
+MAX_LISTED = 1000
+"""Refusals and new ids that the report lists; more are only counted."""
 _ID = re.compile(rb'"id":\s*(\d{1,19})\b')
 _START_BYTES = 200
-"""Of a line, in which its id is looked for: exports begin with it."""
+"""Bytes at the start of a line in which its id is searched. Exports start with it."""
 
 
 @dataclass(slots=True)
 class EpisodeImportReport:
-    """What became of the lines."""
+    """What happened to the lines of the files."""
 
     imported: int = 0
     steps: int = 0
     skipped: int = 0
-    """There already."""
+    """Episodes that already existed."""
     renumbered: int = 0
-    """Of those imported, whose id another episode had."""
+    """Imported episodes whose id was taken by another episode."""
     new_ids: dict[int, int] = field(default_factory=dict)
-    """Of these, id in the file -> id here; the first MAX_TOLD."""
+    """Id in the file -> id here of the first MAX_LISTED renumbered episodes."""
     new_ends: int = 0
-    """Of those imported, whose ending has another number here than in the file."""
+    """Imported episodes whose ending has a different number here than in the file."""
     refused: int = 0
     refusals: list[tuple[str, Refusal]] = field(default_factory=list)
-    """File and line, the first MAX_TOLD."""
+    """File and line of the first MAX_LISTED refused lines."""
 
     @property
     def sentence(self) -> str:
-        """Without its full stop."""
-        told = [f"{self.renumbered:,} under a new id"] if self.renumbered else []
-        told += [f"{self.new_ends:,} with a new number of their ending"] if self.new_ends else []
-        renumbered = f" ({', '.join(told)})" if told else ""
+        """The report as a sentence without its full stop."""
+        changes = [f"{self.renumbered:,} under a new id"] if self.renumbered else []
+        changes += [f"{self.new_ends:,} with a new ending number"] if self.new_ends else []
+        renumbered = f" ({', '.join(changes)})" if changes else ""
         return (
             f"{self.imported:,} episodes with {self.steps:,} steps imported{renumbered}, {self.skipped:,} skipped as "
             f"already there, {self.refused:,} lines refused"
@@ -77,40 +84,42 @@ class EpisodeImportReport:
         self.new_ends += sum(one.line.end_number not in (None, one.end_number) for one in episodes)
         moved = {one.line.id: one.id for one in episodes if one.id != one.line.id}
         self.renumbered += len(moved)
-        if len(self.new_ids) < MAX_TOLD:
+        if len(self.new_ids) < MAX_LISTED:
             self.new_ids.update(moved)
 
     def refuse(self, file: str, number: int, reason: str) -> None:
         self.refused += 1
-        if self.refused <= MAX_TOLD:
+        if self.refused <= MAX_LISTED:
             self.refusals.append((file, Refusal(number, reason)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
+    """A parsed line and where it was found."""
+
     file: str
     number: int
-    """Of the line, from 1."""
+    """Number of the line, from 1."""
     line: EpisodeLine
     size_bytes: int
 
 
 class Import:
-    """One import of some files. `report` tells how far it is, also after it failed."""
+    """One import of some files. `report` says how far it got, even after a failure."""
 
     def __init__(self, paths: Sequence[Path], progress: Progress | None = None) -> None:
-        """Raises: Unreadable, before anything is written."""
+        """Prepare the import. Raises: Unreadable, before anything is written."""
         self.report = EpisodeImportReport()
         self._paths, self._progress = paths, progress or (lambda done, total: None)
-        highest = [_highest_id(path) for path in paths]
+        highest = [_max_id(path) for path in paths]
         here: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
         self._free = max([here, *highest]) + 1
         self._total = sum(path.stat().st_size for path in paths)
-        self._keeps_ends, self._places, self._parents = can_be_kept(), Places(), Parents()
+        self._keeps_ends, self._references, self._parents = can_keep_end_numbers(), References(), Parents()
         self._environments: set[int] = set()
 
     def run(self) -> EpisodeImportReport:
-        """Raises: django.db.Error when the database fails; what was committed stays."""
+        """Import everything. Raises: django.db.Error when the database fails; committed batches stay."""
         for batch in self._batches():
             self._write(batch)
         self._parents.join()
@@ -118,8 +127,6 @@ class Import:
             rebuild(environment)
         catch_up()
         return self.report
-
-    # --- reading ------------------------------------------------------------------------------------------------------
 
     def _batches(self) -> Iterator[list[_Numbered]]:
         batch, steps, size_bytes = list[_Numbered](), 0, 0
@@ -145,7 +152,7 @@ class Import:
                 before += lines.done
 
     def _episode(self, file: str, number: int, line: bytes | None) -> Iterator[_Numbered]:
-        """None if the line is refused."""
+        """Yield the episode of a line, or nothing if the line is refused."""
         try:
             if line is None:
                 raise BadRow(f"is longer than {MAX_LINE_BYTES // 2**20} MB")
@@ -153,10 +160,8 @@ class Import:
         except BadRow as error:
             self.report.refuse(file, number, str(error))
 
-    # --- writing ------------------------------------------------------------------------------------------------------
-
     def _write(self, batch: Sequence[_Numbered]) -> None:
-        """What the database refuses for what it holds stands alone in the end, and is refused."""
+        """Write a batch. If the database rejects it, write its episodes one by one and refuse the bad ones."""
         try:
             self._commit(batch)
         except (DataError, IntegrityError, OverflowError, ValueError) as error:
@@ -167,23 +172,23 @@ class Import:
                 self._write([one])
 
     def _commit(self, batch: Sequence[_Numbered]) -> None:
-        """Raises: whatever stopped it; then nothing of `batch` is written."""
+        """Write a batch in one transaction. Raises: any error, after which nothing of `batch` is written."""
         free = self._free
         try:
             with transaction.atomic():
                 new = self._new(batch)
                 writer = BulkWriter(connection)
-                environments = ImportBatch(self._places, writer).write(new) if new else set[int]()
+                environments = ImportBatch(self._references, writer).write(new) if new else set[int]()
         except BaseException:
             self._free = free
-            self._places.forget()
+            self._references.forget()
             raise
         self._environments |= environments
         self._parents.expect(one.line for one in batch)
         self.report.take(new, skipped=len(batch) - len(new))
 
     def _new(self, batch: Sequence[_Numbered]) -> list[NewEpisode]:
-        """Those that are not there yet."""
+        """Return the episodes of a batch that do not exist yet, with ids and ending numbers."""
         sessions = Episode.objects.filter(session_id__in={one.line.session_id for one in batch})
         there = set(sessions.values_list("session_id", "created"))
         taken = set(Episode.objects.filter(pk__in=[one.line.id for one in batch]).values_list("pk", flat=True))
@@ -204,22 +209,22 @@ class Import:
         return self._free - 1
 
 
-def _highest_id(path: Path) -> int:
-    """Of the lines of a file, as far as their beginnings tell. Raises: Unreadable."""
+def _max_id(path: Path) -> int:
+    """Return the highest id at the start of a line in a file. Raises: Unreadable."""
     highest = 0
     try:
         with path.open("rb") as file:
             start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
             if start[:1] not in (b"{", b""):
                 wanted = "export_episodes --format jsonl writes what can be imported"
-                raise Unreadable(f"{path.name} does not begin with a line of JSON; {wanted}.")
+                raise Unreadable(f"{path.name} does not start with a line of JSON; {wanted}.")
             file.seek(0)
             for line in Lines(file, MAX_LINE_BYTES):
                 if line and (found := _ID.search(line, 0, _START_BYTES)):
                     highest = max(highest, int(found[1]))
     except OSError as error:
         raise Unreadable(f"{path.name} cannot be read: {error.strerror}.") from error
-    return min(highest, HIGHEST_ID)
+    return min(highest, MAX_ID)
 
 
 def _decoded(line: bytes) -> str:

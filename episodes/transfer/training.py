@@ -1,14 +1,13 @@
-"""Chat: JSONL for fine-tuning, a conversation a line: `{"messages": […], "tools": […], "reward": …, "episode": …}`.
+"""Writes episodes as training data, in JSON Lines: conversations for fine-tuning, and pairs for preference learning.
 
-Messages and tools are as OpenAI's chat API has them: the prompt, then for each call an assistant's `tool_calls` and the
-`tool` message that answers it; images are `image_url` parts with data URIs. What was refused or failed is answered with
-its error, as the agent was. An episode without a call teaches nothing and is left out.
+A conversation:  {"messages": […], "tools": […], "reward": …, "episode": …} A pair:          {"prompt": […], "chosen":
+[…], "rejected": […], "tools": […], "chosen_reward": …, …}
 
-Pairs: JSONL of preferences, for each task its best attempt beside its worst.
+Messages and tools have the format of OpenAI's chat API: the prompt, then for each call an assistant message with
+`tool_calls` and the `tool` message with the result. Images are `image_url` parts with data URIs. A refused or failed
+call is answered with its error, as it was to the agent. Episodes without a call are left out.
 
-    {"prompt": [messages], "chosen": [messages], "rejected": [messages], "tools": […], "chosen_reward": …, …}
-
-Only attempts that were told the same are compared: the same task and the same prompt. Of equals the oldest is taken.
+A pair holds the best and the worst attempt at a task with the same prompt. Among equal attempts the oldest is used.
 """
 
 from __future__ import annotations
@@ -19,21 +18,25 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from environments.display.parts import read_json
+from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
-from episodes.transfer.export_source import Recorded, Taken, recorded
-from episodes.transfer.thresholds import attempts, return_by
+from episodes.transfer.export_source import ExportedStep, Recorded, recorded
+
+BATCH_TASKS = 200
 
 Message = dict[str, Any]
 
 
 class Chat:
+    """Writes a conversation per episode; see `exporting.EpisodeFileWriter`."""
+
     needs_steps = True
 
     def __init__(self, definition: str | None) -> None:
-        """`definition`: of the reward; None: each environment's own."""
+        """`definition`: the definition of return for the reward; None: that of each environment."""
         self._definition = definition
 
     def start(self) -> str:
@@ -42,9 +45,9 @@ class Chat:
     def write(self, episode: Recorded) -> Iterator[str]:
         if (first := next(episode.steps, None)) is None:
             return
-        told = prompt_messages(episode.prompt)
-        yield '{"messages": [' + json.dumps(told)[1:-1]
-        between = ", " if told else ""
+        prompt = prompt_messages(episode.prompt)
+        yield '{"messages": [' + json.dumps(prompt)[1:-1]
+        between = ", " if prompt else ""
         yield from pieces_of(chain([first], episode.steps), between)
         facts = episode.facts
         rest = {"tools": tools_of(episode.tools), "reward": facts.return_by(self._definition), "episode": facts.id}
@@ -54,15 +57,15 @@ class Chat:
         return ""
 
 
-def pieces_of(steps: Iterator[Taken], between: str = "") -> Iterator[str]:
-    """JSON texts of the messages of `steps`, separated; `between`: what goes before the first."""
+def pieces_of(steps: Iterator[ExportedStep], between: str = "") -> Iterator[str]:
+    """Yield the messages of `steps` as JSON, separated by commas. `between`: the text before the first one."""
     for step in steps:
         yield f"{between}{json.dumps(step_messages(step))[1:-1]}"
         between = ", "
 
 
 def prompt_messages(text: str) -> list[Message]:
-    """What the agent was told first. `text`: JSON of blocks or of messages, as it was recorded; empty: nothing."""
+    """Return the messages of the prompt. `text`: recorded JSON of blocks or messages; empty if there was no prompt."""
     value = read_json(text) if text else []
     if not isinstance(value, list):
         return [{"role": "user", "content": text}]
@@ -71,8 +74,8 @@ def prompt_messages(text: str) -> list[Message]:
     return [{"role": "user", "content": _content(value)}]
 
 
-def step_messages(step: Taken) -> list[Message]:
-    """The call and its answer."""
+def step_messages(step: ExportedStep) -> list[Message]:
+    """Return the messages of a tool call and its result."""
     call = {"name": step.tool, "arguments": step.input or "{}"}
     return [
         {
@@ -85,7 +88,7 @@ def step_messages(step: Taken) -> list[Message]:
 
 
 def tools_of(text: str) -> list[dict[str, Any]]:
-    """`text`: the recorded ListToolsOutput; what is none has no tools."""
+    """Return the tools of a recorded ListToolsOutput, or none if `text` is something else."""
     value = read_json(text) if text else None
     tools = value.get("tools") if isinstance(value, dict) else None
     return [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
@@ -97,7 +100,7 @@ def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _answer(step: Taken) -> Any:
+def _answer(step: ExportedStep) -> Any:
     if not step.output:
         return step.error
     value = read_json(step.output)
@@ -106,7 +109,7 @@ def _answer(step: Taken) -> Any:
 
 
 def _turn(role: Any, blocks: Any) -> Iterator[Message]:
-    """A message of the protocol: calls become `tool_calls`, each result a message of its own."""
+    """Yield the messages for one of the protocol's: calls become `tool_calls`, each result a message of its own."""
     items = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
     calls = [block for block in items if block.get("type") == "tool_call"]
     results = [block for block in items if block.get("type") == "tool_result"]
@@ -129,7 +132,7 @@ def _call(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content(blocks: list[Any]) -> str | list[dict[str, Any]]:
-    """A text if there are only texts, else a list of parts."""
+    """Return the content as one text if all blocks are texts, else as a list of parts."""
     parts = [_part(block) for block in blocks]
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
@@ -137,7 +140,7 @@ def _content(blocks: list[Any]) -> str | list[dict[str, Any]]:
 
 
 def _part(block: Any) -> dict[str, Any]:
-    """Of a text or an image; anything else as the JSON it is."""
+    """Return the part for a block: text, image, or the JSON of anything else as text."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "image":
         return {"type": "image_url", "image_url": {"url": f"data:{block.get('mimeType')};base64,{block.get('data')}"}}
@@ -146,12 +149,9 @@ def _part(block: Any) -> dict[str, Any]:
     return {"type": "text", "text": json.dumps(block)}
 
 
-BATCH_TASKS = 200
-
-
 @dataclass(slots=True)
 class _Extremes:
-    """Ids and returns of the best and the worst attempt so far."""
+    """Ids and returns of the best and worst attempt so far."""
 
     best: int
     high: float
@@ -165,12 +165,12 @@ class _Extremes:
             self.worst, self.low = number, value
 
 
-def pairs(episodes: QuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
-    """`margin`: what the best has to be better by, and in any case it has to be better."""
-    compared = attempts(episodes).alias(its_return=return_by(definition)).filter(its_return__isnull=False)
-    compared = compared.filter(steps_count__gt=0)  # nothing is learnt from an answer without a call
+def pairs(episodes: AttemptQuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
+    """Yield a pair for each task. `margin`: the minimum difference of the returns, which must differ in any case."""
+    compared = episodes.attempts().with_return(definition).filter(Q(own_return__isnull=False))
+    compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
     for tasks in _batches(compared):
-        found = _extremes(compared.filter(task__in=tasks), definition)
+        found = _extremes(compared.filter(task__in=tasks))
         ids = [number for one in found if one.high - one.low >= margin and one.high > one.low for number in _ids(one)]
         taken = recorded(ids)
         for chosen in taken:
@@ -182,24 +182,24 @@ def _ids(extremes: _Extremes) -> tuple[int, int]:
 
 
 def _batches(episodes: QuerySet[Episode]) -> Iterator[list[int]]:
-    """Ids of their tasks in rising order."""
+    """Yield the ids of the episodes' tasks in ascending order, in batches."""
     tasks, last = episodes.order_by("task_id").values_list("task_id", flat=True).distinct(), 0
     while batch := list(tasks.filter(task__gt=last)[:BATCH_TASKS]):
         yield batch
         last = batch[-1]
 
 
-def _extremes(episodes: QuerySet[Episode], definition: str | None) -> list[_Extremes]:
-    """By task and prompt, in order of the tasks."""
+def _extremes(episodes: QuerySet[Episode]) -> list[_Extremes]:
+    """Return the best and worst attempt for each task and prompt, by the episodes' `own_return`, in order of tasks."""
     found: dict[tuple[int, str | None], _Extremes] = {}
-    rows = episodes.annotate(value=return_by(definition)).order_by("task_id", "pk")
+    rows = episodes.annotate(value=F("own_return")).order_by("task_id", "pk")
     for task, prompt, number, value in rows.values_list("task_id", "prompt_id", "pk", "value").iterator():
         found.setdefault((task, prompt), _Extremes(number, value, number, value)).take(number, value)
     return list(found.values())
 
 
 def _line(chosen: Recorded, following: Iterator[Recorded], definition: str | None) -> Iterator[str]:
-    """`following` gives the rejected one once the steps of the chosen one are used up."""
+    """Yield one pair. `following` yields the rejected episode after the steps of the chosen one are consumed."""
     head = {"prompt": prompt_messages(chosen.prompt), "tools": tools_of(chosen.tools)}
     yield f'{json.dumps(head)[:-1]}, "chosen": ['
     yield from pieces_of(chosen.steps)

@@ -1,8 +1,11 @@
-"""Who may see pages. Without keys the server is loopback-only and whoever reaches it is its operator; else, log in.
+"""Access to the pages and websockets of this server: middleware that decides who may see them.
 
-What keeps other people's web pages from acting as the operator: ALLOWED_HOSTS refuses names that were rebound to
-loopback (CommonMiddleware asks for the host of every request), CsrfViewMiddleware refuses foreign origins, no answer
-carries a CORS header, and the operator has no password and no session cookie that could outlive this configuration.
+Without API keys the server listens on loopback only, and everyone who reaches it acts as its operator. With keys,
+people have to log in.
+
+Foreign web pages cannot act as the operator: ALLOWED_HOSTS refuses names that were rebound to loopback
+(CommonMiddleware checks the host of every request), CsrfViewMiddleware refuses foreign origins, no response has a CORS
+header, and the operator has no password and no session cookie that could outlive this configuration.
 """
 
 from __future__ import annotations
@@ -29,9 +32,10 @@ Next = Callable[[HttpRequest], HttpResponse]
 
 
 class LocalOperatorMiddleware:
-    """Without ORSWEB_API_KEYS every request from this machine is the local operator's: a superuser without a password.
+    """Without ORSWEB_API_KEYS, makes every request from this machine one of the local operator, a superuser.
 
-    No server of ours listens elsewhere without keys; the client's address is asked all the same, for other servers.
+    `serve` and `runserver` listen on loopback only if there are no keys. The client's address is checked nevertheless,
+    because the application may run under another server.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -45,7 +49,7 @@ class LocalOperatorMiddleware:
 
 
 class LocalOperatorSockets:
-    """As LocalOperatorMiddleware, around the handlers of websockets; inside of channels' AuthMiddlewareStack."""
+    """LocalOperatorMiddleware for websockets; placed inside channels' AuthMiddlewareStack."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -58,9 +62,10 @@ class LocalOperatorSockets:
 
 
 class OwnPagesOnly:
-    """Refuses websockets that no page of this server asks for: by a foreign Host, or from another Origin than it.
+    """Refuses websockets that were not opened by a page of this server: those with a foreign Host or another Origin.
 
-    As the CSRF check does for pages, it tells ports apart: another server on this machine has the same cookies.
+    The ports have to match too, as in the CSRF check for pages, because servers on other ports of this machine get the
+    same cookies.
     """
 
     def __init__(self, app: Any) -> None:
@@ -76,16 +81,18 @@ class OwnPagesOnly:
 
 
 def _operator() -> User:
+    """The account of the local operator, a superuser without a usable password."""
     defaults = {"is_staff": True, "is_superuser": True, "password": make_password(None)}
     return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
 
 
 class PagesNeedLoginMiddleware:
-    """Strangers see the login page and nothing else. Only ORSWEB_API_KEYS makes strangers.
+    """Shows people who are not logged in nothing but the login page. Has an effect only with ORSWEB_API_KEYS.
 
-    Guests came by an invite and get to the player's pages, which look who they are (episodes/playtest/seat.py).
-    The admin sends accounts that may not enter to its own login page, which would not tell them why. The API knows keys
-    too and refuses with JSON (episodes/api/auth.py); the page that describes it is a page like others.
+    Guests opened an invite and may see the player's pages, which check who they are (episodes/playtest/seat.py). The
+    admin redirects accounts without access to its own login page, which would not tell them why, so they are refused
+    here. The API also accepts keys and refuses with JSON (episodes/api/auth.py); the page that documents it needs a
+    login like all others.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -93,36 +100,36 @@ class PagesNeedLoginMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         api = reverse("api")
-        asks_itself = request.path == reverse("login") or (request.path.startswith(api) and request.path != api)
-        if asks_itself:
+        checks_itself = request.path == reverse("login") or (request.path.startswith(api) and request.path != api)
+        if checks_itself:
             return self.get_response(request)
         if request.user.is_authenticated:
             _check_admin(request)
             return self.get_response(request)
         if _is_for_guests(request):
             return self.get_response(request)
-        if request.headers.get("HX-Request"):  # part of a page, in which a login page would stand; it is loaded anew
+        if request.headers.get("HX-Request"):  # reload the page, or the login page would replace a part of it
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
-        return redirect_to_login(_asked_for(request))
+        return redirect_to_login(_page_after_login(request))
 
 
 def _check_admin(request: HttpRequest) -> None:
-    """Raises: PermissionDenied for an account that the admin has sent to its login."""
+    """Raise PermissionDenied for an account that the admin has redirected to its login page."""
     if request.path == reverse("admin:login") and not request.user.is_staff:
         raise PermissionDenied(
             f"The admin is for accounts with staff status, which {request.user.get_username()} does not have. A "
-            "superuser can give it, in the admin under Users; or log out and log in as somebody else."
+            "superuser can grant it in the admin under Users. You can also log out and log in with another account."
         )
 
 
-def _asked_for(request: HttpRequest) -> str:
-    """What to show after the login: no answer to a form, and not the admin's own login page."""
+def _page_after_login(request: HttpRequest) -> str:
+    """The address to open after the login: never the target of a form, nor the admin's own login page."""
     if request.path == reverse("admin:login"):
         return request.GET.get("next", reverse("admin:index"))
     return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
 
 
 def _is_for_guests(request: HttpRequest) -> bool:
-    """The link of an invite, which strangers open; and to guests the player's pages."""
+    """Whether the request is for the link of an invite, or is a guest's for the player's pages."""
     play = reverse("play")
     return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)

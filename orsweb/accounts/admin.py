@@ -1,4 +1,4 @@
-"""Logins for people, in the admin. They matter once ORSWEB_API_KEYS is set; `urls.py` registers them."""
+"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once ORSWEB_API_KEYS is set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LoginGroupAdmin(GroupAdmin, ModelAdmin):  # type: ignore[misc]
 
 
 def register(site: AdminSite) -> None:
-    """Put users and groups into `site`, in the look of its other pages."""
+    """Register users and groups with `site`, in the style of its other pages."""
     for model, model_admin in ((User, LoginAdmin), (Group, LoginGroupAdmin)):
         if site.is_registered(model):
             site.unregister(model)

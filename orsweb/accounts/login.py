@@ -1,7 +1,4 @@
-"""Logging in and out of the pages: every active account may. They matter once ORSWEB_API_KEYS is set (see `access.py`).
-
-The admin is for staff among them, and says so itself to others.
-"""
+"""The pages to log in and out, for every active account; needed once ORSWEB_API_KEYS is set."""
 
 from __future__ import annotations
 
@@ -10,19 +7,19 @@ from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import ValidationError
 from django.urls import path
 
-WRONG = (
-    "No active account has that name and password. Both tell capital letters from small ones. Somebody with superuser "
-    "status can set a new password, or make the account active, in the admin under Users."
+INVALID_LOGIN = (
+    "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or activate the "
+    "account, in the admin under Users."
 )
 
 
 class LoginForm(AuthenticationForm):
     def get_invalid_login_error(self) -> ValidationError:
-        return ValidationError(WRONG, code="invalid_login")
+        return ValidationError(INVALID_LOGIN, code="invalid_login")
 
 
 class Login(LoginView):
-    """Leads to `next` when that is a page of this server, else to the overview."""
+    """Redirects to `next` if that is a page of this server, else to the overview."""
 
     template_name = "orsweb/login.html"
     authentication_form = LoginForm

@@ -1,5 +1,5 @@
-"""Demo: a few hundred recorded episodes for somebody who has none yet, played by scripts of different skill.
+"""A demonstration: a few hundred recorded episodes, played by scripts of different skill. Run by `manage.py demo`.
 
-`manage.py demo` drives it. They enter by the same service and recorder as any agent; only the clock is lent, so that
-a week of work stands on the pages instead of half a minute.
+The scripts use the same service and recorder as agents. Only the clock is replaced, so that the pages show a week of
+episodes instead of half a minute.
 """

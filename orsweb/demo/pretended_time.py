@@ -1,7 +1,8 @@
-"""Clock: the time that a script pretends to take, laid over the recorder.
+"""A clock for the demo, and a recorder that writes its times.
 
-Rows come from live play with the real time; `ClockedRecorder` (joined by settings.ORSWEB_RECORD while the demo plays)
-moves every time in them to the pretended one before they are queued. Time never goes back and never beyond now.
+Live play makes rows with the real time. `ClockedRecorder`, which settings.ORSWEB_RECORD names while the demo plays,
+replaces every time in them by the pretended one before they are queued. Pretended time never goes back, and never
+beyond the real time.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from environments.runtime.records import Row
 from episodes.recording.recorder import Recorder
 
 _TIMES = ("created", "ready", "started", "ended", "first_acted", "last_acted")
-"""Fields of rows that hold a moment."""
+"""Fields of rows that hold a time."""
 
 
 class Clock:
-    """Pretended seconds since the epoch, as an offset to the real ones that changes now and then."""
+    """The pretended time in seconds since the epoch: the real time plus an offset, which `start` changes."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -29,36 +30,37 @@ class Clock:
 
     @property
     def moment(self) -> float:
-        return self.told(self._now())
+        """The pretended time now."""
+        return self.pretended(self._now())
 
-    def told(self, real: float) -> float:
-        """The pretended moment of a real one."""
+    def pretended(self, real: float) -> float:
+        """The pretended time that belongs to a real time."""
         return real + self._offsets[bisect_right(self._since, real) - 1]
 
     def start(self, moment: float) -> None:
-        """Pretend that it is `moment`, which must not lie beyond now."""
+        """Pretend that it is `moment`; a later time than the real one counts as the real one."""
         now = self._now()
         self._since.append(now)
         self._offsets.append(min(0.0, moment - now))
 
     def pass_time(self, seconds: float) -> None:
-        """Pretend that so much time has passed."""
+        """Pretend that `seconds` have passed."""
         self.start(self.moment + seconds)
 
 
 CLOCK = Clock()
-"""Clock of the one demo that this process plays; the recorder is made by its dotted path and can be handed nothing."""
+"""The clock of the demo in this process. It is global because the recorder is constructed without arguments."""
 
 
 class ClockedRecorder(Recorder):
-    """The recorder, with `CLOCK`'s times."""
+    """The recorder, with the times of `CLOCK`."""
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
-        super().record(*map(_retold, rows), committed=committed)
+        super().record(*map(_with_pretended_times, rows), committed=committed)
 
 
-def _retold(row: Row) -> Row:
+def _with_pretended_times(row: Row) -> Row:
     times: dict[str, Any] = {
-        name: CLOCK.told(real) for name in _TIMES if (real := getattr(row, name, None)) is not None
+        name: CLOCK.pretended(real) for name in _TIMES if (real := getattr(row, name, None)) is not None
     }
     return replace(row, **times)

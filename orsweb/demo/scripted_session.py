@@ -1,4 +1,4 @@
-"""Seat: one session of the service as a script plays it. Driven by `stage.py`; players get its `act`."""
+"""One session of the service that a script plays. `script_runner.py` opens it and passes its `act` to a player."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from environments.wire import ToolCall
 from orsweb.demo.pretended_time import CLOCK
 from orsweb.demo.script import ScriptPart
 
-CALL_SECONDS = 120.0
-"""Longest that a tool of a bundled environment takes; one that runs a program may wait for the machine."""
+MAX_CALL_SECONDS = 120.0
+"""Limit for a call of a bundled environment's tool; a tool that runs a program may have to wait for the machine."""
 
 
 class Over(Exception):
-    """The episode has ended, or the script stops here."""
+    """The episode has ended, or the script has no calls left."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """What a call came to."""
+    """The result of a call."""
 
     is_ok: bool
     text: str
-    """Text of all text blocks, or of the error."""
+    """The text of all text blocks, or the error message."""
 
 
 Act = Callable[..., Awaitable[ScriptedAnswer]]
-"""`await act(tool, **arguments)`. Raises: Over."""
+"""`await act(tool, **arguments)` calls a tool. Raises: Over."""
 
 
 class ScriptedSession:
-    """Opened, played and left once."""
+    """A session that is opened, played and ended once."""
 
     def __init__(self, service: SessionService, part: ScriptPart, random: Random) -> None:
         self._service, self._part, self._random = service, part, random
         self._sid = new_session_id()
-        self._calls_left = part.most_calls
+        self._calls_left = part.max_calls
 
     async def open(self) -> None:
-        """Raises: EnvironmentFault when the task cannot be set up."""
+        """Open the session. Raises: EnvironmentFault when the task cannot be set up."""
         part = self._part
         request = NewSession(
             sid=self._sid,
@@ -62,26 +62,26 @@ class ScriptedSession:
         await self._service.create(request)
 
     async def read(self) -> None:
-        """Prompt and tools, as an agent reads them before it acts."""
+        """Read the prompt and the tools, as an agent does before its first call."""
         await self._service.task_tools_json(self._sid, "", None)
         await self._service.prompt_json(self._sid, "", None)
 
     async def act(self, tool: str, **arguments: Any) -> ScriptedAnswer:
-        """One call, after some thought. Raises: Over."""
+        """Call a tool, after a pretended time for thinking. Raises: Over."""
         if not self._calls_left:
             raise Over
         self._calls_left -= 1
         CLOCK.pass_time(self._random.uniform(0.4, 4.0))
         call = await self._service.call(self._sid, "", None, ToolCall(name=tool, input=arguments))
-        if not await call.wait(CALL_SECONDS) or call.result is None or call.result.event == "error":
+        if not await call.wait(MAX_CALL_SECONDS) or call.result is None or call.result.event == "error":
             raise Over
-        told = json.loads(call.result.data)
-        output = told.get("output") or {}
+        result = json.loads(call.result.data)
+        output = result.get("output") or {}
         if output.get("finished"):
             raise Over
         text = "\n".join(block.get("text", "") for block in output.get("blocks", ()))
-        return ScriptedAnswer(bool(told["ok"]), text or str(told.get("error", "")))
+        return ScriptedAnswer(bool(result["ok"]), text or str(result.get("error", "")))
 
     async def leave(self) -> None:
-        """End it, unless it has ended."""
+        """End the session unless it has already ended."""
         await self._service.delete(self._sid, "")

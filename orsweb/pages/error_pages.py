@@ -1,6 +1,6 @@
-"""What pages answer when something is wrong: in the frame, with what happened, what is safe and what to do.
+"""The error pages: what happened, what is safe and what to do, in the frame of all pages.
 
-Driven by Django's handlers, which `urls.py` names. What goes wrong in the protocol is answered there, in JSON.
+Django calls these views as the handlers that `urls.py` names. Errors of the protocol are answered there, in JSON.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 
-NOWHERE = "There is no such page, or what it was about has been deleted."
-_PLACES = (("overview", "Overview"), ("episodes", "All episodes"), ("environments", "Environments"))
+NO_SUCH_PAGE = "There is no such page, or what it showed has been deleted."
+_LINKED_PAGES = (("overview", "Overview"), ("episodes", "All episodes"), ("environments", "Environments"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,7 @@ class Fault:
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     sentence = str(exception) or "Its address is malformed."
     if isinstance(exception, DisallowedHost):
-        sentence = (
-            "This server does not answer under that name. Set ORSWEB_ALLOWED_HOSTS to the names that it may have."
-        )
+        sentence = "This server does not answer under that host name. Add the name to ORSWEB_ALLOWED_HOSTS to allow it."
     return _page(request, Fault(400, "This request cannot be understood", sentence))
 
 
@@ -39,25 +37,25 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     sentence = (
-        f"The form was sent from another site, or its page is too old: {reason} Load the page again and resend it."
+        f"The form was sent from another site, or its page is too old: {reason} Reload the page and send it again."
     )
-    return _page(request, Fault(403, "Not sent", sentence))
+    return _page(request, Fault(403, "Form not sent", sentence))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """The words of the view that raised Http404, where it gave any; Django's own name classes and routes."""
-    said = exception.args[0] if isinstance(exception, Http404) and exception.args else ""
-    is_ours = isinstance(said, str) and said and " matches the given query" not in said
-    return _page(request, Fault(404, "Nothing here", said if is_ours else NOWHERE))
+    """Show the message of the view that raised Http404, unless it is Django's own, which names classes and routes."""
+    message = exception.args[0] if isinstance(exception, Http404) and exception.args else ""
+    is_ours = isinstance(message, str) and message and " matches the given query" not in message
+    return _page(request, Fault(404, "Page not found", message if is_ours else NO_SUCH_PAGE))
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Asks nothing of the database, for that may be what is away."""
+    """Makes no database query, because the database may be what failed."""
     sentence = (
-        "This page failed; the reason stands in the server's log. Nothing that was recorded is lost, and agents can go "
-        "on playing. Load the page again; if it keeps failing, see whether the database can be reached and is migrated."
+        "This page failed; the reason is in the server's log. Nothing that was recorded is lost, and agents can "
+        "continue to play. Reload the page. If it keeps failing, check that the database is reachable and migrated."
     )
-    return _page(request, Fault(500, "Something broke", sentence), is_bare=True)
+    return _page(request, Fault(500, "Something went wrong", sentence), is_bare=True)
 
 
 def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:
@@ -69,18 +67,18 @@ def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpR
         "path": request.path,
         "is_bare": is_bare,
     }
-    return render(request, "orsweb/fault.html", context, status=fault.status)
+    return render(request, "orsweb/error_page.html", context, status=fault.status)
 
 
 def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:
-    """A link to the page without its parameters, where these may be what could not be understood."""
-    is_of_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
-    return [(request.path, "This page without parameters")] if is_of_parameters else []
+    """A link to the page without its parameters, if these may have caused the error."""
+    has_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
+    return [(request.path, "This page without parameters")] if has_parameters else []
 
 
 def _links() -> list[tuple[str, str]]:
     found = []
-    for name, label in _PLACES:
+    for name, label in _LINKED_PAGES:
         try:
             found.append((reverse(name), label))
         except NoReverseMatch:

@@ -1,7 +1,7 @@
-"""Ahead: what every request for a page or a file meets first. Named in settings.MIDDLEWARE, before static files.
+"""Django's first three middleware classes, made to run on the event loop. Named in settings.MIDDLEWARE.
 
-Static files are read on the event loop, and so what stands before them is called there. Django would go to a thread and
-back for each of these twice a request, though they ask nobody; the six ways cost a third of a short page.
+Static files are served on the event loop, so the middleware before them runs there too. None of these classes waits for
+anything, but Django would switch to a thread and back for each of them; the six switches cost a third of a short page.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class _OnTheLoop:
     get_response: Any
 
     async def __acall__(self, request: Any) -> Any:
-        answered = self.process_request(request) if hasattr(self, "process_request") else None
-        response = answered or await self.get_response(request)
-        return self.process_response(request, response)  # type: ignore[attr-defined]  # each of them has it
+        own_response = self.process_request(request) if hasattr(self, "process_request") else None
+        response = own_response or await self.get_response(request)
+        return self.process_response(request, response)  # type: ignore[attr-defined]  # all three classes have it
 
 
 class Security(_OnTheLoop, SecurityMiddleware):
@@ -31,4 +31,4 @@ class ContentPolicy(_OnTheLoop, CSPMiddleware):
 
 
 class Common(_OnTheLoop, CommonMiddleware):
-    """Refuses foreign Hosts, for static files too."""
+    """Refuses foreign Hosts, also for static files."""

@@ -1,9 +1,9 @@
-"""PageThreads: a few threads on which pages are made, each with a database connection that it keeps. Wraps Django.
+"""A few threads on which Django renders pages, each with a permanent database connection. Wraps Django's handler.
 
-Django starts two threads for every request and opens the database on the first, which together takes as long as a short
-page. Many threads at once also keep the event loop from the interpreter, so that agents and players wait. So requests
-wait for one of these threads, as long as pages get done; behind pages that do not, they get threads of their own. So do
-streams, which may last for hours.
+Django starts two threads for every request and opens a database connection on the first, which together take as long as
+a short page. Many threads at once also keep the event loop from running, so that agents and players wait. Therefore
+requests wait for one of these threads as long as pages are being finished. If none is, they get threads of their own,
+and so do event streams, which may last for hours.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from asgiref.sync import ThreadSensitiveContext
 
 THREADS = 4
 PATIENCE_SECONDS = 1.0
-"""If no page was done for that long, the threads count as stuck: one may wait for its environment to be set up."""
+"""Time without a finished page after which the threads count as stuck; a page may wait for an environment's setup."""
 STREAMS = "/events"
-"""End of their paths: the pages' `/events/`, and the API's of an episode."""
+"""End of the paths of event streams: `/events/` of the pages, and that of an episode in the API."""
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class PageThreads:
-    """Each request has a thread of its own while it lasts; the one that was used last is taken first."""
+    """Gives each request one of the threads, the most recently used first."""
 
     def __init__(self, app: App, threads: int = THREADS, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._app, self._threads, self._patience = app, threads, patience_seconds
         self._free = [ThreadPoolExecutor(1, f"page-{number}") for number in range(threads)]
         self._waiting: deque[asyncio.Future[ThreadPoolExecutor]] = deque()
         self._done = 0
-        """Pages that were made on these threads."""
+        """Number of pages that these threads have finished."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         is_stream = scope["path"].rstrip("/").endswith(STREAMS)
@@ -48,7 +48,7 @@ class PageThreads:
             self._give_back(thread)
 
     async def _next_free(self) -> ThreadPoolExecutor | None:
-        """A thread, when this request's turn comes; None: they are stuck."""
+        """Wait for a free thread. None: the threads are stuck."""
         if self._free:
             return self._free.pop()
         turn: asyncio.Future[ThreadPoolExecutor] = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ class PageThreads:
         return turn.result()
 
     def _give_back(self, thread: ThreadPoolExecutor) -> None:
-        """Free once it has done what it was given: the client may have left before."""
+        """Free the thread once it has finished its work, which may go on after the client has left."""
         loop = asyncio.get_running_loop()
         thread.submit(lambda: loop.call_soon_threadsafe(self._take_back, thread))
 

@@ -1,11 +1,11 @@
-"""Assets: static files out of their packages, gzipped for whoever takes that. Named in settings.MIDDLEWARE.
+"""Middleware that serves static files from their packages, gzipped if the client accepts it. In settings.MIDDLEWARE.
 
-ServeStatic serves compressed what `collectstatic` compressed beforehand. Here nothing is collected, so that a start
-stays one command: a file is compressed when it is first asked for, and stays in memory. All of them together are
-1.7 MB then and take 0.4 s of CPU time; a page needs 0.02 s of that, once.
+ServeStatic serves files compressed only if `collectstatic` has compressed them. This server does without collecting, so
+that it starts with one command: a file is compressed at the first request for it and kept in memory. All files take
+1.7 MB and 0.4 s of CPU time; those of one page take 0.02 s of that, once.
 
-Only files pass here. A page may hold what an attacker could guess from the length of its compressed answer (BREACH),
-and an event stream would wait for its compressor.
+Only files are compressed. The length of a compressed page could reveal secrets to an attacker (BREACH), and an event
+stream would be delayed by the compressor.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Zipped(NamedTuple):
 
 
 class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
-    """Keeps one gzipped copy of each file that was asked for."""
+    """Serves static files and caches a gzipped copy of each file that was requested."""
 
     def __init__(self, *args: object, **options: object) -> None:
         self._zipped: dict[StaticFile, _Zipped | None] = {}
@@ -40,7 +40,7 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
     def add_cache_headers(self, headers: Headers, path: str, url: str) -> None:
         super().add_cache_headers(headers, path, url)
         if _compressor.should_compress(path):
-            headers["Vary"] = "Accept-Encoding"  # of the plain answer too, or a cache in between gives it to everybody
+            headers["Vary"] = "Accept-Encoding"  # also on plain responses, because of shared caches
 
     async def aserve(self, static_file: StaticFile | Redirect, request: HttpRequest) -> HttpResponseBase:
         zipped = await self._as_zipped(static_file) if self._is_for(request) else None
@@ -52,17 +52,20 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         return HttpResponse(zipped.body, headers=zipped.headers)
 
     def _is_for(self, request: HttpRequest) -> bool:
-        """A range counts bytes of the plain file. With DEBUG files change while they are served."""
+        """Whether to answer with the gzipped file.
+
+        Ranges count bytes of the plain file, and with DEBUG files may change.
+        """
         if self.autorefresh or request.method not in ("GET", "HEAD") or "Range" in request.headers:
             return False
         return "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
 
     async def _as_zipped(self, file: StaticFile | Redirect) -> _Zipped | None:
-        """None for what is not worth it."""
+        """The gzipped file, or None if compressing it is not worthwhile."""
         if isinstance(file, Redirect):
             return None
         if file not in self._zipped:
-            # Two who ask first at once both compress it, and one result stays.
+            # Two concurrent first requests both compress the file; one of the equal results is kept.
             self._zipped[file] = await asyncio.to_thread(_compress, file)
         return self._zipped[file]
 
@@ -76,7 +79,7 @@ def _compress(file: StaticFile) -> _Zipped | None:
     if not _compressor.is_compressed_effectively("gzip", path, len(plain), body):
         return None
     headers = {name: value for name, value in plain_headers if value is not None}
-    # A tag names one sequence of bytes (RFC 9110, 8.8.3), so this one is not that of the plain file.
+    # An ETag identifies one sequence of bytes (RFC 9110, 8.8.3), so it must differ from that of the plain file.
     headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
     headers |= {"Content-Encoding": "gzip", "Content-Length": str(len(body))}
     kept = ("Cache-Control", "ETag", "Vary")

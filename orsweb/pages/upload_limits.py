@@ -1,6 +1,6 @@
-"""BoundedUploads: refuses what is too large to be uploaded, before it is read to its end. Around the pages' handler.
+"""Refuses uploads that are too large before they are read completely. Wraps the handler of the pages.
 
-Django's own handler writes a request's whole body to a file before it looks at anything.
+Django's own handler writes the whole body of a request to a file before it checks anything.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LINGER_SECONDS = 10.0
-"""A browser shows an answer only when it has sent everything, so for so long the rest is read and thrown away."""
+"""Time for which the rest of a refused upload is read and discarded: browsers show no response before they have sent
+everything."""
 
 
 class BoundedUploads:
-    """`large_path` takes bodies of `large_bytes`, every other path of `small_bytes`."""
+    """Limits the body of a request to `large_bytes` at `large_path`, and to `small_bytes` at all other paths."""
 
     def __init__(self, app: Any, *, small_bytes: int, large_bytes: int, large_path: str) -> None:
         self._app, self._small, self._large, self._large_path = app, small_bytes, large_bytes, large_path
@@ -35,12 +36,12 @@ class BoundedUploads:
             return
         body = _Counted(receive, limit)
         await self._app(scope, body.receive, send)
-        if body.is_too_large:  # the handler was told that the client has gone, so it has not answered
+        if body.is_too_large:  # the handler got a disconnect instead of the body, so it has not answered
             await _refuse(receive, send, limit, is_import=is_large)
 
 
 class _Counted:
-    """A request's body that breaks off when it becomes too large."""
+    """The body of a request, replaced by a disconnect when it becomes too large."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive, self._left = receive, limit
@@ -63,7 +64,7 @@ def _declared_bytes(scope: Message) -> int:
 
 
 async def _refuse(receive: Receive, send: Send, limit: int, *, is_import: bool) -> None:
-    page = render_to_string("orsweb/too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
+    page = render_to_string("orsweb/upload_too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
     headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
     await send({"type": "http.response.body", "body": page, "more_body": True})

@@ -1,9 +1,9 @@
-"""Connections: uvicorn's HTTP/1.1 protocol with a bounded header, answers in JSON, and a short way for agents.
+"""uvicorn's HTTP/1.1 protocol with limited headers, errors in JSON, and a direct route for requests of agents.
 
-uvicorn's httptools protocol bounds no header (200 MB were accepted) and answers malformed HTTP in plain text; the
-subclass here bounds what it buffers and answers both in JSON. Requests of agents it gives to an Exchange.
+uvicorn's httptools protocol does not limit headers (it accepted 200 MB) and answers malformed HTTP in plain text. The
+subclass here limits what it buffers and answers both errors in JSON. It passes requests of agents to an Exchange.
 
-Divergence from the references: URL and headers together have a limit (431); there they have none.
+Divergence from the references: URL and headers together are limited (431).
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from environments.protocol.request import CONNECTION
 from orsweb.server.exchange import Agents, Exchange
 
 LINGER_SECONDS = 2.0
-"""A refused client may go on sending for this long, so that it gets to read the answer instead of a reset."""
+"""Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
 ENDLESS_PAGES = re.compile(rb"/events/|/api/episodes/\d+/events")
-"""Event streams of pages, which end only when somebody ends them."""
-AGENTS_METHODS = (b"POST", b"GET")
+"""Paths of the pages' event streams, which do not end by themselves."""
+AGENT_METHODS = (b"POST", b"GET")
 
 
 class JoinedTransport:
-    """A transport that sends what is written in one turn of the loop at once.
+    """A transport that sends everything written in one iteration of the event loop together.
 
-    uvicorn writes a response's head and body apart, and uvloop sends each write by itself: two system calls, two
-    packets and two wake-ups of the client where one does.
+    uvicorn writes the head and the body of a response separately, and uvloop sends each write by itself: two system
+    calls, two packets and two wake-ups of the client, where one is enough.
     """
 
     __slots__ = ("_loop", "_pending", "_transport")
@@ -51,7 +51,7 @@ class JoinedTransport:
             self._loop.call_soon(self._flush)
 
     def write_now(self, data: bytes) -> None:
-        """What is a whole answer need not wait for more."""
+        """Send at once; for a complete response, which need not wait for further writes."""
         self._transport.write(self._pending + data)
         self._pending = b""
 
@@ -73,13 +73,13 @@ class JoinedTransport:
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose header, URL and trailer are at most ORSWEB_MAX_HEADER_BYTES long.
+    """HTTP/1.1 with URL, headers and trailers limited to ORSWEB_MAX_HEADER_BYTES.
 
-    Bytes that the parser has taken without reporting a complete header or a piece of a body are bytes that it buffers:
-    `_withheld` counts them, so memory stays below the limit and one read of the socket (256 KB), whatever is sent.
+    The parser buffers the bytes for which it has not yet reported complete headers or a piece of a body. `_withheld`
+    counts them, so the memory stays below the limit plus one read of the socket (256 KB), whatever the client sends.
     """
 
-    # uvicorn's own 30 attributes are as many as CPython 3.11 reads fast from a __dict__: more cost 1.4 µs a request.
+    # CPython 3.11 reads up to 30 attributes fast from a __dict__, which uvicorn's own fill: more cost 1.4 µs a request.
     __slots__ = (
         "_agents",
         "_extensions",
@@ -120,17 +120,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._progressed = True
-        # No header that ends in this read is longer than what was received; most are far below the limit.
+        # Headers cannot be longer than what was received, so they are only measured if that exceeds the limit.
         if self._received > self._limit and self._header_bytes() > self._limit:
             self._is_too_long = True
-            raise ValueError("header too long")  # ends the parsing; httptools turns it into its own error
+            raise ValueError("header too long")  # stops the parser; httptools converts it to its own error
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
         method = self.parser.get_method()
-        if not (method in AGENTS_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
+        if not (method in AGENT_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
             super().on_headers_complete()
 
     def _is_ordinary(self) -> bool:
-        """Whether the request asks for nothing but an answer, and none is being given on this connection."""
+        """Whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
         is_free = self.cycle is None or self.cycle.response_complete
         parser = self.parser
         return (
@@ -141,7 +141,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         )
 
     def _open_exchange(self, method: str) -> bool:
-        """Whether the request is an agent's. Raises: httptools.HttpParserInvalidURLError."""
+        """Open an Exchange if the request is an agent's; return whether it is.
+
+        Raises: httptools.HttpParserInvalidURLError.
+        """
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
         path = unquote(path) if "%" in path else path
@@ -150,10 +153,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope: Any = self.scope
         scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")
         exchange = Exchange(self, self._agents, scope, keep_alive=self.parser.should_keep_alive())
-        self.cycle = exchange  # type: ignore[assignment]  # has what is asked of one
+        self.cycle = exchange  # type: ignore[assignment]  # has the members that are used of one
         length = next((value for name, value in self.headers if name == b"content-length"), b"0")
         if not exchange.expect(length.decode("latin-1")):
-            self._begin(exchange)
+            self._start(exchange)
         return True
 
     def on_body(self, body: bytes) -> None:
@@ -161,22 +164,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_body(body)
-        elif not exchange.has_begun and not exchange.take(body):
-            self._begin(exchange)
+        elif not exchange.has_started and not exchange.take(body):
+            self._start(exchange)
 
     def on_message_complete(self) -> None:
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
             super().on_message_complete()
-        elif not exchange.has_begun:
-            self._begin(exchange)
+        elif not exchange.has_started:
+            self._start(exchange)
 
-    def _begin(self, exchange: Exchange) -> None:
-        exchange.has_begun = True
-        self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # as above
+    def _start(self, exchange: Exchange) -> None:
+        exchange.has_started = True
+        self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # an Exchange replaces the cycle
 
     def send_400_response(self, msg: str) -> None:
-        """The answer to what the parser refuses."""
+        """Answer a request that the parser refuses."""
         if self._is_too_long:
             self._refuse_header()
         else:
@@ -192,13 +195,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _refuse_header(self) -> None:
-        text = f"Request header is over {self._limit} bytes, the most that ORSWEB_MAX_HEADER_BYTES allows"
+        text = f"The request header has more than {self._limit} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
         self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
         self._is_refused = True
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # an earlier, pipelined request is being answered: no room for a second answer
+            self.transport.close()  # a second response would corrupt that of an earlier, pipelined request
             return
         body = json.dumps({"detail": detail}).encode()
         head = (

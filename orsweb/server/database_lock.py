@@ -1,8 +1,8 @@
-"""The lock that lets one server at a time record into a database, and that names its holder to the next.
+"""The lock that allows only one server at a time to record into a database, and that identifies its holder.
 
-SQLite: flock on a file beside the database file, named after it (`orsweb.sqlite3.lock`). PostgreSQL: an advisory lock
-of a session of its own, whose application_name says who holds it. Both go with the process, so a killed server leaves
-nothing to clean up.
+SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`). PostgreSQL: an advisory lock
+in a connection of its own, whose application_name says who holds it. Both are released when the process ends, so a
+killed server leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 ADVISORY_KEY = int.from_bytes(b"orsweb")
-"""Six bytes, so its upper half (pg_locks.classid) is below 2**16 and both halves fit pg_locks' columns."""
+"""Key of the advisory lock. It has six bytes, so both halves fit the columns classid and objid of pg_locks."""
 
 
 _DESCRIBE_SESSION = (
     "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false), "
     "set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
 )
-"""Keepalives, so that PostgreSQL lets go within half a minute when the holder's whole machine is gone."""
+"""Names the holder, and sets keepalives with which PostgreSQL notices within 30 s that the holder's machine is gone."""
 
 
 class DatabaseInUse(Exception):
-    """Another server records into this database; the message is one sentence that names it."""
+    """Another server records into this database; the message is one sentence that identifies it."""
 
 
 class Lock:
-    """Held until `release()`, the end of the `with` block, or the end of the process."""
+    """A lock that is held until `release()`, the end of the `with` block, or the end of the process."""
 
     def __enter__(self) -> Self:
         return self
@@ -47,10 +47,13 @@ class Lock:
         self.release()
 
     def renew(self) -> None:
-        """Make sure that it is still held. Raises: DatabaseInUse; django.db.Error when the database is away."""
+        """Acquire the lock again if it was lost.
+
+        Raises: DatabaseInUse; django.db.Error when the database cannot be reached.
+        """
 
     def release(self) -> None:
-        """Give it up; again does nothing."""
+        """Release the lock; a second call does nothing."""
 
 
 class FileLock(Lock):
@@ -65,7 +68,7 @@ class FileLock(Lock):
         self._write(json.dumps(_holder()))
 
     def release(self) -> None:
-        # Emptied, never deleted: a server that has opened the old file would hold a lock nobody else can see.
+        # Emptied, not deleted: another server may have opened the file and would lock one that no longer has a name.
         if not self._file.closed:
             self._write("")
             self._file.close()
@@ -114,19 +117,19 @@ class AdvisoryLock(Lock):
 
 
 def acquire() -> Lock:
-    """The lock of the default database, which one in memory does not need. Raises: DatabaseInUse; django.db.Error."""
+    """Acquire the lock of the default database; an in-memory one needs none. Raises: DatabaseInUse; django.db.Error."""
     connection = connections["default"]
     if connection.vendor == "postgresql":
         return AdvisoryLock()
     name = str(connection.settings_dict["NAME"])
     if connection.vendor != "sqlite" or name == ":memory:" or "mode=memory" in name:
         return Lock()
-    file = Path(name).resolve()  # links to one file are one database
+    file = Path(name).resolve()  # several links may lead to one database
     return FileLock(file.with_name(f"{file.name}.lock"))
 
 
 def _fresh_connection(alias: str) -> BaseDatabaseWrapper:
-    """A connection outside Django's per-thread ones, which may be used from any thread and never closes by age."""
+    """A connection that may be used from any thread and, unlike Django's per-thread connections, is never closed."""
     connection = connections.create_connection(alias)
     connection.inc_thread_sharing()
     return connection
@@ -145,9 +148,9 @@ def _holder() -> dict[str, str | int]:
 def _read_holder(file: IO[str]) -> str:
     file.seek(0)
     try:
-        told = json.loads(file.read())
-        return f"pid {told['pid']} on {told['host']}:{told['port']} since {told['since']}"
-    except (ValueError, KeyError, TypeError):  # it is just being written
+        holder = json.loads(file.read())
+        return f"pid {holder['pid']} on {holder['host']}:{holder['port']} since {holder['since']}"
+    except (ValueError, KeyError, TypeError):  # it is being written at this moment
         return "one that is just starting"
 
 

@@ -1,9 +1,10 @@
-"""Exchange: one request of an agent and its answer on a connection of uvicorn's, without ASGI messages in between.
+"""One HTTP exchange with an agent, a request and its response, on a connection of uvicorn without ASGI messages.
 
-uvicorn makes of every request a scope, an event, two receives and two sends, which cost more than the rest of a tool
-call. An Exchange stands in the place of its RequestResponseCycle: it has the members that HttpToolsProtocol (0.54)
-asks of one, takes the body as it comes and writes the whole answer at once. Driven by `connection.py`, which leaves to
-uvicorn what is out of the ordinary: pages, websockets, HTTP/1.0, `Expect`, pipelined requests, other methods.
+For every request uvicorn creates a scope and an event, and passes two receives and two sends, which cost more than the
+rest of a tool call. An Exchange replaces uvicorn's RequestResponseCycle: it has the members that HttpToolsProtocol
+(0.54) uses of one, collects the body as it arrives and writes the whole response at once. `connection.py` creates
+Exchanges, and leaves everything unusual to uvicorn: pages, websockets, HTTP/1.0, `Expect`, pipelined requests and other
+methods.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ CHUNKED = (b"transfer-encoding", b"chunked")
 
 @dataclass(frozen=True)
 class Agents:
-    """What is an agent's request, and how it is answered."""
+    """Functions that recognise and answer the requests of agents."""
 
     serves: Callable[[str, str], bool]
-    """Whether a method and a path are."""
+    """Whether a request with this method and path is an agent's."""
     respond: Callable[[HttpRequest], Awaitable[Response]]
-    """To a request whose body is there."""
+    """The response to a request whose body has arrived."""
     refuse_host: Callable[[HttpRequest], Response | None]
-    """The answer to one whose `Host` is not allowed, for which its body need not be there."""
-    most_body_bytes: int
+    """The response to a request whose `Host` is not allowed, else None; its body need not have arrived."""
+    max_body_bytes: int
 
 
 class Connection(Protocol):
-    """What an Exchange uses of its connection."""
+    """The members of a connection that an Exchange uses."""
 
     transport: Any
     flow: Any
@@ -49,15 +50,15 @@ class Connection(Protocol):
     def on_response_complete(self) -> None: ...
 
 
-class Unheard:
-    """Stands where uvicorn expects an event; nobody waits for it."""
+class UnusedEvent:
+    """Replaces the event that uvicorn sets; nothing waits for it."""
 
     def set(self) -> None:
         pass
 
 
 class Exchange:
-    """See the module. `begin` when the body is there; `run_asgi` is what uvicorn calls to run it."""
+    """Handles one request. uvicorn calls `run_asgi` when the body has arrived, or is refused."""
 
     __slots__ = (
         "_agents",
@@ -67,12 +68,12 @@ class Exchange:
         "_size",
         "body",
         "disconnected",
-        "has_begun",
+        "has_started",
         "keep_alive",
         "more_body",
         "response_complete",
     )
-    message_event = Unheard()
+    message_event = UnusedEvent()
 
     def __init__(self, connection: Connection, agents: Agents, scope: dict[str, Any], *, keep_alive: bool) -> None:
         self._connection, self._agents, self._scope = connection, agents, scope
@@ -80,12 +81,12 @@ class Exchange:
         self._size = 0
         self.body, self.more_body = b"", True
         self.keep_alive = keep_alive
-        self.disconnected = self.response_complete = self.has_begun = False
+        self.disconnected = self.response_complete = self.has_started = False
 
     def take(self, piece: bytes) -> bool:
-        """A piece of the body. Whether there is room for more: when not, begin."""
+        """Add a piece of the body. Returns False if the body is refused; then the exchange has to start."""
         self._size += len(piece)
-        # Most bodies come in one piece; of others from a foreign host no more is kept than that.
+        # Most bodies arrive in one piece. Of a longer one, no more is stored if the Host is not allowed.
         if self.is_too_large or (len(self._body) == 1 and self._refuse_host() is not None):
             self._body.clear()
             return False
@@ -94,16 +95,16 @@ class Exchange:
 
     @property
     def is_too_large(self) -> bool:
-        return self._size > self._agents.most_body_bytes
+        return self._size > self._agents.max_body_bytes
 
     def expect(self, length: str) -> bool:
-        """Whether there is room for a body of this Content-Length: when not, begin."""
-        if length.isdecimal() and int(length) > self._agents.most_body_bytes:
+        """Returns False if a body of this Content-Length is refused; then the exchange has to start."""
+        if length.isdecimal() and int(length) > self._agents.max_body_bytes:
             self._size = int(length)
         return not self.is_too_large
 
     async def run_asgi(self, app: object) -> None:
-        """Answer. `app` is uvicorn's and not used."""
+        """Send the response. `app` is the ASGI application, which is not used."""
         try:
             response = await self._response()
             if isinstance(response.body, bytes):
@@ -114,13 +115,13 @@ class Exchange:
             self._connection.transport.close()
             if not isinstance(error, Exception):
                 raise
-            log.exception("an answer was not sent")
+            log.exception("a response was not sent")
             return
         self._complete()
 
     async def _response(self) -> Response:
         if self.is_too_large:
-            return self._refuse_host() or too_large(str(self._size), self._agents.most_body_bytes)
+            return self._refuse_host() or too_large(str(self._size), self._agents.max_body_bytes)
         request = HttpRequest(self._scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         return await self._agents.respond(request)
@@ -129,7 +130,7 @@ class Exchange:
         return self._agents.refuse_host(HttpRequest(self._scope, _never))
 
     def _send(self, status: int, headers: Headers, body: bytes) -> None:
-        """All of it by one write."""
+        """Send the whole response with one write."""
         connection = self._connection
         if self.disconnected or connection.transport.is_closing():
             return
@@ -137,7 +138,7 @@ class Exchange:
         connection.transport.write_now(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
 
     async def _stream(self, status: int, headers: Headers, pieces: AsyncGenerator[bytes, None]) -> bool:
-        """Piece by piece, as fast as the client reads. Whether all of it was sent."""
+        """Send the body piece by piece, as fast as the client reads. Returns whether all of it was sent."""
         transport, flow = self._connection.transport, self._connection.flow
         try:
             transport.write(self._head(status, (*headers, CHUNKED)) + b"\r\n")
@@ -151,11 +152,11 @@ class Exchange:
                     return False
             transport.write(b"0\r\n\r\n")
         finally:
-            await pieces.aclose()  # so that it can tell whether its end was reached
+            await pieces.aclose()  # so that the generator can clean up when its end was not reached
         return True
 
     def _head(self, status: int, headers: Headers) -> bytes:
-        """Status line and headers, without the empty line."""
+        """The status line and headers, without the empty line that ends them."""
         if not self.keep_alive:
             headers = (*(pair for pair in headers if pair[0] != CLOSE[0]), CLOSE)
         return b"".join([_encoded(status, headers), *map(_line, self._connection.server_state.default_headers)])
@@ -168,7 +169,7 @@ class Exchange:
 
 
 async def _never() -> dict[str, Any]:
-    raise AssertionError("the body is there, and the connection tells when it is lost")
+    raise AssertionError("the body has arrived, and the connection shows when it is lost")
 
 
 @lru_cache(maxsize=256)
@@ -179,5 +180,5 @@ def _encoded(status: int, headers: Headers) -> bytes:
 def _line(header: tuple[bytes, bytes]) -> bytes:
     name, value = header
     if b"\r" in value or b"\n" in value:
-        raise ValueError(f"A line's end in the value of the header {name.decode('latin-1')}")
+        raise ValueError(f"The value of the header {name.decode('latin-1')} contains a line break")
     return b"%b: %b\r\n" % (name, value)

@@ -1,4 +1,4 @@
-"""Who could reach a server that listens on a host: without keys nobody but this machine's users may."""
+"""The check that a server without API keys can be reached from this machine only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ _REMEDY = "set ORSWEB_API_KEYS=label:key (each key at least 8 characters) first"
 
 
 def refusal_of(host: str) -> str | None:
-    """One sentence that says what to set before the server may listen on `host`; None when it may."""
+    """A sentence that says what to set before the server may listen on `host`; None if it may."""
     if settings.ORSWEB_API_KEYS:
         return None
     if not is_loopback(host):
-        return f"Listening on {host} lets other machines in without a key; {_REMEDY}, or listen on 127.0.0.1."
+        return f"Listening on {host} gives other machines access without a key; {_REMEDY}, or listen on 127.0.0.1."
     if settings.ORSWEB_ALLOWED_HOSTS:
         names = ", ".join(settings.ORSWEB_ALLOWED_HOSTS)
-        return f"ORSWEB_ALLOWED_HOSTS={names} lets others in without a key; {_REMEDY}, or unset it."
+        return f"ORSWEB_ALLOWED_HOSTS={names} gives other machines access without a key; {_REMEDY}, or unset it."
     return None
 
 
 def is_loopback(host: str) -> bool:
+    """Whether `host` is a loopback address or "localhost"."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

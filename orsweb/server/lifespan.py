@@ -1,7 +1,8 @@
-"""Lifespan: takes the database's lock and opens the service when the server starts, drains both when it stops.
+"""What happens at the start and the end of the server, in response to the lifespan events that uvicorn sends.
 
-Driven by uvicorn's lifespan events. Under daphne's `runserver` there are none: the service opens at the first request
-and no lock is taken, because its reloader restarts the process at every change of a file.
+At the start, the database's lock is acquired and the service opened; at the end, the service is drained and the lock
+released. daphne's `runserver` sends no such events: the service opens at the first request, and no lock is acquired,
+because its reloader restarts the process whenever a file changes.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
 
 LOCK_CHECK_SECONDS = 5.0
 DRAIN_SHARE = 1 / 4
-"""Part of ORSWEB_SHUTDOWN_TIMEOUT that is left for the drain; uvicorn waits for running responses
-before it, and the rest is what stopping costs."""
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, uvicorn waits for running responses; the rest
+is for stopping the process."""
 
 log = structlog.get_logger()
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer startup and shutdown. A failed start is left in `scope["state"]["failure"]`, for `server.py` to raise."""
+    """Answer startup and shutdown. `uvicorn_server.py` raises the error that `scope["state"]["failure"]` holds."""
     await receive()
     try:
         lock = await _open()
-    except Exception as error:  # told to the operator by `serve`
+    except Exception as error:  # `serve` reports it to the operator
         scope["state"]["failure"] = error
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
@@ -59,18 +60,18 @@ async def _open() -> Lock:
 async def _close(lock: Lock) -> None:
     try:
         await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE)
-    except Exception:  # the lock has to go, and the process to end, whatever happened
+    except Exception:  # in any case, release the lock and end the process
         log.exception("drain failed")
     finally:
         await asyncio.to_thread(lock.release)
 
 
 async def _keep(lock: Lock) -> None:
-    """Take a lock again that went with its connection; stop this server when another has it."""
+    """Acquire the lock again when its connection was lost; stop this server when another one has it."""
     while True:
         await asyncio.sleep(LOCK_CHECK_SECONDS)
         try:
-            with contextlib.suppress(Error):  # the database is away; what is recorded waits for it too
+            with contextlib.suppress(Error):  # the database cannot be reached; rows wait for it too
                 await asyncio.to_thread(lock.renew)
         except DatabaseInUse as error:
             log.critical("stopping", reason=str(error))

@@ -1,4 +1,4 @@
-"""The uvicorn server as `manage.py serve` runs it: one process, connections of our own, a stop that comes to an end."""
+"""uvicorn as `manage.py serve` runs it: one process, our own connection class, and a shutdown that ends in time."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
-from environments.service import current_service
+from environments.service import service_or_none
 from orsweb.server.connection import BoundedHttpProtocol
 from orsweb.server.exchange import Agents
 
 KEEP_ALIVE_SECONDS = 60
 RESPONSES_SHARE = 2 / 3
-"""Part of ORSWEB_SHUTDOWN_TIMEOUT in which running responses may end; `lifespan.DRAIN_SHARE` follows it."""
-EXIT_SECONDS = 1.0
-"""After the drain, threads that an author's code left hanging may hold up the exit for this long."""
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT in which running responses may end; `lifespan.DRAIN_SHARE` follows it."""
+MAX_EXIT_SECONDS = 1.0
+"""Time after the drain for which hung threads of an author's code may delay the exit."""
 
 log = logging.getLogger("uvicorn.error")
 
 
 class StartFailed(Exception):
-    """The server could not start; the cause is what the lifespan raised."""
+    """The server could not start; `__cause__` is the exception of the lifespan."""
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn, ending within ORSWEB_SHUTDOWN_TIMEOUT of the first signal whatever the hosted code does."""
+    """uvicorn's server, which ends within ORSWEB_SHUTDOWN_TIMEOUT of the first signal whatever the hosted code does."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Raises: StartFailed."""
-        log.disabled = True  # uvicorn tells a failure in words of its own; `serve` says it in one sentence
+        """Start the server. Raises: StartFailed."""
+        log.disabled = True  # uvicorn logs a failure; `serve` prints it as one sentence instead
         try:
             await super().startup(sockets)
         except SystemExit as error:
             raise StartFailed from self.lifespan.state.pop("failure", error)
         finally:
             log.disabled = False
-        # What was loaded stays for good: the collector need not look at it again, nor run after every 700 objects.
+        # Loaded objects stay for good: the collector need not scan them again, nor run after every 700 allocations.
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
@@ -59,11 +59,11 @@ class UvicornServer(uvicorn.Server):
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        log.addFilter(_is_no_cancellation)
+        log.addFilter(_is_not_cancellation)
         interrupting = asyncio.create_task(_interrupt_calls())
         await super().shutdown(sockets)
         interrupting.cancel()
-        _exit_after(EXIT_SECONDS, status=0)
+        _exit_after(MAX_EXIT_SECONDS, status=0)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if not self.should_exit:
@@ -76,32 +76,32 @@ def run(application: Any, agents: Agents, listeners: list[socket.socket], on_rea
     raise_file_limit()
     config = uvicorn.Config(
         application,
-        http=partial(BoundedHttpProtocol, agents=agents),  # type: ignore[arg-type]  # called as a class is
+        http=partial(BoundedHttpProtocol, agents=agents),  # type: ignore[arg-type]  # called like a class
         lifespan="on",
         log_config=None,
         log_level="warning",
         access_log=False,
         proxy_headers=False,
-        ws_per_message_deflate=False,  # takes longer than all else on the loop that a player's turn needs
-        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,  # a longer message ends its socket, before it is read to its end
+        ws_per_message_deflate=False,  # it takes longer than everything else that a player's turn needs on the loop
+        ws_max_size=settings.ORSWEB_MAX_BODY_BYTES,  # a longer message closes its socket before it is read completely
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float
     )
-    # uvicorn raises the signals again that it has handled, which would end the process with their status.
+    # uvicorn raises the signals that it has handled again, which would end the process with their status.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
     UvicornServer(config, on_ready).run(listeners)
 
 
 def raise_file_limit() -> None:
-    """Connections and threads with loops of their own take file descriptors, of which many systems allow 1,024."""
+    """Raise the limit of file descriptors, often 1,024, because connections and threads with loops need many."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets, one per address of `host`, all on one port; port 0 takes a free one. Raises: OSError."""
+    """Bind one socket per address of `host`, all to the same port; port 0 chooses a free one. Raises: OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
     for family, _, _, _, address in found:
@@ -116,10 +116,10 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 async def _interrupt_calls() -> None:
-    """Halfway through the time for responses begin to end what still runs: clients are told instead of cut off."""
+    """End running calls after half of the time for responses, so that clients get an error before they are cut off."""
     half_seconds = settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2
     await asyncio.sleep(half_seconds)
-    if (service := current_service()) is not None:
+    if (service := service_or_none()) is not None:
         await service.drain(half_seconds)
 
 
@@ -128,12 +128,12 @@ def _exit_quietly(sig: int, frame: FrameType | None) -> None:
 
 
 def _exit_after(seconds: float, *, status: int) -> None:
-    """End the process then, unless it has ended by itself, whatever its threads do."""
+    """End the process after `seconds` if it has not ended by itself, whatever its threads do."""
     timer = threading.Timer(seconds, os._exit, [status])
     timer.daemon = True
     timer.start()
 
 
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """False for uvicorn's report, with its traceback, that it has cancelled a response at the end of its time."""
+def _is_not_cancellation(record: logging.LogRecord) -> bool:
+    """False for uvicorn's log entry, with a traceback, about a response that it cancelled when its time was over."""
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))

@@ -1,4 +1,7 @@
-"""Frame: the pages that the left rail leads to, and which of them is open. Used by `templates/base.html`."""
+"""Template tags for the frame of all pages: the pages in the left rail, and which of them is open.
+
+Used by `templates/base.html`.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,18 @@ register = template.Library()
 @dataclass(frozen=True, slots=True)
 class MenuPage:
     name: str
-    """Name of its URL."""
+    """The name of its URL."""
     label: str
     key: str
-    """After `g` it opens the page."""
+    """The key that opens the page after `g`."""
     icon: str
-    """An SVG path within 0 0 24 24, drawn as a line."""
+    """An SVG path within the view box 0 0 24 24, drawn as a line."""
     sections: tuple[str, ...] = ()
-    """First segments of the paths that belong to it beside its own."""
+    """First segments of further paths that belong to the page."""
     is_foot: bool = False
-    """It begins the rail's foot; a phone's bar has no room for it."""
+    """Whether the foot of the rail starts here; the bar on phones has no room for it."""
     is_for_staff: bool = False
-    """Other accounts are not led there, for they may not enter."""
+    """Whether only staff sees the link, because other accounts have no access."""
 
 
 RAIL = (
@@ -50,17 +53,19 @@ RAIL = (
 
 @register.simple_tag(takes_context=True)
 def is_outsider(context: dict[str, Any]) -> bool:
-    """Whether the page is shown to a guest or a stranger, who may see no other: it leads nowhere else then."""
+    """Whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
     request, seat = context.get("request"), context.get("seat")
     if seat is not None:
         return seat.guest is not None
-    user = None if context.get("is_bare") else getattr(request, "user", None)  # to ask who it is may be what fails
+    user = (
+        None if context.get("is_bare") else getattr(request, "user", None)
+    )  # finding out who it is may be what failed
     return user is not None and not user.is_authenticated
 
 
-@register.inclusion_tag("orsweb/rail.html", takes_context=True)
+@register.inclusion_tag("orsweb/navigation.html", takes_context=True)
 def rail(context: dict[str, Any]) -> dict[str, Any]:
-    """The pages that this server has, in order; the one that holds the current path is marked."""
+    """The pages of the rail in order, each with its URL and whether it contains the current path."""
     request = context.get("request")
     if is_outsider(context):
         return {"pages": [], "is_outsider": True}
@@ -70,18 +75,18 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def page_keys(context: dict[str, Any]) -> list[MenuPage]:
-    """The rail's pages, for the list of keys."""
+    """The pages of the rail, for the list of keyboard shortcuts."""
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
 @register.simple_tag
 def url_if_any(name: str, *args: object) -> str:
-    """The URL of that name; empty where there is no such page."""
+    """The URL with this name; empty if there is no such page."""
     return _url(name, *args)
 
 
 def _open_pages(context: dict[str, Any]) -> list[tuple[MenuPage, str]]:
-    """Pages of the rail that the visitor may see, with their addresses. A bare page does not ask who that is."""
+    """The pages of the rail that the visitor may see, with their URLs. On a bare page, all of them."""
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
     is_staff = user is None or user.is_staff
     found = [page for page in RAIL if is_staff or not page.is_for_staff]

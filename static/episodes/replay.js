@@ -1,9 +1,9 @@
 // The replay: brings rail, windows, chart and search together, answers keys, and follows an episode that still runs.
-import { Finder } from "./finder.js";
-import { Rail } from "./rail.js";
+import { Finder } from "./find_text.js";
+import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
 import { Steps } from "./steps.js";
-import { Windows } from "./windows.js";
+import { Windows } from "./transcript_windows.js";
 
 const FOLDS = "orsweb:replay-folds";
 const SAID_MS = 4000;
@@ -26,7 +26,7 @@ const windows = new Windows(transcript, {
   total: Number(facts.total),
   first: Number(facts.first),
 });
-const rail = new Rail(page.querySelector("[data-step-rail]"), steps);
+const rail = new StepList(page.querySelector("[data-step-rail]"), steps);
 const chart = new ReturnChart(page.querySelector("[data-chart-panel]"), steps, go);
 const finder = new Finder(page.querySelector("[data-find-form]"), facts.find, {
   found: (found) => rail.mark(found),

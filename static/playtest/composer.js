@@ -2,7 +2,7 @@
 // and "typed".
 import { isTyping } from "../orsweb/frame.js";
 import { mountForm } from "./form.js";
-import { Past } from "./past.js";
+import { EarlierInputs } from "./earlier_inputs.js";
 
 const RUNS = "Wait for the call that is running.";
 const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
@@ -79,7 +79,7 @@ export class Composer extends EventTarget {
     const element = document.createElement("div");
     place.append(element);
     this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask, this.#first(number)) });
-    this.#pasts.set(number, new Past(this.#environment, tool.name));
+    this.#pasts.set(number, new EarlierInputs(this.#environment, tool.name));
   }
 
   // As the page brought it, so that what is typed at once is typed into it.

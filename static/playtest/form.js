@@ -8,7 +8,7 @@
 //   await form.set(value, isWanted)   where it is wanted no more when the server has answered, nothing changes
 //   await form.reset()     form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether one short field is all there is
-import { parseExact } from "./exact.js";
+import { parseExact } from "./exact_json.js";
 
 const ENTERED = "[data-entered]:not([hidden])";
 

@@ -1,4 +1,4 @@
-"""The benchmark's HTTP client: it must notice every wrong answer, or the benchmark would praise a broken server."""
+"""The HTTP client of the benchmarks, which must notice every wrong answer of a broken server."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _ask(times: int, heard: list[Answer] | None = None) -> Script:
 
 @asynccontextmanager
 async def served(answer: bytes, *, closes: bool = False) -> AsyncIterator[int]:
-    """Port of a server that answers every request so."""
+    """The port of a server that answers every request with these bytes."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(65536):

@@ -1,4 +1,4 @@
-"""First load of pages: what a browser fetches of this server until it shows one."""
+"""The size of the first load of pages: everything that a browser fetches to show one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark's arithmetic: medians over rounds, targets, and one real load on the reference server."""
+"""The arithmetic of the benchmarks: medians over rounds, targets, and one real load on the reference server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_target_compares_with_the_reference(target: Target, is_met: bool) -> N
     assert target.is_met(FOUR_TIMES) is is_met
 
 
-def test_a_latency_is_reckoned_for_the_machine_of_its_target() -> None:
+def test_a_latency_is_scaled_to_the_machine_of_its_target() -> None:
     slow = replace(SAMPLE, cpu_ms_per_episode={"server": 3 * TARGETS_CPU_MS})
     assert quick("p99_ms", "", 15).value({"reference": slow, "ours": replace(SAMPLE, p99_ms=30.0)}) == pytest.approx(10)
 

@@ -1,12 +1,12 @@
-"""The seeded database of the dashboard's benchmark: it holds what a server would have recorded and derived."""
+"""The seeded database of the dashboard benchmark, which must hold what a server would have recorded and derived."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import million
-from benchmarks.million import seed
-from benchmarks.texts import index_all
+from benchmarks import seeded_episodes
+from benchmarks.seeded_episodes import seed
+from benchmarks.seeded_texts import index_all
 from episodes.models import Episode, Progress, RunTask, Step
 from episodes.rollups.follower import catch_up
 from episodes.search import index
@@ -19,11 +19,11 @@ SEARCHES = ["zephyr", "lantern granite", '"there is"', "submit", "key*", "KeyErr
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(million, "TASKS", 40)
+    monkeypatch.setattr(seeded_episodes, "TASKS", 40)
 
 
 def found() -> list[set[int]]:
-    """Episodes by each of SEARCHES."""
+    """The episodes that each of SEARCHES finds."""
     return [set(matching(text)) for text in SEARCHES]
 
 

@@ -32,7 +32,7 @@ def import_file(page: Page, file: Path, split: str) -> None:
     page.get_by_label("Split").fill(split)
     page.get_by_role("button", name="Look at it").click()
     page.get_by_role("button", name="Import").click()
-    expect(page.get_by_role("status")).to_contain_text(f"went into math/{split}")
+    expect(page.get_by_role("status")).to_contain_text(f"was imported into math/{split}")
 
 
 def search(page: Page, words: str) -> None:

@@ -94,7 +94,7 @@ def test_an_invite_that_is_over_is_told(player: Page, live: LiveServer, is_open:
         guest.keyboard.press("Enter")
     else:
         break_off(guest)
-    expect(guest.locator("[data-notice=shut-out]")).to_contain_text("Your invite is over.")
+    expect(guest.locator("[data-notice=shut-out]")).to_contain_text("Your invite has ended.")
     expect(guest.locator("[data-notice]")).to_have_count(1)
     expect(guest.locator("[data-live-state]")).to_be_hidden()
     guest.context.close()

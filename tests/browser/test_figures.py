@@ -1,10 +1,10 @@
-"""Numbers that scripts write look as those that the server writes."""
+"""Scripts write numbers as the server does."""
 
 from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from environments.templatetags.figures import signed
+from environments.display.formats import signed
 
 SMALL = [0.0, 0.075, 0.015, 0.125, 0.625, -0.005, 0.0049, 0.00123, 5e-05, 9.96e-05, 0.995]
 VALUES = [*SMALL, 1234.5, 999999.994, 1e6, 1234567.0, -3e290]

@@ -135,7 +135,7 @@ def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complai
     field(form, "/pname").press("Enter")
     expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("This is needed; Ctrl+Enter sends it empty.")
     page.keyboard.press("Control+Enter")
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Write a number.")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Enter a number.")
     expect(field(form, "/pamount")).to_be_focused()
     expect(field(form, "/pamount")).to_have_attribute("aria-invalid", "true")
     page.keyboard.type("5")
@@ -147,15 +147,15 @@ def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator,
     write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; at least 1 is needed.")
-    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("needed is: number")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; the minimum is 1.")
+    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("Expected number")
     expect(page.locator(".step")).to_have_count(0)
 
 
 def test_json_that_cannot_be_read_says_where(page: Page, form: Locator, complaints: list[str]) -> None:
     write_json(form, '{"name": "Ada",\n "amount": }')
     form.get_by_role("button", name="Form").click()
-    expect(form.locator(".error:visible")).to_have_text("This is no JSON: line 2, column 12: expecting value.")
+    expect(form.locator(".error:visible")).to_have_text("This is not JSON: line 2, column 12: expecting value.")
     expect(form.get_by_label("Input as JSON")).to_be_focused()
 
 
@@ -222,4 +222,4 @@ def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator)
     expect(page.locator("[data-live-state=live]")).to_be_visible()
     field(form, "/pname").fill("Ada")
     page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Write a number.")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Enter a number.")

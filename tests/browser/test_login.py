@@ -34,7 +34,7 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
 def test_a_stranger_logs_in_and_out(page: Page) -> None:
     page.goto("/runs/")
     log_in(page, "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("No active account has that name and password.")
+    expect(page.get_by_role("alert")).to_contain_text("Wrong user name or password.")
     log_in(page)
     expect(page).to_have_url(re.compile("/runs/$"))
     page.locator(".who summary").click()

@@ -1,4 +1,4 @@
-"""Agent: plays over plain HTTP, for what no SDK client does; and a reader of event streams.
+"""An agent that plays over plain HTTP, for requests that no SDK client sends, and a reader of event streams.
 
 with Agent(server).open(spec={"id": 1}) as agent:
     agent.call("echo", {"text": "hi"}).text
@@ -23,11 +23,11 @@ from tests.server import LiveServer
 
 @dataclass
 class Answer:
-    """An event stream as it was read to its end (or to where the reader left)."""
+    """The events of a stream that was read to its end, or until the reader left."""
 
     raw: bytes
     events: list[tuple[str, str]] = field(default_factory=list)
-    """Name and data, in order; several data lines are joined by line feeds."""
+    """Name and data of each event, in order; several data lines are joined by line feeds."""
     comments: int = 0
 
     @cached_property
@@ -41,8 +41,8 @@ class Answer:
     @cached_property
     def result(self) -> dict[str, Any]:
         """The RunToolOutput."""
-        told: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
-        return told
+        outcome: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
+        return outcome
 
     @property
     def output(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Answer:
 
 
 def answer_of(raw: bytes) -> Answer:
-    """Read as the WHATWG tells to: one leading blank of a value is dropped, the rest stays."""
+    """Parse an event stream as the WHATWG specifies: one leading space of a value is dropped."""
     answer = Answer(raw)
     name, data = "", list[str]()
     for line in raw.decode().split("\n"):
@@ -72,16 +72,16 @@ def answer_of(raw: bytes) -> Answer:
 
 
 class Agent:
-    """One session, or none before `open`. Closes as a client does: with /delete."""
+    """One session, or none before `open`. Closing it sends /delete, as clients do."""
 
     def __init__(self, server: LiveServer, **headers: str) -> None:
-        # verify=False spares loading certificates, which takes longer than an episode
+        # verify=False avoids loading certificates, which takes longer than an episode
         self.http = httpx.Client(base_url=server.url, headers=headers, timeout=60, verify=False)
         self.sid = ""
         self._address = ("127.0.0.1", server.port)
 
     def open(self, spec: dict[str, Any] | None = None, env_name: str | None = None, **more: Any) -> Self:
-        """A new session; `more` are further fields of /create. Raises: AssertionError with the refusal."""
+        """Open a new session; `more` are further fields of /create. Raises: AssertionError with the refusal."""
         self.sid = self.http.post("/create_session").json()["sid"]
         refusal = self.create(spec, env_name, **more)
         assert refusal.status_code == 200, refusal.text
@@ -103,14 +103,16 @@ class Agent:
         return answer_of(response.content)
 
     def begin(self, tool: str, arguments: dict[str, Any] | None = None, task_id: str | None = None) -> Pending:
-        """Ask for a call without waiting for the answer."""
+        """Send a call without waiting for its result."""
         body = json.dumps({"name": tool, "input": arguments or {}, "task_id": task_id}).encode()
         head = (
             f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
         )
         pending = Pending(socket.socket())
         pending.socket.settimeout(30)
-        pending.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)  # what is not read stays with the server
+        pending.socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVBUF, 65536
+        )  # bytes that are not read stay with the server
         pending.socket.connect(self._address)
         pending.socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         return pending
@@ -131,14 +133,14 @@ class Agent:
 
 
 class Pending:
-    """A call whose answer is read piece by piece."""
+    """A call whose stream is read piece by piece."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self.heard = b""
 
     def hear(self, what: bytes, times: int = 1) -> bytes:
-        """Everything heard so far, once `what` is in it. Raises: AssertionError at the stream's end, TimeoutError."""
+        """Read until `what` has arrived; return everything read so far. Raises: AssertionError, TimeoutError."""
         while self.heard.count(what) < times:
             more = self.socket.recv(65536)
             assert more, f"the stream ended without {what!r}: {self.heard!r}"
@@ -146,13 +148,13 @@ class Pending:
         return self.heard
 
     def drop(self) -> None:
-        """As a lost connection looks to the server: reset, nothing said."""
+        """Reset the connection, which looks to the server like a lost one."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
 
 def eventually(claim: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until `claim` holds. Raises: AssertionError when it does not in time."""
+    """Wait until `claim()` is true. Raises: AssertionError when that takes too long."""
     deadline = time.monotonic() + seconds
     while not claim():
         assert time.monotonic() < deadline, "it did not happen in time"
@@ -160,5 +162,5 @@ def eventually(claim: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def lines(log: Path) -> list[str]:
-    """What an environment noted in its task's log."""
+    """The lines that an environment wrote to its task's log."""
     return log.read_text().splitlines() if log.exists() else []

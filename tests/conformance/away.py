@@ -1,4 +1,4 @@
-"""Takes a server's database away for a while, without touching the server."""
+"""Makes a server's database unreachable for a while, without touching the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tests.server import LiveServer
 
 @contextmanager
 def away(server: LiveServer) -> Iterator[None]:
-    """PostgreSQL: every connection is cut and none is accepted. SQLite: another process holds the write lock."""
+    """Make the database unreachable.
+
+    PostgreSQL: all connections are closed and new ones refused. SQLite: another process holds the write lock.
+    """
     with _refused(server.database_url) if server.database_url else _locked(server):
         yield
 

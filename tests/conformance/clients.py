@@ -1,4 +1,4 @@
-"""The two unmodified PyPI clients, each with what a user has to set to reach one local server."""
+"""The two unmodified clients from PyPI, each with the settings that a user needs to reach a local server."""
 
 from __future__ import annotations
 

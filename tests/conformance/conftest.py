@@ -1,4 +1,4 @@
-"""What every conformance test stands on: one real server for all of them, its record, and the two real clients.
+"""The fixtures of the conformance tests: one real server for all of them, its record, and the two real clients.
 
 The server hosts several classes of each SDK, sends comments every 0.2 s and forgets results after 1 s. Tests that stop
 theirs, or need other settings, start their own.
@@ -58,6 +58,6 @@ def openreward(server: LiveServer) -> Iterator[OpenRewardClient]:
 
 @pytest.fixture(params=["ors", "openreward"])
 def client(request: pytest.FixtureRequest) -> Client:
-    """Either client; what they share is tested with both."""
+    """Each of the two clients, for tests of what both can do."""
     one: Client = request.getfixturevalue(request.param)
     return one

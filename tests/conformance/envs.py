@@ -14,18 +14,18 @@ from tests.envs_ors import Small as OrsSmall
 from tests.envs_ors import said as ors_said
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not really").decode()
-LONGEST_BLOCKED_SECONDS = 120
+MAX_BLOCKED_SECONDS = 120
 
 
 def block_until(path: str) -> None:
-    """Until that file is there."""
-    last = time.monotonic() + LONGEST_BLOCKED_SECONDS
+    """Block until the file `path` exists."""
+    last = time.monotonic() + MAX_BLOCKED_SECONDS
     while not Path(path).exists() and time.monotonic() < last:
         time.sleep(0.02)
 
 
 class Blocking(Small):
-    """Plain code that blocks its thread where the task's `where` says, until there is the file that `until` names."""
+    """Plain code that blocks its thread in the stage that the task's `where` names, until the file `until` exists."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
@@ -51,7 +51,7 @@ class Blocking(Small):
 
 
 class OrsBlocking(OrsSmall):
-    """The same in an `ors` class, whose plain code has one thread per session."""
+    """Blocking as an `ors` class, whose plain code has one thread per session."""
 
     @ors.tool
     def work(self) -> ors.ToolOutput:
@@ -63,7 +63,7 @@ class OrsBlocking(OrsSmall):
 
 
 class Pictures(Small):
-    """Shows images: one in the prompt, one beside the answer of `look`."""
+    """Shows images: one in the prompt, and one in the result of `look`."""
 
     def get_prompt(self) -> Blocks:
         return [TextBlock(text="What is this?"), ImageBlock(data=PIXEL, mimeType="image/png", detail={"size": "low"})]

@@ -1,4 +1,4 @@
-"""Networks between client and server: CuttingProxy loses the first answer to a call, MutingProxy stalls."""
+"""Proxies that simulate bad networks: CuttingProxy loses the first response to a call, MutingProxy stalls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CuttingProxy:
         self.cuts = 0
 
     def serve(self) -> None:
-        """Until the listener is closed."""
+        """Accept connections until the listener is closed."""
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
@@ -58,7 +58,7 @@ class CuttingProxy:
 
 
 class MutingProxy:
-    """Listens on `url`; connections that go mute stay open, and neither side hears of the other any more."""
+    """Listens on `url`. Muted connections stay open, but nothing is forwarded in either direction."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -68,11 +68,11 @@ class MutingProxy:
         self._mute: set[socket.socket] = set()
 
     def go_mute(self) -> None:
-        """All connections there are; those that are opened later pass everything."""
+        """Mute all open connections; later ones forward everything."""
         self._mute.update(one for pair in self._pairs for one in pair)
 
     def serve(self) -> None:
-        """Until the listener is closed."""
+        """Accept connections until the listener is closed."""
         with contextlib.suppress(OSError):
             while True:
                 pair = self._listener.accept()[0], socket.create_connection(("127.0.0.1", self._port))
@@ -82,7 +82,7 @@ class MutingProxy:
 
     def close(self) -> None:
         for one in (self._listener, *(one for pair in self._pairs for one in pair)):
-            with contextlib.suppress(OSError):  # the other side has gone
+            with contextlib.suppress(OSError):  # the other side has disconnected
                 one.shutdown(socket.SHUT_RDWR)
             one.close()
 

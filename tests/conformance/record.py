@@ -1,4 +1,4 @@
-"""Recorded: what a server has recorded, read from its own database with the project's models."""
+"""The record of a server, read from its own database with the project's models."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ ALIAS = "recorded"
 
 
 class Recorded:
-    """Open while its `recorded` block runs. Reads what is committed, at every call anew."""
+    """Valid within its `recorded` block. Every call reads what is committed at that moment."""
 
     @property
     def episodes(self) -> QuerySet[Episode]:
         return Episode.objects.using(ALIAS).select_related("environment", "split", "task", "run", "prompt", "tools")
 
     def episode(self, sid: str | None) -> Any:
-        """The only Episode of a session; untyped, for tests know which of its fields are set.
+        """The only Episode of a session; untyped, because tests know which of its fields are set.
 
         Raises: Episode.DoesNotExist, Episode.MultipleObjectsReturned.
         """
         return self.episodes.get(session_id=sid)
 
     def steps(self, sid: str | None) -> list[Step]:
-        """In order."""
+        """The steps of an episode, in order."""
         return list(self.episode(sid).steps.select_related("input_blob", "output_blob").order_by("index"))
 
     def everything(self) -> str:
-        """Every value of every row of every table, blobs unpacked."""
+        """All values of all rows of all tables, with blobs decompressed."""
         connection = connections[ALIAS]
         with connection.cursor() as cursor:
             tables = connection.introspection.table_names(cursor)

@@ -1,4 +1,4 @@
-"""The bundled web, chart and maze, played by the unmodified clients: what they get is what the classes say."""
+"""The bundled web, chart and maze, played by the unmodified clients, which must get what the classes return."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def client(request: pytest.FixtureRequest, worlds: LiveServer) -> Iterator[Clien
         yield one
 
 
-class Beside:
-    """A client's session and an instance of the class with the same task, played alike."""
+class ClientAndInstance:
+    """A client's session and an instance of the class with the same task, which get the same calls."""
 
     def __init__(self, session: Any, instance: Environment) -> None:
         self.session, self.instance, self.returned = session, instance, 0.0
         assert dumped(session.get_prompt()) == dumped(instance.get_prompt())
 
     def call(self, tool: str, answer: ToolOutput | Coroutine[Any, Any, ToolOutput], **arguments: Any) -> bool:
-        """Call `tool` by the client, whose answer must be this one too. Whether the episode is over."""
-        told = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
+        """Call `tool` on both and compare the results; return whether the episode is over."""
+        result = answer if isinstance(answer, ToolOutput) else asyncio.run(answer)
         output = self.session.call_tool(tool, arguments)
-        assert dumped(output.blocks) == dumped(told.blocks)
-        assert (output.reward, output.finished) == (told.reward, told.finished)
+        assert dumped(output.blocks) == dumped(result.blocks)
+        assert (output.reward, output.finished) == (result.reward, result.finished)
         self.returned += output.reward or 0.0
         return bool(output.finished)
 
 
 def dumped(blocks: Any) -> list[dict[str, Any]]:
-    """Type with text or data of each block, whichever SDK's."""
+    """The type and the text or data of each block of any SDK."""
     return [{name: getattr(block, name, None) for name in ("type", "text", "data", "mimeType")} for block in blocks]
 
 
@@ -58,7 +58,7 @@ def test_it_answers_a_question_about_the_web_site(client: Client) -> None:
     task = environment.get_task("train", 0)
     with environment.session(task) as session:
         web = Web(task.task_spec)
-        both = Beside(session, web)
+        both = ClientAndInstance(session, web)
         assert {tool.name for tool in session.list_tools()} == {"answer", "back", "click", "open", "read", "type"}
         both.call("click", web.click(Target(target="Help")), target="Help")
         both.call("click", web.click(Target(target="The workshop")), target="The workshop")
@@ -72,7 +72,7 @@ def test_it_zooms_into_the_chart_and_reads_it(client: Client) -> None:
     task = environment.get_task("train", 1)
     with environment.session(task) as session:
         chart = Chart(task.task_spec)
-        both = Beside(session, chart)
+        both = ClientAndInstance(session, chart)
         window = {"x": 76, "y": 120, "width": 300, "height": 180}
         both.call("zoom", chart.zoom(Window(**window)), **window)
         value = task.task_spec["answer"]
@@ -85,7 +85,7 @@ def test_it_walks_out_of_the_maze(client: Client) -> None:
     task = environment.get_task("train", 0)
     with environment.session(task) as session:
         maze = Maze(task.task_spec)
-        both = Beside(session, maze)
+        both = ClientAndInstance(session, maze)
         is_out = False
         while not is_out:
             way: Any = min(ways(maze), key=lambda way: maze.distances[maze.grid.walk(maze.now, way)])
@@ -102,7 +102,7 @@ def test_it_records_the_pictures_of_every_step(
 ) -> None:
     environment = client.environment("maze")
     with environment.session(environment.get_task("train", 2)) as session:
-        told = session.call_tool("move", {"direction": "up"})
+        result = session.call_tool("move", {"direction": "up"})
     with recorded(worlds, django_db_blocker) as record:
         [step] = record.steps(session.sid)
-        assert step.blocks[1]["data"] == told.blocks[1].data
+        assert step.blocks[1]["data"] == result.blocks[1].data

@@ -1,4 +1,4 @@
-"""What a client may rely on and no other file here covers: shapes, paths, refusals, latches; over plain HTTP."""
+"""Behaviour that clients rely on and no other file covers: formats, paths, refusals and endings, over plain HTTP."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_it_clamps_ranges(http: Any, start: int | None, stop: int | None, ids: l
 
 
 def test_it_describes_tools_with_exactly_three_keys(http: Any) -> None:
-    told = http.get("/raises/tools").json()
-    assert all(set(tool) == {"name", "description", "input_schema"} for tool in told["tools"])
-    assert {"terminal_tool", "supports_score_group", "message_block_types"} <= set(told)
+    result = http.get("/raises/tools").json()
+    assert all(set(tool) == {"name", "description", "input_schema"} for tool in result["tools"])
+    assert {"terminal_tool", "supports_score_group", "message_block_types"} <= set(result)
 
 
 @pytest.mark.parametrize("method", ["put", "patch", "delete", "head", "options"])

@@ -1,4 +1,4 @@
-"""While the database is away, calls wait with comments; when it is back they are answered, in order and once."""
+"""While the database cannot be reached, calls wait with comments; afterwards they are answered, in order and once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXTS = ["one", "two", "three"]
 
 
 def begin_each(agent: Agent, log: Path) -> list[Pending]:
-    """A call for each of TEXTS, one after the other; the tool has run for all of them."""
+    """Start a call for each of TEXTS, one after another, and wait until the tool has run for all of them."""
     calls = []
     for text in TEXTS:
         calls.append(agent.begin("echo", {"text": text}))
@@ -67,10 +67,10 @@ def test_it_opens_a_session_when_it_is_back(server: LiveServer, record: Recorded
 
 def test_it_fetches_a_recorded_result_when_it_is_back(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "echo") as agent:
-        told = agent.call("echo", {"text": "kept"})
+        outcome = agent.call("echo", {"text": "kept"})
     with Agent(server) as later, ThreadPoolExecutor(1) as player:
         later.sid = agent.sid
         with away(server):
-            fetching = player.submit(later.call, "echo", {}, told.task_id)
+            fetching = player.submit(later.call, "echo", {}, outcome.task_id)
             assert later.http.get("/health").status_code == 200
-        assert fetching.result(timeout=30).raw == told.raw
+        assert fetching.result(timeout=30).raw == outcome.raw

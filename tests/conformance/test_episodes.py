@@ -1,4 +1,4 @@
-"""Whole episodes, played by the unmodified clients of both SDKs against classes of all three, and what is on record."""
+"""Whole episodes and their record, played by the unmodified clients of both SDKs with classes of all three packages."""
 
 from __future__ import annotations
 

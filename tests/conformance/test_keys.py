@@ -116,9 +116,9 @@ def test_it_lets_no_other_key_delete_a_session(guarded: LiveServer, path: str) -
 
 def test_it_tells_a_recorded_result_to_no_other_key(guarded: LiveServer) -> None:
     with Agent(guarded, **{"X-API-Key": ALICE}).open({"id": 1}, "echo") as alice:
-        told = alice.call("echo", {"text": "mine"})
+        result = alice.call("echo", {"text": "mine"})
     with Agent(guarded, **{"X-API-Key": BOB}) as bob:
-        body = {"name": "echo", "input": {}, "task_id": told.task_id}
+        body = {"name": "echo", "input": {}, "task_id": result.task_id}
         assert bob.post("/call", body, **{"X-Session-ID": alice.sid}).status_code == 404
     with Agent(guarded, **{"X-API-Key": ALICE}) as later:
-        assert later.post("/call", body, **{"X-Session-ID": alice.sid}).content == told.raw
+        assert later.post("/call", body, **{"X-Session-ID": alice.sid}).content == result.raw

@@ -1,4 +1,4 @@
-"""Acknowledged means recorded: however often the server is killed (SIGKILL) under play, no counted step is missing."""
+"""An answered call is recorded, however often the server is killed (SIGKILL) during play."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS_AN_EPISODE = 20
 
 @dataclass
 class Counted:
-    """What the clients know: by session, the task_ids of its answered calls in order."""
+    """What the clients know: the task_ids of the answered calls of each session, in order."""
 
     answered: dict[str, list[str]] = field(default_factory=dict)
     is_over: threading.Event = field(default_factory=threading.Event)
@@ -33,7 +33,7 @@ class Counted:
 
 
 def play(server: LiveServer, counted: Counted) -> None:
-    """Episode after episode; when the connection fails, wait for the server and open another."""
+    """Play episode after episode; when the connection fails, wait for the server and open another session."""
     while not counted.is_over.is_set():
         try:
             _play_episode(server, counted)
@@ -61,7 +61,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
-    """A server that was killed KILLS times while PLAYERS played, and runs again."""
+    """A server that was killed KILLS times while PLAYERS played, and has been started again."""
     counted = Counted()
     with LiveServer("tests.envs:Counter") as server:
         players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
@@ -89,7 +89,7 @@ def test_it_has_no_step_twice_and_none_left_out(played: Played) -> None:
     for sid, answered in played.counted.answered.items():
         steps = played.record.steps(sid)
         assert [(step.index, step.blocks[0]["text"]) for step in steps] == [(n, str(n + 1)) for n in range(len(steps))]
-        assert len(steps) - len(answered) in (0, 1)  # one may be recorded whose answer the kill took
+        assert len(steps) - len(answered) in (0, 1)  # the kill may have prevented the answer to a recorded call
 
 
 def test_it_closed_what_was_open_as_interrupted(played: Played) -> None:

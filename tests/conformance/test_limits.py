@@ -1,4 +1,4 @@
-"""What takes too long or is too much: expiry, tool timeout, sizes and counts, each by its setting."""
+"""The limits that settings define: expiry, tool timeout, sizes and counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def limited() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def brief() -> Iterator[LiveServer]:
-    """Its sessions do not last; those of the other tests outlive a machine that stalls."""
+    """A server whose sessions expire quickly; those of the other tests must survive a machine that stalls."""
     with LiveServer("tests.envs:Slow", env={"ORSWEB_SESSION_TIMEOUT": "2"}) as running:
         yield running
 

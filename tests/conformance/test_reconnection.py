@@ -1,4 +1,4 @@
-"""A lost connection never runs a tool twice, and a result can be fetched as long as the record stands."""
+"""A lost connection never makes a tool run twice, and a result can be fetched as long as it is recorded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_gives_an_orphaned_run_to_the_same_request(server: LiveServer, log: P
 
 
 def test_it_tells_a_large_result_again_that_was_lost_on_the_way(server: LiveServer, record: Recorded) -> None:
-    large, rounds = {"size_bytes": 8_000_000}, 12  # of some the server hears the repeat before the loss
+    large, rounds = {"size_bytes": 8_000_000}, 12  # for some of them the server sees the repeat before the loss
     with Agent(server).open({"id": 1}, "raises") as agent:
         for _ in range(rounds):
             lost = agent.begin("huge", large)
@@ -89,21 +89,21 @@ def test_it_keeps_the_ids_of_sessions_apart(server: LiveServer) -> None:
 
 def test_it_answers_from_the_record_after_the_linger(server: LiveServer, record: Recorded) -> None:
     with Agent(server).open({"id": 1}, "counter") as agent:
-        told = agent.call("count")
-        # what is on record is changed, so that it can be told from what is in memory
+        result = agent.call("count")
+        # the record is changed, so that its result differs from the one in memory
         step = record.steps(agent.sid)[0]
         step.output = step.output.replace('"text":"1"', '"text":"recorded"')
         step.save()
-        eventually(lambda: agent.call("count", task_id=told.task_id).text == "recorded")
+        eventually(lambda: agent.call("count", task_id=result.task_id).text == "recorded")
         assert agent.call("count").text == "2"
 
 
 def test_it_answers_from_the_record_after_the_session(server: LiveServer) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
-        told = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
+        result = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
     with Agent(server) as later:
         later.sid = agent.sid
-        assert [later.call("any", task_id=one.task_id).raw for one in told] == [one.raw for one in told]
+        assert [later.call("any", task_id=one.task_id).raw for one in result] == [one.raw for one in result]
 
 
 def test_it_knows_no_call_that_an_ended_session_never_made(server: LiveServer) -> None:

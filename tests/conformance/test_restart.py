@@ -1,6 +1,6 @@
-"""A stop that was asked for: running calls get their answer, environments are torn down, all is on record.
+"""A requested stop: running calls are answered, environments are torn down, and everything is recorded.
 
-Afterwards a new server on the same database tells old results again.
+Afterwards a new server on the same database returns old results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stopped(NamedTuple):
     sids: list[str]
     heard: list[bytes]
     early: Answer
-    """A call of the first session that had been answered long before."""
+    """A call of the first session that was answered long before the stop."""
     log: Path
 
 
@@ -79,8 +79,8 @@ def test_it_tells_an_old_result_after_the_restart(stopped: Stopped) -> None:
 
 
 def test_it_tells_the_result_of_the_interrupted_call_after_the_restart(stopped: Stopped) -> None:
-    told = stopped.heard[0].split(b"data: ")[1].split()[0].decode()
+    result = stopped.heard[0].split(b"data: ")[1].split()[0].decode()
     with Agent(stopped.server) as later:
         later.sid = stopped.sids[0]
-        assert later.call("wait", {"seconds": SECONDS}, task_id=told).text == "waited"
+        assert later.call("wait", {"seconds": SECONDS}, task_id=result).text == "waited"
     assert lines(stopped.log).count("wait starts") == 1

@@ -1,4 +1,4 @@
-"""Secret values and API keys stay out of the database and the log, however the environment repeats them."""
+"""Secrets and API keys do not get into the database or the log, however the environment repeats them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.server import LiveServer
 
 
 def fresh_secret() -> str:
-    """With characters that JSON escapes, so that its escaped forms are looked for too."""
+    """A new secret with characters that JSON escapes, so that its escaped forms are checked too."""
     return f'tok"en/é-{uuid.uuid4().hex}'
 
 
 def core_of(secret: str) -> str:
-    """The part that no escaping changes."""
+    """The part of the secret that no escaping changes."""
     return secret.rpartition("-")[2]
 
 
@@ -42,8 +42,8 @@ def test_it_shows_the_secret_to_the_agent_and_stars_on_record(client: Client, re
     with client.environment("secretive").session(
         split="train", index=0, secrets=client.secrets({"token": secret})
     ) as session:
-        told = session.call_tool("reveal", {})
-    assert told.blocks[0].text == f"token {secret}"
+        result = session.call_tool("reveal", {})
+    assert result.blocks[0].text == f"token {secret}"
     (step,) = record.steps(session.sid)
     assert step.blocks[0]["text"] == "token ********"
     assert step.metadata == {"token": "********"}
@@ -61,7 +61,7 @@ def test_it_records_no_secret_that_the_agent_sends_back(server: LiveServer, reco
 
 
 @pytest.mark.parametrize("where", ["constructor", "setup"])
-def test_it_records_no_secret_of_a_session_that_failed_to_begin(
+def test_it_records_no_secret_of_a_session_that_failed_to_start(
     server: LiveServer, record: Recorded, where: str
 ) -> None:
     secret = fresh_secret()
@@ -93,7 +93,7 @@ def test_it_refuses_a_malformed_header_without_repeating_it(server: LiveServer, 
 
 
 def _call(session: Any, tool: str) -> None:
-    """Whatever comes of it."""
+    """Make a call and ignore its result."""
     try:
         session.call_tool(tool, {})
     except Exception as error:

@@ -1,6 +1,6 @@
 """Forty sessions whose plain code blocks its thread delay no other session, wherever in the environment it blocks.
 
-They block until the test lets them go, so what is answered meanwhile waited for none of them.
+They block until the test releases them, so everything answered before that did not wait for any of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact bytes of event streams, kept in tests/snapshots/streams; only the ids that change are replaced."""
+"""The exact bytes of event streams, stored in tests/snapshots/streams; only the ids that change are replaced."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WORDS = ["the", "valve", "is", "stuck", "größe", "détente", "判断", "\t", "
 
 
 def mixed(parts: Sequence[str], size: int, joint: str = " ") -> str:
-    """About `size` characters of `parts` in an order that is the same at every run."""
+    """About `size` characters made of `parts`, in an order that is the same in every run."""
     chosen = random.Random(size).choices(parts, k=size // 4)
     return joint.join(chosen)[:size]
 
@@ -61,8 +61,8 @@ def test_it_reaches_httpx_lines_unchanged(server: LiveServer, name: str) -> None
         body = json.dumps({"name": "echo", "input": {"text": TEXTS[name]}})
         headers = {"X-Session-ID": agent.sid, "Content-Type": "application/json"}
         with agent.http.stream("POST", "/call", content=body, headers=headers) as response:
-            told = json.loads(_result(response))
-    assert told["output"]["blocks"][0]["text"] == TEXTS[name]
+            result = json.loads(_result(response))
+    assert result["output"]["blocks"][0]["text"] == TEXTS[name]
 
 
 def test_it_sends_lines_of_at_most_4096_characters_of_data(server: LiveServer) -> None:
@@ -75,7 +75,7 @@ def test_it_sends_lines_of_at_most_4096_characters_of_data(server: LiveServer) -
 
 
 def _result(response: httpx.Response) -> str:
-    """As the public client guide reads a stream."""
+    """Read a stream as the public guide for clients does."""
     pieces: list[str] = []
     event = ""
     lines: Iterable[str] = response.iter_lines()

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from environments import Environment, TextBlock, ToolOutput, tool
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
@@ -27,7 +27,7 @@ class Playable(Environment):
         return ToolOutput(blocks=[], finished=True)
 
 
-def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> Hosted:
+def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> HostedClass:
     """A class whose list_tasks answers from `tasks`, by split; an exception there is raised."""
 
     def list_tasks(split: str) -> Any:
@@ -38,7 +38,7 @@ def listing(tasks: Mapping[str, Any], name: str = "shop", **attributes: Any) -> 
     return _made(name, list(tasks), {"list_tasks": staticmethod(list_tasks), **attributes})
 
 
-def procedural(name: str = "dice", **methods: Callable[..., Any]) -> Hosted:
+def procedural(name: str = "dice", **methods: Callable[..., Any]) -> HostedClass:
     """A class with split "train" whose list_tasks raises NotImplementedError, with these static methods."""
 
     def list_tasks(split: str) -> Any:
@@ -53,8 +53,10 @@ def _list_nothing(split: str) -> Any:
     raise NotImplementedError
 
 
-def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> Hosted:
-    return Hosted(type(name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}), name)
+def _made(name: str, splits: list[str], attributes: dict[str, Any]) -> HostedClass:
+    return HostedClass(
+        type(name.title(), (Playable,), {"list_splits": staticmethod(lambda: splits), **attributes}), name
+    )
 
 
 async def collected(chunks: AsyncIterator[Sequence[str]]) -> list[str]:
@@ -66,7 +68,7 @@ def numbered(count: int, start: int = 0) -> list[dict[str, int]]:
     return [{"n": n} for n in range(start, start + count)]
 
 
-async def synced(*hosted: Hosted) -> SyncReport:
+async def synced(*hosted: HostedClass) -> SyncReport:
     pool = ThreadPool()
     try:
         return await sync(Registry(hosted), UserCode(pool).call)
@@ -75,7 +77,7 @@ async def synced(*hosted: Hosted) -> SyncReport:
 
 
 @asynccontextmanager
-async def catalogue_of(*hosted: Hosted) -> AsyncIterator[Catalogue]:
+async def catalogue_of(*hosted: HostedClass) -> AsyncIterator[Catalogue]:
     """The catalogue after a sync of `hosted`."""
     await synced(*hosted)
     pool = ThreadPool()

@@ -1,4 +1,4 @@
-"""Commands that people are told to run: as a shell takes them where the server was started."""
+"""Command lines for people, valid in a shell in the directory where the server was started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def own_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that `make` installs."""
+    """The interpreter that `make` installs."""
     monkeypatch.setattr(sys, "executable", f"{ROOT}/.venv/bin/python")
 
 

@@ -1,4 +1,4 @@
-"""What the messages say: the refused value, the legal ones, the fix."""
+"""Error messages contain the refused value, the allowed ones, and the fix."""
 
 import pytest
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from environments.models import Environment
 from episodes.models import Episode
@@ -27,12 +27,12 @@ async def client(transactional_db: None) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.mark.parametrize("cls", [envs.Echo, envs_unavailable.OrsField])
 def test_a_class_is_available_unless_its_class_method_says_otherwise(cls: type) -> None:
-    assert Hosted(cls).unavailable == ""
+    assert HostedClass(cls).unavailable == ""
 
 
 @pytest.mark.parametrize("cls", [envs_unavailable.Native, envs_unavailable.OrsClass])
 def test_the_reason_is_one_line(cls: type) -> None:
-    assert Hosted(cls).unavailable == REASON
+    assert HostedClass(cls).unavailable == REASON
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_reason_is_one_line(cls: type) -> None:
 )
 def test_a_class_that_cannot_say_is_not_hosted(cls: type, said: str) -> None:
     with pytest.raises(Unhostable, match=said):
-        Hosted(cls)
+        HostedClass(cls)
 
 
 async def test_it_is_listed_with_its_tools_and_tasks(client: httpx.AsyncClient) -> None:

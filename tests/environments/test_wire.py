@@ -1,4 +1,4 @@
-"""JSON text and message types."""
+"""The JSON text and the types of messages."""
 
 import datetime
 import json
@@ -136,7 +136,7 @@ def test_it_accepts_a_block_where_it_belongs(role: Any, block: Any) -> None:
 
 @pytest.mark.parametrize(("role", "block"), [("user", CALL), ("system", THOUGHT), ("assistant", RESULT)])
 def test_it_refuses_a_block_where_it_does_not_belong(role: Any, block: Any) -> None:
-    with pytest.raises(ValidationError, match=f"cannot stand in a '{role}' message; allowed: image"):
+    with pytest.raises(ValidationError, match=f"is not allowed in a '{role}' message; allowed are: image"):
         Message(role=role, blocks=[block])
 
 

@@ -17,15 +17,15 @@ from episodes.models import Episode
 from tests.factories import episode_ended, episode_started
 
 Place = tuple[str, str, str, str]
-"""Environment, spec, by, key."""
-Told = dict[Place, tuple[Any, ...]]
-"""To attempts, scored, successes, total, low, high, rate."""
+"""Environment, spec, `by` and `key`."""
+StatisticsByPlace = dict[Place, tuple[Any, ...]]
+"""By place: attempts, scored, successes, total, low, high, rate."""
 
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted")
 
 
-def told() -> Told:
-    """Totals are compared up to rounding, for they are added in another order."""
+def stored() -> StatisticsByPlace:
+    """Return the stored statistics. Totals compare equal up to rounding, because they are added in another order."""
     rows = TaskStatistics.objects.values_list(
         *("environment__name", "task__spec", "by", "key", "attempts", "scored", "successes"),
         *("return_total", "return_low", "return_high", "rate"),
@@ -37,7 +37,7 @@ def told() -> Told:
 
 
 def misfiled() -> list[str]:
-    """Contents of tasks that a list by bucket would not find where they belong."""
+    """Return the specs of tasks that a list by bucket would not find where they belong."""
     thresholds, overall = conf.thresholds(), TaskStatistics.objects.filter(by="all").select_related("task")
     found = [row.task.spec for row in overall if row.bucket != bucket_of(row.attempts, row.rate, thresholds)]
     return [
@@ -46,8 +46,8 @@ def misfiled() -> list[str]:
     ]
 
 
-def recounted() -> Told:
-    """By the definitions in force."""
+def recounted() -> StatisticsByPlace:
+    """Return what the episodes say by the definitions in force."""
     returns: dict[Place, list[float | None]] = defaultdict(list)
     thresholds: dict[Place, float] = {}
     for episode in Episode.objects.filter(status="ended", is_probe=False).select_related("task", "environment", "run"):

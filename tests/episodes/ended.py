@@ -15,14 +15,14 @@ from tests.stored import make_episode
 
 
 def end_episode(reward: float | None = 1.0, **values: Any) -> Episode:
-    """An attempt with `reward` as every return, unless `values` say otherwise; the next ending."""
+    """Create an attempt with `reward` as every return, unless `values` say otherwise; it is the next ending."""
     last: int = Episode.objects.aggregate(last=Max("end_number"))["last"] or 0
     given = {"return_last": reward, "return_max": reward, "return_mean": reward, "return_sum": reward or 0.0}
     return make_episode(**{**given, "end_number": last + 1, "steps_count": 2, **values})
 
 
 def count_statistics() -> None:
-    """TaskStatistics of everything recorded."""
+    """Count everything recorded into TaskStatistics."""
     TaskStatistics.objects.all().delete()
     with connection.cursor() as cursor:
         cursor.execute(recorded_sql("1 = 1"))

@@ -1,4 +1,4 @@
-"""Many episodes, the same for the same seed, and what plain Python says of them: for tests of what is derived."""
+"""Many episodes, equal for equal seeds, and what plain Python computes from them: for tests of rollups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THRESHOLD = 0.5
 
 
 def play(count: int, *, seed: int = 7, first: int = 1, **changes: Any) -> None:
-    """Record `count` episodes from number `first` on. `changes`: of every ending."""
+    """Record `count` episodes from number `first` on. `changes`: values of every ending."""
     random = Random(seed)
     for name in ("echo", "math"):
         environment, _ = Environment.objects.get_or_create(name=name, defaults={"success_threshold": THRESHOLD})
@@ -55,7 +55,7 @@ def _end(random: Random, number: int, changes: dict[str, Any]) -> EpisodeEnded:
 
 
 def played(**conditions: Any) -> list[Ending]:
-    """Of the episodes that meet `conditions`, in order."""
+    """Return the endings of the episodes that meet `conditions`, in order."""
     return endings_of(Episode.objects.filter(**conditions))
 
 

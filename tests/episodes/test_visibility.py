@@ -1,4 +1,4 @@
-"""While a blind play runs, nobody who plays it is told its rewards or its answer by another page; others watch it."""
+"""While a blind play runs, no page shows its player the episode or its task; other accounts may watch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ EVERY = (
     *("/episodes/{}/find.json?text=42", "/episodes/{}/prompt/", "/episodes/{}/peers/", "/compare/?episodes={},1"),
     *("/api/episodes/{}", "/api/episodes/{}/steps", "/api/episodes/{}/steps/0", "/api/episodes/{}/events"),
 )
-TOLD = "shown to you once it has ended"
+SENTENCE = "once the episode has ended"
 
 
 @pytest.fixture
 def player(client: Client) -> User:
-    """Logged in on `client`."""
+    """The user who is logged in on `client`."""
     found = User.objects.create_superuser("ada")
     client.force_login(found)
     return found
@@ -31,7 +31,7 @@ def player(client: Client) -> User:
 
 @pytest.fixture
 def played(player: User) -> Episode:
-    """A running play of theirs that is blind, with a step that was rewarded."""
+    """A running blind play of the user, with a rewarded step."""
     make_episode(pk=1)
     task = make_task({"question": "?", "answer": "secret-4711"})
     episode = make_episode(pk=2, task=task, player="human", key_label="@ada", status="running", cause="")
@@ -52,31 +52,31 @@ def exported(client: Client, address: str) -> str:
 
 
 @pytest.mark.parametrize("address", EVERY)
-def test_its_record_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+def test_its_record_is_refused_to_its_player(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk))
     said = answer.content.decode()
-    assert answer.status_code == 403 and TOLD in said
+    assert answer.status_code == 403 and SENTENCE in said
     assert "0.625" not in said and "4711" not in said
 
 
 @pytest.mark.parametrize("address", ["/admin/episodes/episode/{}/change/", "/admin/episodes/episode/{}/task.json"])
-def test_so_it_is_in_the_admin(client: Client, played: Episode, address: str) -> None:
+def test_its_record_is_refused_in_the_admin(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk), follow=True)
     assert "4711" not in answer.content.decode() and "625" not in answer.content.decode()
 
 
 @pytest.mark.parametrize("address", ["/tasks/{}/", "/tasks/{}/group/", "/api/tasks/{}"])
-def test_its_task_is_refused_to_whoever_plays_it(client: Client, played: Episode, address: str) -> None:
+def test_its_task_is_refused_to_its_player(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.task_id))
     said = answer.content.decode()
-    assert answer.status_code == 403 and TOLD in said and f"episode {played.pk}" in said
+    assert answer.status_code == 403 and SENTENCE in said and f"episode {played.pk}" in said
     assert "4711" not in said
     client.force_login(User.objects.create_user("bob"))
     assert client.get(address.format(played.task_id)).status_code != 403
 
 
 @pytest.mark.parametrize("query", ["", "?environment=math", "?environment=math&split=train"])
-def test_the_list_of_tasks_leaves_it_out(client: Client, played: Episode, query: str) -> None:
+def test_the_list_of_tasks_does_not_contain_it(client: Client, played: Episode, query: str) -> None:
     make_split(played.task)
     assert "4711" not in client.get(f"/api/tasks{query}").content.decode()
     Play.objects.update(is_blind=False)
@@ -85,7 +85,7 @@ def test_the_list_of_tasks_leaves_it_out(client: Client, played: Episode, query:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("address", ["/episodes/export?format=jsonl", "/api/episodes/export?format=jsonl"])
-def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) -> None:
+def test_an_export_does_not_contain_it(client: Client, played: Episode, address: str) -> None:
     lines = exported(client, address)
     assert '"session_id"' in lines and "4711" not in lines
     Play.objects.update(is_blind=False)
@@ -93,7 +93,7 @@ def test_an_export_leaves_it_out(client: Client, played: Episode, address: str) 
 
 
 @pytest.mark.parametrize("address", ["/", "/episodes/"])
-def test_a_list_does_not_tell_its_return_so_far(client: Client, played: Episode, address: str) -> None:
+def test_a_list_does_not_show_its_return_so_far(client: Client, played: Episode, address: str) -> None:
     assert "0.62" not in client.get(address).content.decode()
     Play.objects.update(is_blind=False)
     assert "+0.63" in client.get(address).content.decode()

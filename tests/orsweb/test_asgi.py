@@ -1,4 +1,4 @@
-"""What goes to Django's pages and what to the protocol, and what is served without either."""
+"""Which requests go to Django's pages, which to the protocol, and which to neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment variables, read by type."""
+"""Typed reading of environment variables."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -98,20 +98,20 @@ def test_it_reads_addresses_and_networks(set_to: Callable[[str], None], text: st
 REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("maybe", lambda: env_bool(NAME), "'maybe' is neither true nor false; use one of 1, 0, true, false."),
     ("1.5", lambda: env_int(NAME, 1), "'1.5' is not a whole number."),
-    ("-1", lambda: env_int(NAME, 1), "-1 is too small; the least is 0."),
-    ("9", lambda: env_int(NAME, 1, maximum=8), "9 is too large; the most is 8."),
+    ("-1", lambda: env_int(NAME, 1), "-1 is too small; the minimum is 0."),
+    ("9", lambda: env_int(NAME, 1, maximum=8), "9 is too large; the maximum is 8."),
     (
         "foo",
         lambda: env_addresses(NAME, "::1"),
-        "'foo' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+        "'foo' is not an IP address or a network such as 10.0.0.0/8; use * for all addresses.",
     ),
-    ("::1,10.0.0.1/8", lambda: env_addresses(NAME, "::1"), "10.0.0.0/8; * alone stands for all."),
+    ("::1,10.0.0.1/8", lambda: env_addresses(NAME, "::1"), "10.0.0.0/8; use * for all addresses."),
     (
         "::1,*",
         lambda: env_addresses(NAME, "::1"),
-        "'*' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+        "'*' is not an IP address or a network such as 10.0.0.0/8; use * for all addresses.",
     ),
-    ("0", lambda: env_int(NAME, 1, minimum=1), "0 is too small; the least is 1."),
+    ("0", lambda: env_int(NAME, 1, minimum=1), "0 is too small; the minimum is 1."),
     ("soon", lambda: env_seconds(NAME, 1.0), "'soon' is not a number of seconds."),
     ("none", lambda: env_seconds(NAME, 1.0), "'none' is not a number of seconds."),
     ("0", lambda: env_seconds(NAME, 1.0), "0 must be more than 0 seconds."),
@@ -119,8 +119,8 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("inf", lambda: env_seconds(NAME, None), "inf must be more than 0 seconds."),
     ("nan", lambda: env_seconds(NAME, None), "nan must be more than 0 seconds."),
     ("most", lambda: env_share(NAME, 1.0), "'most' is not a number; use one from 0 to 1."),
-    ("1.01", lambda: env_share(NAME, 1.0), "1.01 is outside of 0 to 1."),
-    ("nan", lambda: env_share(NAME, 1.0), "nan is outside of 0 to 1."),
+    ("1.01", lambda: env_share(NAME, 1.0), "1.01 is not in the range from 0 to 1."),
+    ("nan", lambda: env_share(NAME, 1.0), "nan is not in the range from 0 to 1."),
     ("c", lambda: env_choice(NAME, "a", ["a", "b"]), "'c' is unknown; use one of a, b."),
 ]
 
@@ -167,11 +167,11 @@ def test_it_reads_keys_by_label(set_to: Callable[[str], None]) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ci:12345678,hunter2hunter2", "entry 2 is not label:key."),
-        (":hunter2hunter2", "entry 1 is not label:key."),
-        ("ci:", "entry 1 is not label:key."),
+        ("ci:12345678,hunter2hunter2", "entry 2 does not have the form label:key."),
+        (":hunter2hunter2", "entry 1 does not have the form label:key."),
+        ("ci:", "entry 1 does not have the form label:key."),
         ("ci:hunter2", "the key of 'ci' is shorter than 8 characters."),
-        ("ci:12345678,@ada:hunter2hunter2", "the label '@ada' begins with @, which is kept for people; drop it."),
+        ("ci:12345678,@ada:hunter2hunter2", "the label '@ada' starts with @, which is reserved for people."),
         ("ci:hunter2hunter2,ci:12345678", "entry 2 repeats a label or a key."),
         ("ci:hunter2hunter2,lab:hunter2hunter2", "entry 2 repeats a label or a key."),
     ],

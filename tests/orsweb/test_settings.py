@@ -1,4 +1,4 @@
-"""What a wrong setting is answered with, and what a start leaves on the disk."""
+"""The errors about wrong settings, and the files that a start creates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
-    """Status of `manage.py check` and what it says about errors."""
+    """The status of `manage.py check` and its error message."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
     done = subprocess.run(
         [sys.executable, "manage.py", "check"],
@@ -32,7 +32,7 @@ def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
 def test_it_refuses_a_database_url_without_showing_it(tmp_path: Path, url: str) -> None:
     status, said = check(tmp_path, DATABASE_URL=url)
     assert (status, said.count("\n")) == (1, 0)
-    assert said.startswith("DATABASE_URL is no URL of a database") and "hunter2" not in said
+    assert said.startswith("DATABASE_URL is not the URL of a database") and "hunter2" not in said
 
 
 def test_it_refuses_a_database_that_it_cannot_use(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_it_refuses_a_database_that_it_cannot_use(tmp_path: Path) -> None:
 
 def test_it_refuses_a_data_directory_that_cannot_be_made() -> None:
     status, said = check("/proc/x")
-    assert (status, said) == (1, "ORSWEB_DATA_DIR='/proc/x' cannot be made: No such file or directory.")
+    assert (status, said) == (1, "ORSWEB_DATA_DIR='/proc/x' cannot be created: No such file or directory.")
 
 
 def test_it_refuses_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
@@ -64,17 +64,17 @@ def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:
 
 def test_it_refuses_buckets_that_overlap(tmp_path: Path) -> None:
     status, said = check(tmp_path, ORSWEB_BUCKET_HOPELESS="0.5", ORSWEB_BUCKET_SATURATED="0.5")
-    assert (status, said) == (1, "ORSWEB_BUCKET_HOPELESS=0.5 has to be less than ORSWEB_BUCKET_SATURATED=0.5.")
+    assert (status, said) == (1, "ORSWEB_BUCKET_HOPELESS=0.5 must be less than ORSWEB_BUCKET_SATURATED=0.5.")
 
 
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("ORSWEB_PORT", "99999", "ORSWEB_PORT=99999 is too large; the most is 65535."),
+        ("ORSWEB_PORT", "99999", "ORSWEB_PORT=99999 is too large; the maximum is 65535."),
         (
             "FORWARDED_ALLOW_IPS",
             "foo",
-            "FORWARDED_ALLOW_IPS: 'foo' is no IP address and no network such as 10.0.0.0/8; * alone stands for all.",
+            "FORWARDED_ALLOW_IPS: 'foo' is not an IP address or a network such as 10.0.0.0/8; use * for all addresses.",
         ),
     ],
 )

@@ -1,6 +1,6 @@
-"""`manage.py check_environment module:Class` or `--url http://…`: does an environment keep the contract?
+"""`manage.py check_environment module:Class` or `--url http://…` checks that an environment keeps the contract.
 
-Exit status 0: nothing failed; 1: something did (with --strict also a warning); 2: there was nothing to check.
+Exit status 0: nothing failed; 1: a check failed (with --strict, or warned); 2: nothing could be checked.
 """
 
 from __future__ import annotations
@@ -24,37 +24,42 @@ from environments.errors import Unhostable
 _DEFAULTS = CheckOptions()
 NOTHING_CHECKED = 2
 WIDTH = 120
-"""Of the table where nobody says how wide the output is."""
+"""Width of the table if the output is not a terminal."""
 
 
 class Command(BaseCommand):
     help = "Check an environment: schemas, tasks, prompts, rewards, teardown, sessions side by side, generated play."
-    requires_system_checks = []  # they are for developers (`manage.py check`) and take a second
+    requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("environment", nargs="?", metavar="[alias=]module:Class", help="a class to check")
         parser.add_argument("--url", help="check a server instead, such as http://127.0.0.1:8080, in any language")
-        parser.add_argument("--env", metavar="NAME", help="the server's environment; by default its first")
+        parser.add_argument("--env", metavar="NAME", help="environment of the server; by default its first")
         parser.add_argument("--api-key", default="", help="key for the server")
         parser.add_argument("--secret", action="append", default=[], type=_secret, metavar="NAME=VALUE")
         parser.add_argument("--episodes", type=_positive(int), default=_DEFAULTS.episodes, help="default: %(default)s")
-        parser.add_argument("--steps", type=_positive(int), default=_DEFAULTS.steps, help="most calls of an episode")
-        parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="for the choice of tasks and inputs")
+        parser.add_argument(
+            "--steps",
+            type=_positive(int),
+            default=_DEFAULTS.steps,
+            help="maximum of tool calls in an episode; default: %(default)s",
+        )
+        parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs")
         parser.add_argument("--timeout", type=_positive(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
-        parser.add_argument("--strict", action="store_true", help="a warning fails too")
-        parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+        parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
+        parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
         if bool(environment) == bool(url):
-            _refuse("Name a class as module:Class or a server with --url http://host:port, one of the two.")
+            _refuse("Give either a class as module:Class or a server as --url http://host:port.")
         try:
-            with Console(stderr=True).status(f"Checking {environment or url} …"):  # seen in a terminal only
+            with Console(stderr=True).status(f"Checking {environment or url} …"):  # visible only in a terminal
                 report = _checked(environment, url, options)
         except (Unhostable, Unreachable, ValueError) as error:
             _refuse(str(error))
         self._print(report, as_json=options["json"], strict=options["strict"])
         status = 0 if report.passes(strict=options["strict"]) else 1
-        if report.is_hung:  # threads of the environment's own would be waited for
+        if report.is_hung:  # Python would wait for the environment's own threads
             self.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
@@ -91,7 +96,7 @@ def _positive(kind: type[int] | type[float]) -> Any:
         except ValueError:
             value = kind(0)
         if not 0 < value < float("inf"):
-            raise ArgumentTypeError(f"{text!r} is no number above 0")
+            raise ArgumentTypeError(f"{text!r} is not a number above 0")
         return value
 
     return convert
@@ -100,7 +105,7 @@ def _positive(kind: type[int] | type[float]) -> Any:
 def _secret(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise ArgumentTypeError("write NAME=VALUE")  # and not the text, which may be the secret
+        raise ArgumentTypeError("write NAME=VALUE")  # without the text, which may be the secret
     return name, value
 
 

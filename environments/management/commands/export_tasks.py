@@ -1,4 +1,4 @@
-"""`manage.py export_tasks --environment NAME [--split NAME]`: tasks into a file, or to the standard output."""
+"""`manage.py export_tasks --environment NAME [--split NAME]` writes tasks to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from environments.transfer.target import environment_named, nearest
 
 
 class Command(BaseCommand):
-    help = "Export tasks, of a split in its order, with what people said of them; import_tasks takes them back."
+    help = "Export the tasks of an environment or split with their tags and states. import_tasks can import the file."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--environment", required=True, metavar="NAME")
-        parser.add_argument("--split", metavar="NAME", help="by default, all tasks of the environment")
-        parser.add_argument("--format", choices=FORMATS, help="by default, the output's ending, or jsonl")
-        parser.add_argument("--output", default="-", metavar="FILE", help="- is the standard output, the default")
+        parser.add_argument("--split", metavar="NAME", help="by default all tasks of the environment")
+        parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
+        parser.add_argument("--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument("--tag", default="", help="only tasks with this tag")
         parser.add_argument("--state", default="", choices=STATES, help="only tasks in this state")
-        parser.add_argument("--source", default="", choices=SOURCES, help="only tasks that came from there")
-        parser.add_argument("--bucket", default="", choices=list(BUCKETS), help="only tasks that are played so")
-        parser.add_argument("--search", default="", help="only tasks whose spec has this text")
-        parser.add_argument("--plain", action="store_true", help="specs alone, without the reserved columns")
+        parser.add_argument("--source", default="", choices=SOURCES, help="only tasks from this source")
+        parser.add_argument(
+            "--bucket", default="", choices=list(BUCKETS), help="only tasks in this bucket of difficulty"
+        )
+        parser.add_argument("--search", default="", help="only tasks whose spec contains this text")
+        parser.add_argument("--plain", action="store_true", help="only the specs, without the reserved columns")
 
     def handle(self, *args: Any, output: str, plain: bool, **options: Any) -> None:
         try:
@@ -45,7 +47,7 @@ class Command(BaseCommand):
 
 
 def _selection(options: dict[str, Any]) -> Selection:
-    """Raises: TransferError."""
+    """Return the selection that the options describe. Raises: TransferError."""
     environment = environment_named(options["environment"])
     split = options["split"] and _split(environment, options["split"])
     filters = {name: options[name] for name in ("tag", "state", "source", "bucket", "search")}

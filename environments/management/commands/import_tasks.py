@@ -1,4 +1,4 @@
-"""`manage.py import_tasks FILE --environment NAME --split NAME`: a file of tasks into a split."""
+"""`manage.py import_tasks FILE --environment NAME --split NAME` imports a file of tasks into a split."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from environments.transfer.source import FORMATS, FileSource
 from environments.transfer.target import TYPES, ImportTarget, environment_named
 
 AUTHOR = "import_tasks"
-"""Author of the revisions."""
+"""The author that the revisions name."""
 SHOWN_REFUSALS = 20
 HELP = """
-Import a file of tasks into a split of an environment, beside a running server or without one.
-A row is a task's spec; the columns _hash, _split, _tags, _state and _reason are about the task.
-In CSV an empty cell is an absent key; the task schema of the environment says which columns are texts, and
-without one a column is JSON (numbers, true, lists) if every cell of it is, otherwise text.
+Import a file of tasks into a split of an environment. The server may be running.
+Each row is the spec of a task; the columns _hash, _split, _tags, _state and _reason are labels of the task.
+In CSV, an empty cell means that the key is absent. The environment's task schema defines which columns are text;
+without a schema, a column is read as JSON (numbers, true, lists) if every cell is valid JSON, otherwise as text.
 """
 
 
@@ -34,13 +34,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="JSONL, JSON (an array), CSV or Parquet")
-        parser.add_argument("--environment", required=True, metavar="NAME", help="as it is served")
-        parser.add_argument("--split", required=True, metavar="NAME", help="where the tasks go, after those there")
-        parser.add_argument("--type", choices=TYPES, help="makes a new split of this type")
-        parser.add_argument("--format", choices=FORMATS, help="by default, the ending of the file's name")
+        parser.add_argument("--environment", required=True, metavar="NAME", help="name of the environment")
+        parser.add_argument("--split", required=True, metavar="NAME", help="split to append the tasks to")
+        parser.add_argument("--type", choices=TYPES, help="create the split, with this type")
+        parser.add_argument("--format", choices=FORMATS, help="by default the file's extension")
         parser.add_argument("--dry-run", action="store_true", help="only report what would happen")
-        parser.add_argument("--skip-refused", action="store_true", help="import the rest when rows are refused")
-        parser.add_argument("--yes", action="store_true", help="do not ask after the report")
+        parser.add_argument("--skip-refused", action="store_true", help="skip rows that cannot be imported")
+        parser.add_argument("--yes", action="store_true", help="import without asking")
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
         try:
@@ -63,17 +63,19 @@ class Command(BaseCommand):
             raise importing.RefusedRows(report)
         if not report.has_work:
             self.stdout.write("Nothing to import.")
-        elif options["yes"] or self._asks():
+        elif options["yes"] or self._confirms():
             with _progress("Importing") as progress:
                 done = importing.apply(
                     source, target, author=AUTHOR, skip_refused=skip_refused, after=report, progress=progress
                 )
             self.stdout.write(self.style.SUCCESS(done.sentence))
 
-    def _asks(self) -> bool:
-        """Raises: CommandError when nobody is there to answer."""
+    def _confirms(self) -> bool:
+        """Ask whether to import. Raises: CommandError without a terminal to ask in."""
         if not sys.stdin.isatty():
-            raise CommandError("Nobody can be asked here; add --yes to import, or --dry-run for the report alone.")
+            raise CommandError(
+                "Cannot ask without a terminal; add --yes to import, or --dry-run to see only the report."
+            )
         return input("Import? [y/N] ").strip().lower() in ("y", "yes")
 
     def _print(self, report: TaskImportReport) -> None:
@@ -88,7 +90,7 @@ class Command(BaseCommand):
 
 @contextmanager
 def _progress(title: str) -> Iterator[importing.Progress]:
-    """A bar on the terminal's error stream, nothing elsewhere."""
+    """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

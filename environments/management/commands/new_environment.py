@@ -1,4 +1,4 @@
-"""`manage.py new_environment name`: write a small environment to start from, with its test and its card."""
+"""`manage.py new_environment name` writes a small environment to start from, with a test and a card."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Play it, check it, test it{where}:
 
 class Command(BaseCommand):
     help = "Write a runnable environment, its test and its card, to start from."
-    requires_system_checks = []  # they are for developers (`manage.py check`) and take a second
+    requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="of the module and the environment, such as word_order")
+        parser.add_argument("name", help="name of the module and the environment, such as word_order")
         parser.add_argument("--directory", type=Path, default=Path(), help="where to write (default: here)")
 
     def handle(self, *, name: str, directory: Path, **options: Any) -> None:
@@ -39,7 +39,7 @@ class Command(BaseCommand):
 
 
 def _next_steps(name: str, directory: Path, test: str) -> str:
-    """The three commands; with full paths where the environment does not lie beside manage.py."""
+    """Return the next three commands, with full paths if the environment is not in the directory of manage.py."""
     target = f"{name}:{starter.class_name(name)}"
     where = "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
     pythonpath = "" if directory == command_line.ROOT else f"PYTHONPATH={quote(str(command_line.ROOT))} "

@@ -1,4 +1,4 @@
-"""`manage.py sync_environments [module:Class …]`: bring environment classes and their tasks into the database."""
+"""`manage.py sync_environments [module:Class …]` writes environment classes and their tasks to the database."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from environments.tasks.sync_report import SyncReport
 
 
 class Command(BaseCommand):
-    help = "Bring environment classes and their tasks into the database, as the start of the server does."
+    help = "Write environment classes and their tasks to the database, as the server does when it starts."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "environments",
             nargs="*",
             metavar="[alias=]module:Class",
-            help="what to host; by default ORSWEB_ENVIRONMENTS, else the bundled ones",
+            help="classes to sync; by default ORSWEB_ENVIRONMENTS, or the bundled ones",
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
@@ -39,7 +39,7 @@ class Command(BaseCommand):
         for split in report.splits:
             self.stdout.write(str(split))
         for name in report.procedural:
-            self.stdout.write(f"{name}: procedural, its tasks are asked of the class")
+            self.stdout.write(f"{name}: procedural, its class generates tasks on demand")
         self.stdout.write(f"Synced in {report.seconds:.2f} s.")
 
 

@@ -1,4 +1,4 @@
-"""`manage.py export_episodes [--environment NAME …]`: recorded episodes into a file, or to the standard output."""
+"""`manage.py export_episodes [--environment NAME …]` writes recorded episodes to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, runn
 from episodes.transfer.thresholds import narrowed
 
 HELP = """
-Export episodes: jsonl (all that was recorded; import_episodes takes it back), csv (a row an episode), parquet (a row a
-step), messages (conversations for fine-tuning), pairs (best and worst attempt of each task). A server may be running.
+Export episodes as jsonl (everything that was recorded; import_episodes can import it), csv (a row per episode), parquet
+(a row per step), messages (conversations for fine-tuning) or pairs (best and worst attempt at each task). The server
+may be running.
 """
 
 
@@ -30,15 +31,17 @@ class Command(BaseCommand):
     help = HELP
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", choices=FORMATS, help="by default, the ending of the output's name, or jsonl")
-        parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- is the standard output, the default")
+        parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
+        parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument(
-            "--query", default="", help='the filter as in a page\'s address: "environment=math&since=7d"'
+            "--query", default="", help='a filter as in the address of a page: "environment=math&since=7d"'
         )
-        parser.add_argument("--min-return", type=float, metavar="NUMBER", help="only those with this return or more")
+        parser.add_argument(
+            "--min-return", type=float, metavar="NUMBER", help="only episodes with at least this return"
+        )
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
-        parser.add_argument("--margin", type=float, default=0.0, help="of pairs: how much better the best has to be")
-        filters = parser.add_argument_group("filter", "as in the addresses of pages; all of them have to hold")
+        parser.add_argument("--margin", type=float, default=0.0, help="minimum difference of the returns of a pair")
+        filters = parser.add_argument_group("filter", "as in the addresses of pages; an episode must match all of them")
         for name in PARAMETERS:
             filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
 
@@ -74,22 +77,22 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
 def _still_running(count: int, format: Format) -> str:
     are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
     refused = f", and import_episodes will refuse {them}: export {them} again later" if format == "jsonl" else ""
-    return f"{are} still running. The file holds {them} without an end{refused}."
+    return f"{are} still running. The file contains {them} without an end{refused}."
 
 
 def _format_of(output: str) -> Format:
-    """By the ending of the file's name. Raises: CommandError."""
+    """Return the format that the file's extension stands for. Raises: CommandError."""
     by_length: list[Format] = sorted(FORMATS, key=lambda format: -len(ENDINGS[format]))  # pairs.jsonl before jsonl
     if found := next((format for format in by_length if output.endswith(f".{ENDINGS[format]}")), None):
         return found
     if output == "-":
         return "jsonl"
-    raise CommandError(f"{output}: the name does not tell the format; add --format {'|'.join(FORMATS)}.")
+    raise CommandError(f"{output}: the extension does not name a format; add --format {'|'.join(FORMATS)}.")
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """A bar on the terminal's error stream, nothing elsewhere."""
+    """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("Exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

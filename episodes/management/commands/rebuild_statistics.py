@@ -1,7 +1,8 @@
-"""`manage.py rebuild_statistics [--environment NAME …]`: count what the record says anew, while a server runs.
+"""`manage.py rebuild_statistics [--environment NAME …]` counts statistics again from the recorded episodes.
 
-A server recounts tasks by itself when a definition of return or success has changed; this is for when rows were changed
-by hand. Without `--environment` the rows of the follower (curves, activity, tools) are made anew too.
+A server recounts tasks by itself when a definition of return or success changes; this command is for rows that were
+changed by hand. Without `--environment` it also rebuilds the rollups (curves, activity, tools). The server may be
+running.
 """
 
 from __future__ import annotations
@@ -16,24 +17,26 @@ from episodes.rollups.follower import catch_up, start_over
 
 
 class Command(BaseCommand):
-    help = "Make statistics of tasks, curves, activity and tools anew from the recorded episodes. A server may run."
+    help = "Count statistics of tasks, curves, activity and tools again from the episodes. The server may be running."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--environment",
             action="append",
             metavar="NAME",
-            help="only this one; may be repeated; by default all, and curves, activity and tools",
+            help="only this environment (repeatable); by default all, and also curves, activity and tools",
         )
 
     def handle(self, *args: Any, environment: list[str] | None, **options: Any) -> None:
-        known = {row.name: row for row in Environment.objects.all()}
+        environments = {row.name: row for row in Environment.objects.all()}
         for name in environment or ():
-            if name not in known:
-                raise CommandError(f"There is no environment {name!r}; there are {', '.join(known) or 'none yet'}.")
-        for name in environment or known:
-            self.stdout.write(f"{name}: {rebuild(known[name])} tasks counted")
+            if name not in environments:
+                raise CommandError(
+                    f"There is no environment {name!r}; there are {', '.join(environments) or 'none yet'}."
+                )
+        for name in environment or environments:
+            self.stdout.write(f"{name}: {rebuild(environments[name])} tasks counted")
         if not environment:
             start_over()
             catch_up()
-            self.stdout.write("curves, activity and use of tools made anew")
+            self.stdout.write("curves, activity and tools rebuilt")

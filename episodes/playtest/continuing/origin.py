@@ -1,4 +1,4 @@
-"""Origin: a step of a recorded episode from which somebody wants to play on, and whether that can be done."""
+"""The step of a recorded episode from which a person wants to continue, and whether that is possible."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from episodes.models import Episode, Step
 from episodes.playtest.seat import PlayerSeat
 
 NOT_RECORDED = '{"not recorded":'
-"""So begins what stands in the place of an input that has no JSON form (`environments/runtime/live_episode.py`)."""
+"""Prefix of the text that is recorded for an input without a JSON form (`environments/runtime/live_episode.py`)."""
 
 
-class NoWayOn(Exception):
-    """One cannot play on from there; the message says why, and `instead` is the last step from which one can."""
+class CannotContinue(Exception):
+    """The episode can't be continued from that step. `instead` is the last step from which it can."""
 
     def __init__(self, sentence: str, instead: int | None = None) -> None:
         super().__init__(sentence)
@@ -29,19 +29,22 @@ class NoWayOn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
+    """A step from which an episode can be continued."""
+
     episode: Episode
     """With its environment and task."""
     step: int
-    """The last that is run again."""
+    """Index of the last step that is run again."""
     masked: list[int]
-    """Steps up to it whose input has stars, where a secret may have stood."""
+    """Steps up to `step` whose input has stars in the place of a possible secret."""
 
     @property
     def count(self) -> int:
+        """Number of steps that are run again."""
         return self.step + 1
 
     def session(self, seat: PlayerSeat, user_agent: str) -> NewSession:
-        """Of the recorded task itself, whatever its splits hold now."""
+        """A session of the recorded task, independent of what its splits contain now."""
         return NewSession(
             sid=str(uuid.uuid4()),
             owner=seat.owner,
@@ -52,14 +55,17 @@ class Origin:
         )
 
 
-def origin_of(episode: Episode, asked: str) -> Origin:
-    """`episode` with its environment and task; `asked` is the step's index. Raises: NoWayOn."""
+def origin_of(episode: Episode, index: str) -> Origin:
+    """The step from which to continue. `episode` has its environment and task; `index` comes from a form.
+
+    Raises: CannotContinue.
+    """
     last = episode.steps.order_by("-index").values_list("index", flat=True).first()
     if last is None:
-        raise NoWayOn(f"No tool was called in episode {episode.pk}, so there is no step to play on from.")
-    if not (asked.isdecimal() and len(asked) < 10 and int(asked) <= last):
-        raise NoWayOn(f"Episode {episode.pk} has no step {asked[:40]!r}; it has 0 to {last}.", last)
-    step = int(asked)
+        raise CannotContinue(f"No tool was called in episode {episode.pk}, so there is no step to continue from.")
+    if not (index.isdecimal() and len(index) < 10 and int(index) <= last):
+        raise CannotContinue(f"Episode {episode.pk} has no step {index[:40]!r}; it has steps 0 to {last}.", last)
+    step = int(index)
     _check_playable(episode)
     _check_steps(episode, step)
     return Origin(episode, step, _masked(episode, step))
@@ -68,18 +74,18 @@ def origin_of(episode: Episode, asked: str) -> Origin:
 def _check_playable(episode: Episode) -> None:
     environment = episode.environment
     if episode.status == "running":
-        raise NoWayOn(f"Episode {episode.pk} is still being played; one can play on from its steps once it has ended.")
+        raise CannotContinue(f"Episode {episode.pk} is still running. You can continue it once it has ended.")
     if not environment.is_hosted:
         how = f"serve its class again: {command_line.command(f'serve {environment.class_path}')}"
-        raise NoWayOn(f"{environment.name} is no longer hosted here. To play on, {how}")
+        raise CannotContinue(f"{environment.name} is no longer hosted here. To continue, {how}")
     if environment.unavailable:
-        raise NoWayOn(f"{environment.name} cannot be played on this machine. {environment.unavailable}")
+        raise CannotContinue(f"{environment.name} can't be played on this machine. {environment.unavailable}")
     if not environment.is_enabled:
-        raise NoWayOn(f"{environment.name} is switched off; its page in the admin can switch it on.")
+        raise CannotContinue(f"{environment.name} is switched off. You can switch it on on its page in the admin.")
     if STARS in episode.task.spec or json.loads(episode.task.spec) is None:
-        raise NoWayOn(
-            "The record does not hold this task as it was played: "
-            + ("stars stand where a secret stood" if STARS in episode.task.spec else "it is null")
+        raise CannotContinue(
+            "This task wasn't recorded as it was played: "
+            + ("a secret in it was replaced by stars" if STARS in episode.task.spec else "it is null")
             + ". Play a task of the same split instead."
         )
 
@@ -88,14 +94,14 @@ def _check_steps(episode: Episode, step: int) -> None:
     steps = episode.steps.filter(index__lte=step).order_by("index")
     end = steps.filter(finished=True).values_list("index", flat=True).first()
     if end is not None:
-        after = "Play the task anew instead." if end == 0 else f"Play on from step {end - 1} instead."
-        raise NoWayOn(f"Step {end} ended the episode, so nothing can be played after it. {after}", _before(end))
-    lost = steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
-    if lost is not None:
-        raise NoWayOn(
-            f"The input of step {lost} could not be recorded, so that step cannot be run again. "
-            + (f"Play on from step {lost - 1}." if lost else "Play the task anew."),
-            _before(lost),
+        instead = "Start the task again instead." if end == 0 else f"Continue from step {end - 1} instead."
+        raise CannotContinue(f"Step {end} ended the episode, so nothing can follow it. {instead}", _before(end))
+    unrecorded = steps.filter(input__startswith=NOT_RECORDED).values_list("index", flat=True).first()
+    if unrecorded is not None:
+        raise CannotContinue(
+            f"The input of step {unrecorded} couldn't be recorded, so the step can't be run again. "
+            + (f"Continue from step {unrecorded - 1} instead." if unrecorded else "Start the task again instead."),
+            _before(unrecorded),
         )
 
 
@@ -104,6 +110,7 @@ def _before(index: int) -> int | None:
 
 
 def _masked(episode: Episode, step: int) -> list[int]:
+    """Steps up to `step` whose tool or input has stars."""
     rows: Any = Step.objects.filter(episode=episode, index__lte=step).order_by("index")
     short = rows.filter(Q(input__contains=STARS) | Q(tool__contains=STARS)).values_list("index", flat=True)
     large = rows.filter(input_blob__isnull=False).select_related("input_blob")

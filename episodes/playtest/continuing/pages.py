@@ -1,9 +1,7 @@
-"""The page of a play whose recorded steps are run again: how far they are, and what to do about a difference.
+"""Pages for continuing a recorded episode: the question from which step, and the progress of running its steps again.
 
-The page that asks whether to play on from a step of a recorded episode, and begins it.
-
-The steps up to that one are run again in a fresh session, on the service's loop; `progress_page.py` shows how
-far they are.
+The steps up to the chosen one are run again in a new session, on the service's loop. When a result differs from the
+record, the person decides how to go on.
 """
 
 from __future__ import annotations
@@ -23,120 +21,126 @@ from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.models import Episode
-from episodes.playtest.continuing.origin import NoWayOn, Origin, origin_of
-from episodes.playtest.continuing.rerun import AT_ONCE_SECONDS, Rerunning, RerunProgress
-from episodes.playtest.live_plays import tables_of
-from episodes.playtest.opening import Continuation, NotOpened, open_play
+from episodes.playtest.continuing.origin import CannotContinue, Origin, origin_of
+from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress
+from episodes.playtest.live_plays import live_plays_of
 from episodes.playtest.play_facts import BIGGEST_ID, PlayFacts
-from episodes.playtest.player_parts import held
+from episodes.playtest.play_steps import cards, step_context, view_of
+from episodes.playtest.player_parts import play_or_404
 from episodes.playtest.seat import PlayerSeat, seated
-from episodes.playtest.told_steps import cards, step_context, view_of
+from episodes.playtest.session_start import Continuation, NotStarted, start_play
 from episodes.transcript.cards import card_of
 from episodes.transcript.steps import TranscriptView, line_of
 
 ANSWER_SECONDS = 5.0
 SHOWN_CHARACTERS = 2_000
+CHOICES = ("rest", "here", "stop")
+"""What a person can choose after a step with a different result: run the other steps, continue here, give up."""
+
+
+# --- the page that asks whether to continue ---------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
 def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """Whether to play on after `step` of episode `pk`; a POST does it."""
-    parent, is_asking = _parent(seat, pk), request.method != "POST"
-    asked = (request.GET if is_asking else request.POST).get("step", "").strip()
+    """Ask whether to continue after `step` of episode `pk`; a POST does it."""
+    parent, is_question = _parent(seat, pk), request.method != "POST"
+    index = (request.GET if is_question else request.POST).get("step", "").strip()
     context: dict[str, Any] = {"seat": seat, "episode": parent, "environment": parent.environment}
     try:
-        origin = origin_of(parent, asked)
-    except NoWayOn as refusal:
+        origin = origin_of(parent, index)
+    except CannotContinue as refusal:
         return render(request, "playtest/continue.html", {**context, "refusal": refusal}, status=422)
-    if not is_asking and (not origin.masked or request.POST.get("stars") == "on"):
+    if not is_question and (not origin.masked or request.POST.get("stars") == "on"):
         try:
-            return redirect(*_begin(request, seat, origin))
-        except NotOpened as error:
+            return redirect(*_start(request, seat, origin))
+        except NotStarted as error:
             context["failed"] = error
     context |= {"origin": origin, "wants_blind": request.POST.get("blind") == "on", **_step(origin)}
-    return render(request, "playtest/continue.html", context, status=200 if is_asking else 422)
+    return render(request, "playtest/continue.html", context, status=200 if is_question else 422)
 
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
-    """Raises: Http404; guests may continue nothing."""
+    """The episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
     rows = Episode.objects.select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if pk <= BIGGEST_ID and seat.guest is None else None
     if found is None:
-        raise Http404(f"There is no episode {pk} to play on from. The Episodes page lists those that are kept.")
+        raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")
     return found
 
 
 def _step(origin: Origin) -> dict[str, Any]:
-    """The last step that will be run again, as recorded; not its reward, for the play may be blind."""
+    """The last step that will be run again, as recorded. The page hides its reward, because the play may be blind."""
     view = TranscriptView(1, origin.episode.environment.default_return, SHOWN_CHARACTERS)
     line = line_of(origin.episode, origin.step, view)
     return {"card": card_of(line) if line else None, "definition": view.definition}
 
 
-def _begin(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str, int]:
-    """Name and number of the page that comes next. Raises: NotOpened."""
-    wanted = origin.session(seat, request.headers.get("User-Agent", ""))
+def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str, int]:
+    """Start the play; return name and argument of the next page's address. Raises: NotStarted."""
+    session = origin.session(seat, request.headers.get("User-Agent", ""))
     is_blind = request.POST.get("blind") == "on" or origin.episode.environment.is_blind
-    play = open_play(seat, wanted, is_blind=is_blind, continues=Continuation(origin.episode, origin.step))
+    play = start_play(seat, session, is_blind=is_blind, continues=Continuation(origin.episode, origin.step))
 
     async def start(service: SessionService) -> bool:
-        live = tables_of(service).find(wanted.sid, wanted.owner)
-        if live is None:  # it is over already, as its page says
+        live = live_plays_of(service).find(session.sid, session.owner)
+        if live is None:  # the session has already ended, as its page says
             return True
-        rerunning = Rerunning(service, wanted.sid, wanted.owner, origin.episode.pk, origin.step)
-        await asyncio.wait([live.run_again(rerunning)], timeout=AT_ONCE_SECONDS)
-        return rerunning.is_done
+        rerun = Rerun(service, session.sid, session.owner, origin.episode.pk, origin.step)
+        await asyncio.wait([live.run_again(rerun)], timeout=VIEW_SECONDS)
+        return rerun.is_done
 
     try:
-        is_done = ask_service(start, AT_ONCE_SECONDS + ANSWER_SECONDS)
+        is_done = ask_service(start, VIEW_SECONDS + ANSWER_SECONDS)
     except (OrsError, TimeoutError) as error:
-        raise NotOpened("The server did not answer in time; look at its log, then try again.", play.pk) from error
+        raise NotStarted("The server did not answer in time. Check its log, then try again.", play.pk) from error
     return "player" if is_done else "play_again", play.pk
 
 
-CHOICES = ("rest", "here", "stop")
+# --- the page of the progress -----------------------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
 def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    facts = held(pk, seat)
+    """The progress of running recorded steps again; a POST sends a `choice` of CHOICES."""
+    facts = play_or_404(pk, seat)
     if request.method == "POST":
         return _choose(request, facts)
     progress = progress_of(facts)
     if progress is None or progress.state == "done":
         return _to_player(request, pk)
     context = {"seat": seat, "play": facts.play, "progress": progress, **step_context(facts), **_sides(facts, progress)}
-    is_piece = "HX-Request" in request.headers
+    is_partial = "HX-Request" in request.headers
     return render(
-        request, "playtest/continue_progress_state.html" if is_piece else "playtest/continue_progress.html", context
+        request, "playtest/continue_progress_state.html" if is_partial else "playtest/continue_progress.html", context
     )
 
 
 def progress_of(facts: PlayFacts) -> RerunProgress | None:
-    """Of the steps that are run again in this play; None: there are none, or the play is over."""
+    """Progress of the steps that are run again in this play; None if there are none or the play has ended."""
     sid, owner = facts.episode.session_id, facts.episode.key_label
     if facts.play.parent_step is None:
         return None
 
-    async def look(service: SessionService) -> RerunProgress | None:
-        play = tables_of(service).find(sid, owner)
-        if play is None or play.rerunning is None:
+    async def read(service: SessionService) -> RerunProgress | None:
+        play = live_plays_of(service).find(sid, owner)
+        if play is None or play.rerun is None:
             return None
-        play.expect()
-        return play.rerunning.progress
+        play.start_grace()
+        return play.rerun.progress
 
     try:
-        return ask_service(look, ANSWER_SECONDS)
+        return ask_service(read, ANSWER_SECONDS)
     except (OrsError, TimeoutError):
         return None
 
 
 def _sides(facts: PlayFacts, progress: RerunProgress) -> dict[str, Any]:
-    """The step that came out otherwise, as recorded and as it is now."""
+    """Context of the step with a different result: as recorded and as it is now."""
     differs, parent = progress.differs, facts.play.parent
     if progress.state != "differs" or differs is None or parent is None:
         return {}
@@ -146,24 +150,24 @@ def _sides(facts: PlayFacts, progress: RerunProgress) -> dict[str, Any]:
 
 
 def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
-    """rest: run the other steps all the same; here: play on from this one; stop: give it up. Raises: Http404."""
+    """Do what the person chose after a difference; see CHOICES. Raises: Http404."""
     choice, sid, owner = request.POST.get("choice", ""), facts.episode.session_id, facts.episode.key_label
     if choice not in CHOICES:
-        raise Http404(f"choice={choice[:40]!r} is not offered; use {', '.join(CHOICES)}.")
+        raise Http404(f"choice={choice[:40]!r} is unknown; use {', '.join(CHOICES)}.")
 
     async def choose(service: SessionService) -> None:
-        play = tables_of(service).find(sid, owner)
-        if play is None or play.rerunning is None:
+        play = live_plays_of(service).find(sid, owner)
+        if play is None or play.rerun is None:
             return
         if choice == "stop":
-            play.leave()
+            play.abandon()
         elif choice == "here":
-            await play.rerunning.stop_here()
-        elif play.rerunning.go_on():
-            await asyncio.wait([play.run_again(play.rerunning)], timeout=AT_ONCE_SECONDS)
+            await play.rerun.stop_here()
+        elif play.rerun.go_on():
+            await asyncio.wait([play.run_again(play.rerun)], timeout=VIEW_SECONDS)
 
-    with contextlib.suppress(OrsError, TimeoutError):  # the page that comes next says how it stands
-        ask_service(choose, AT_ONCE_SECONDS + ANSWER_SECONDS)
+    with contextlib.suppress(OrsError, TimeoutError):  # the next page shows the state
+        ask_service(choose, VIEW_SECONDS + ANSWER_SECONDS)
     if choice == "stop" and facts.play.parent_id is not None:
         return HttpResponseRedirect(f"{reverse('episode', args=[facts.play.parent_id])}#step-{facts.play.parent_step}")
     return redirect("play_again", facts.episode.pk)
@@ -171,5 +175,5 @@ def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:
 
 def _to_player(request: HttpRequest, pk: int) -> HttpResponse:
     address = reverse("player", args=[pk])
-    is_piece = "HX-Request" in request.headers
-    return HttpResponseClientRedirect(address) if is_piece else HttpResponseRedirect(address)
+    is_partial = "HX-Request" in request.headers
+    return HttpResponseClientRedirect(address) if is_partial else HttpResponseRedirect(address)

@@ -1,18 +1,16 @@
-"""What a page's form asks over the websocket, answered. Driven by the consumer; `static/playtest/form.js` asks.
+"""Answers to the messages that a form on the player's page sends over the socket (`static/playtest/form.js`).
 
     {"type": "form", "id": 7, "tool": "move", "do": "add", "at": "/ppath", "state": {"v/pspeed": "2"}}
     {"type": "form", "id": 7, "html": "…", "focus": "/ppath/i1"}
 
-`do`: "show" (the form as it is at first), "set" ("text": a value as JSON), "read" (the value that the controls hold),
-or an operation at the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw,
-form, anew, refresh. `id` comes back as it was sent. The answer holds one of:
+`do`: "show" (the empty form), "set" ("text": a value as JSON), "read" (the value in the controls), or an operation at
+the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw, form, anew, refresh.
+The answer has the `id` of the message and one of:
 
-    "html", "focus"    the form anew, and the name of the slot where the focus goes, or null
+    "html", "focus"    the new HTML of the form, and the name of the slot that gets the focus, or null
     "input"            for "read": the value as JSON text, which keeps numbers that JavaScript would rewrite
-    "errors"           [{"path": […], "message": "…"}]: nothing was done, and why, at the control of that path
-    "error"            a sentence: the message was not understood
-
-A form as HTML, by `templates/playtest/form*.html`.
+    "errors"           [{"path": […], "message": "…"}]: why nothing was done, at the control of that path
+    "error"            a sentence: why the message cannot be answered
 """
 
 from __future__ import annotations
@@ -31,47 +29,47 @@ from episodes.playtest.forms.form import Form, TooLarge
 from episodes.playtest.forms.operations import Operation, Unworkable, operate
 from episodes.playtest.forms.values import NOTHING, shown
 
-
-def html_of(form: Form) -> SafeString:
-    """The controls of a form that was begun; the page's own `<form>` is around them."""
-    return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
-
-
-def problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
-    return {"path": list(path), "message": message}
-
-
 MAX_KEYS = 5_000
+"""Texts in the state of a form."""
 Schemas = Mapping[str, Any]
-"""Tool -> its input schema; None: it takes no input."""
+"""Name of a tool -> schema of its input; None if the tool takes no input."""
 
 
 def answer_form(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to one message of a page's form. Takes milliseconds of CPU: not for the event loop. Never raises."""
+    """The answer to one message of a form. Takes milliseconds of CPU, too long for the event loop. Never raises."""
     head = {"type": "form", "id": message.get("id")}
     try:
-        return {**head, **_answered(tools, message)}
+        return {**head, **_members_of_answer(tools, message)}
     except (Unworkable, TooLarge, RecursionError) as error:
-        said = str(error) if isinstance(error, Unworkable) else "The form would become too large; use the JSON view."
-        return {**head, "error": said}
+        is_unworkable = isinstance(error, Unworkable)
+        return {**head, "error": str(error) if is_unworkable else "The form would be too large. Use the JSON view."}
 
 
 def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
-    """What a tool's schema refuses of an input: [{"path": […], "message": "…"}], as the form shows it."""
-    return [problem_json(one.path, one.message) for one in check(schema, value)] if schema is not None else []
+    """Why a tool's schema refuses an input: [{"path": […], "message": "…"}], as the form shows it."""
+    return [_problem_json(one.path, one.message) for one in check(schema, value)] if schema is not None else []
 
 
-def _answered(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
+def _html_of(form: Form) -> SafeString:
+    """The controls of a form with a value. The page has the `<form>` around them."""
+    return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
+
+
+def _problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
+    return {"path": list(path), "message": message}
+
+
+def _members_of_answer(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
     name, state = message.get("tool"), _state(message.get("state"))
     if not isinstance(name, str) or name not in tools:
-        raise Unworkable(f"There is no tool {shown(name)}; there are {', '.join(map(shown, tools))}.")
+        raise Unworkable(f"There is no tool {shown(name)}; the tools are {', '.join(map(shown, tools))}.")
     form = Form(tools[name], _prefix(name))
     if message.get("do") == "read":
         return _read(form, state)
     outcome = operate(form, state, _operation(message))
     if outcome.problems:
-        return {"errors": [problem_json(one.path, one.message) for one in outcome.problems]}
-    return {"html": html_of(form), "focus": outcome.focus}
+        return {"errors": [_problem_json(one.path, one.message) for one in outcome.problems]}
+    return {"html": _html_of(form), "focus": outcome.focus}
 
 
 def _read(form: Form, state: State) -> dict[str, Any]:
@@ -80,11 +78,10 @@ def _read(form: Form, state: State) -> dict[str, Any]:
     form.load(state)
     value, problems = form.value()
     if not problems and not isinstance(value, dict):
-        problems = [
-            form.root.problem(f"{shown(None if value is NOTHING else value)} is no JSON object; an input is one.")
-        ]
+        given = shown(None if value is NOTHING else value)
+        problems = [form.root.problem(f"An input has to be a JSON object, not {given}.")]
     if problems:
-        return {"errors": [problem_json(one.path, one.message) for one in problems]}
+        return {"errors": [_problem_json(one.path, one.message) for one in problems]}
     return {"input": json.dumps(value)}
 
 
@@ -98,13 +95,13 @@ def _operation(message: Mapping[str, Any]) -> Operation:
     )
 
 
-def _state(told: Any) -> State:
-    state = told if isinstance(told, dict) else {}
+def _state(value: Any) -> State:
+    state = value if isinstance(value, dict) else {}
     if len(state) > MAX_KEYS or not all(isinstance(text, str) for text in state.values()):
-        raise Unworkable("The state of a form is an object of texts, at most 5,000 of them.")
+        raise Unworkable(f"The state of a form has to be an object of texts, at most {MAX_KEYS:,}.")
     return state
 
 
 def _prefix(name: str) -> str:
-    """What the ids of a tool's form begin with; a name may be anything."""
+    """Prefix of the ids in a tool's form. It is a hash, because a tool's name may contain any character."""
     return f"form-{blake2s(name.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"

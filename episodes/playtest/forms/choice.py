@@ -1,4 +1,4 @@
-"""Choice: one of several ways in which a value may be, and the control of that way."""
+"""The control of a union: a choice between its branches, and the control of the chosen branch."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from environments.display.schema_fields import kind_of
+from episodes.playtest.forms.branch_match import has_own_constant, matches
 from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormProblem, State, words
 from episodes.playtest.forms.groups import Members
 from episodes.playtest.forms.schema import Meaning
-from episodes.playtest.forms.suiting import is_named, suits
 from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
 Make = Callable[[FormPlace, Meaning], Control]
 
 
 class Choice(Control):
+    """A choice between the branches of a union. `branch_control` is None before one is chosen."""
+
     template: ClassVar[str] = "playtest/form_choice.html"
     is_group = True
 
@@ -23,12 +25,12 @@ class Choice(Control):
         super().__init__(place, meaning)
         self.make = make
         self.chosen: int | None = None
-        self.way: Control | None = None
+        self.branch_control: Control | None = None
 
     @property
     def options(self) -> list[str]:
-        """What the ways are called; told apart by number where their names do not."""
-        names = [self._named(branch) for branch in self.meaning.branches]
+        """Names of the branches, numbered where they are equal."""
+        names = [self._name_of(branch) for branch in self.meaning.branches]
         return [name if names.count(name) == 1 else f"{name} ({at + 1})" for at, name in enumerate(names)]
 
     @property
@@ -36,7 +38,7 @@ class Choice(Control):
         return words(self.meaning.branches[self.chosen].schema, "description") if self.chosen is not None else ""
 
     def fresh(self) -> None:
-        """The first way is chosen, unless it leads in a circle."""
+        """Choose the first branch that is not recursive, if there is one."""
         inner = [index for index, one in enumerate(self.meaning.branches) if not one.refs & self.place.refs]
         if inner:
             self._take(inner[0]).fresh()
@@ -44,9 +46,9 @@ class Choice(Control):
     def fill(self, value: Any) -> bool:
         branches = self.meaning.branches
         document = self.place.maker.document
-        fitting = [at for at, one in enumerate(branches) if suits(document, one.schema, value)]
-        meant = [at for at, one in enumerate(branches) if is_named(document, one.schema, value)]
-        return any(self._take(index).fill(value) for index in [*fitting, *meant, *range(len(branches))])
+        matching = [at for at, one in enumerate(branches) if matches(document, one.schema, value)]
+        by_constant = [at for at, one in enumerate(branches) if has_own_constant(document, one.schema, value)]
+        return any(self._take(index).fill(value) for index in [*matching, *by_constant, *range(len(branches))])
 
     def load(self, state: State) -> None:
         chosen = state.get(f"c{self.name}", "")
@@ -55,40 +57,40 @@ class Choice(Control):
 
     def state(self) -> dict[str, str]:
         chosen = "" if self.chosen is None else str(self.chosen)
-        return {f"c{self.name}": chosen, **(self.way.state() if self.way else {})}
+        return {f"c{self.name}": chosen, **(self.branch_control.state() if self.branch_control else {})}
 
     def parts(self) -> Sequence[FormPart]:
-        return self.way.parts() if self.way else []
+        return self.branch_control.parts() if self.branch_control else []
 
     def value(self, problems: list[FormProblem]) -> Any:
-        if self.way is None:
-            problems.append(self.problem(f"Choose what it is: {', '.join(self.options)}."))
+        if self.branch_control is None:
+            problems.append(self.problem(f"Choose one of: {', '.join(self.options)}."))
             return NOTHING
-        return self.way.value(problems)
+        return self.branch_control.value(problems)
 
     def choose(self, index: int) -> None:
-        """Another way, which keeps of what was entered what it can."""
-        kept = self.way.value([]) if self.way else NOTHING
+        """Choose another branch, which keeps what it can of the entered value."""
+        value = self.branch_control.value([]) if self.branch_control else NOTHING
         control = self._take(min(max(index, 0), len(self.meaning.branches) - 1))
         control.fresh()
-        if kept is not NOTHING:
-            self._carry(control, kept)
+        if value is not NOTHING:
+            self._carry(control, value)
 
-    def _carry(self, control: Control, kept: Any) -> None:
+    def _carry(self, control: Control, value: Any) -> None:
         document = self.place.maker.document
-        if isinstance(kept, dict) and isinstance(control, Members):
+        if isinstance(value, dict) and isinstance(control, Members):
             for name, slot in zip(control.named, control.slots, strict=True):
-                if name in kept and suits(document, slot.meaning.schema, kept[name]):
-                    slot.fill(kept[name])
-        elif suits(document, control.schema, kept) and not control.fill(kept):
+                if name in value and matches(document, slot.meaning.schema, value[name]):
+                    slot.fill(value[name])
+        elif matches(document, control.schema, value) and not control.fill(value):
             control.fresh()
 
     def _take(self, index: int) -> Control:
         branch = self.meaning.branches[index]
-        self.chosen, self.way = index, self.make(self.place.branch(index, branch.refs), branch)
-        return self.way
+        self.chosen, self.branch_control = index, self.make(self.place.branch(index, branch.refs), branch)
+        return self.branch_control
 
-    def _named(self, branch: Meaning) -> str:
+    def _name_of(self, branch: Meaning) -> str:
         schema = branch.schema
         if title := words(schema, "title"):
             return title[:60] if is_plain(title) else shown(title)

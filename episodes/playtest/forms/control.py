@@ -1,7 +1,8 @@
-"""Control: what one part of a value is entered with. `leaves`, `array`, `members` and `choice` have one class a kind.
+"""Base class of the controls with which people enter the parts of a value, and the interfaces between parts of a form.
 
-A control begins in one of three ways: anew (`fresh`), from a value (`fill`), or from what a page sent (`load`). It can
-then tell its value and be shown by its template.
+A control gets its content in one of three ways: as an empty control (`fresh`), from a value (`fill`) or from a page's
+state (`load`). Then it has a `value` and can be rendered by its template. `fields`, `groups` and `choice` have a class
+for each kind of control.
 """
 
 from __future__ import annotations
@@ -14,19 +15,22 @@ from typing import Any, ClassVar, Protocol
 from episodes.playtest.forms.schema import Meaning, SchemaDocument
 
 State = Mapping[str, str]
-"""What the controls of a page hold: a role's letter and the control's name -> text."""
+"""Content of the controls on a page: the letter of a role and the control's name -> text."""
 Path = tuple[str | int, ...]
+"""Names and indexes that lead to a part of a value, from the outside in."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormProblem:
+    """Why a value cannot be used."""
+
     path: Path
-    """Where in the value: names and indexes from the outside in."""
+    """The part of the value that the message is about."""
     message: str
 
 
 class FormPart(Protocol):
-    """A slot, as the controls around it know it; see `slot.py`."""
+    """A slot (`slot.py`) as the controls around it use it."""
 
     place: FormPlace
     meaning: Meaning
@@ -41,7 +45,7 @@ class FormPart(Protocol):
 
 
 class Maker(Protocol):
-    """What makes the parts of a form; it counts them."""
+    """A form as its parts use it: it makes and counts them."""
 
     document: SchemaDocument
 
@@ -51,16 +55,16 @@ class Maker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormPlace:
-    """Where in a form a part stands."""
+    """The position of a part in its form."""
 
     maker: Maker
     name: str = ""
-    """From the outside in: `/pNAME` a member, `/i3` an item, `/e0` a member whose name is written, `/b1` a branch."""
+    """From the outside in: `/pNAME` a member, `/i3` an item, `/e0` a member with an entered name, `/b1` a branch."""
     path: Path = ()
     label: str = ""
     depth: int = 0
     refs: frozenset[str] = frozenset()
-    """References that led here from the root."""
+    """References that were followed from the root to this part."""
 
     def member(self, name: str) -> FormPlace:
         escaped = name.replace("~", "~0").replace("/", "~1")
@@ -80,9 +84,11 @@ class FormPlace:
 
 
 class Control(ABC):
+    """A control for one part of a value."""
+
     template: ClassVar[str]
     is_group: ClassVar[bool] = False
-    """Whether it has parts of its own, which are made only where something is in them."""
+    """Whether the control has parts of its own, which are made only when they have content."""
 
     def __init__(self, place: FormPlace, meaning: Meaning) -> None:
         self.place = place
@@ -90,40 +96,40 @@ class Control(ABC):
         self.schema = meaning.schema
         self.name = place.name
 
-    def fresh(self) -> None:  # noqa: B027 - most are made that way
-        """As it is before anybody touched it. The default is the slot's to fill in."""
+    def fresh(self) -> None:  # noqa: B027 - most controls start empty
+        """Become the control before anybody has used it. The slot fills in the schema's default."""
 
     @abstractmethod
     def fill(self, value: Any) -> bool:
-        """Hold exactly this value; False: it cannot."""
+        """Take exactly this value; False if the control cannot represent it."""
 
     @abstractmethod
     def load(self, state: State) -> None:
-        """Hold what the page's control of this name did."""
+        """Take the content of the page's control with this name."""
 
     @abstractmethod
     def state(self) -> dict[str, str]:
-        """What its elements on the page hold, those of its parts aside: what `load` reads."""
+        """Content of the control on a page, without its parts, as `load` reads it."""
 
     def parts(self) -> Sequence[FormPart]:
-        """The slots within."""
+        """The slots inside the control."""
         return []
 
     @abstractmethod
     def value(self, problems: list[FormProblem]) -> Any:
-        """The JSON value; where there is none, NOTHING or the text as it is, with a problem added."""
+        """The JSON value. Without a valid one: NOTHING or the text as it is, with a problem added to `problems`."""
 
     def problem(self, message: str) -> FormProblem:
         return FormProblem(self.place.path, message)
 
 
 def whole_number(schema: Any, key: str) -> int | None:
-    """The keyword's value, where it is a count."""
+    """Value of a keyword that is a count; None for other values."""
     value = schema.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def words(schema: Any, key: str) -> str:
-    """The keyword's text as a page can carry it; empty where it is none."""
+    """Text of a keyword in characters that a page can show; empty for other values."""
     value = schema.get(key)
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else ""

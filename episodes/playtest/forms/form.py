@@ -1,10 +1,10 @@
-"""Form: a tool's input as controls: begun anew, from a value or from what a page's controls hold; and back into JSON.
+"""A form: a tool's input as controls, made from its schema, filled with a value or a page's state, and read as JSON.
 
     form = Form(schema)            the schema of a tool's input
     form.fill(value)               or form.fresh(), or form.load(state)
     form.value() -> (value, problems)
 
-Nothing here knows of a request or a page; `operating.py` acts on it, `rendering.py` shows it.
+There are no requests or pages here; `operations.py` changes forms, `answer.py` renders them.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from episodes.playtest.forms.schema import SchemaDocument
 from episodes.playtest.forms.slot import Slot
 
 MAX_SLOTS = 600
-"""Of one form. What has more is JSON as a whole."""
+"""Slots of one form. An input with more is entered as JSON."""
 
 
 class TooLarge(Exception):
-    """The form would have more controls than a page can bear."""
+    """The form would have more than MAX_SLOTS slots."""
 
 
 class Form:
     def __init__(self, schema: Any, prefix: str = "form") -> None:
-        """`prefix` begins the ids of the page's elements."""
+        """`prefix` is put before the ids of elements on the page."""
         self.document = SchemaDocument(schema)
         self.prefix = prefix
-        self._begin()
+        self._clear()
 
-    def _begin(self) -> None:
+    def _clear(self) -> None:
         self.slots: list[Slot] = []
         self.root = self.slot(FormPlace(self, refs=frozenset(["#"])), self.document.root)
 
-    # --- making, as parts ask for it ---------------------------------------------------------------------------------
+    # --- the Maker of its parts --------------------------------------------------------------------------------------
 
     def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> Slot:
         slot = Slot(self, place, schema, is_optional=is_optional)
@@ -43,63 +43,64 @@ class Form:
         return slot
 
     def number(self) -> int:
-        """Raises: TooLarge."""
+        """Number of slots so far. Raises: TooLarge."""
         if len(self.slots) >= MAX_SLOTS:
             raise TooLarge
         return len(self.slots)
 
-    # --- how it begins -----------------------------------------------------------------------------------------------
+    # --- content -----------------------------------------------------------------------------------------------------
 
     def fresh(self) -> None:
-        self._begin()
+        """Become the form before anybody has used it."""
+        self._clear()
         try:
             self.root.fresh()
         except TooLarge:
             self._only_raw({})
 
     def fill(self, value: Any) -> None:
-        """Hold exactly `value`, parsed JSON."""
-        self._begin()
+        """Take exactly `value`, which is parsed JSON."""
+        self._clear()
         try:
             self.root.fill(value)
         except TooLarge:
             self._only_raw(value)
 
     def take(self, value: Any) -> bool:
-        """As `fill`; False, and JSON as a whole: the schema's controls cannot hold it."""
+        """Take exactly `value`; False if it had to be entered as JSON, because the controls cannot represent it."""
         self.fill(value)
         return not self.root.is_raw
 
     def load(self, state: State) -> None:
-        """Hold what the page sent. Raises: TooLarge."""
-        self._begin()
+        """Take the state of a page. Raises: TooLarge."""
+        self._clear()
         self.root.load(state)
 
     def _only_raw(self, value: Any) -> None:
-        self._begin()
+        self._clear()
         self.root.take_raw(value)
 
-    # --- what it holds -----------------------------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------------------------------
 
     def value(self) -> tuple[Any, list[FormProblem]]:
-        """The value, and what cannot be read of it; with problems it is the nearest there is, NOTHING for nothing."""
+        """The value and its problems. With problems, the value is the best approximation, or NOTHING."""
         problems: list[FormProblem] = []
         return self.root.value(problems), problems
 
     def state(self) -> dict[str, str]:
-        """What a page's controls hold when this is shown: the same that `load` reads."""
+        """Content of the page's controls when the form is shown, as `load` reads it."""
         return dict(entry for slot in _slots(self.root) for entry in _state_of(slot))
 
     def at(self, name: str) -> Slot | None:
-        """The slot of this name, as the page knows it."""
+        """The slot with that name on the page; None if there is none."""
         return next((slot for slot in _slots(self.root) if slot.place.name == name), None)
 
 
 def _slots(slot: Slot) -> Iterator[Slot]:
-    """A slot and all within it."""
+    """A slot and all slots inside it."""
     yield slot
     for inner in slot.control.parts() if slot.control else ():
-        if isinstance(inner, Slot):  # as all are; controls know them as Part only
+        if isinstance(inner, Slot):  # all are; controls know them as FormPart
             yield from _slots(inner)
 
 

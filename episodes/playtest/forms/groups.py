@@ -1,7 +1,4 @@
-"""Members, the control of an object: a slot for each that the schema names, and entries whose names are written.
-
-Array: a control with a slot for each item; a tuple has a schema of its own for each of the first ones.
-"""
+"""Controls with parts: `Array`, a slot for each item, and `Members`, a slot for each member of an object."""
 
 from __future__ import annotations
 
@@ -16,16 +13,22 @@ from episodes.playtest.forms.values import NOTHING, is_plain, shown
 
 MAX_ITEMS = 200
 MAX_AT_FIRST = 20
+"""Items of an empty form; `minItems` may ask for more."""
+MAX_ENTRIES = 100
+_FREE = ("patternProperties", "if", "dependentSchemas", "propertyNames", "minProperties")
+"""Keywords about members that `properties` does not name."""
 
 
 class Array(Control):
+    """A list. The first items of a tuple have schemas of their own (`prefix`)."""
+
     template: ClassVar[str] = "playtest/form_array.html"
     is_group = True
 
     def __init__(self, place: FormPlace, meaning: Meaning) -> None:
         super().__init__(place, meaning)
         items = self.schema.get("items", True)
-        prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list: draft 7 and before
+        prefix = items if isinstance(items, list) else self.schema.get("prefixItems")  # a list in draft 7 and earlier
         self.prefix: list[Any] = prefix[:MAX_ITEMS] if isinstance(prefix, list) else []
         self.rest: Any = self.schema.get("additionalItems", True) if isinstance(items, list) else items
         self.slots: list[FormPart] = []
@@ -42,7 +45,7 @@ class Array(Control):
 
     @property
     def moves_from(self) -> int:
-        """Index of the first item that can change places: those of a tuple cannot."""
+        """Index of the first item that can be moved. The items of a tuple can't."""
         return len(self.prefix)
 
     def fresh(self) -> None:
@@ -78,7 +81,7 @@ class Array(Control):
         return self.slots
 
     def add(self) -> FormPart | None:
-        """One more item, as it is at first; None: there may be no more."""
+        """Add an empty item; None if there may be no more."""
         if not self.can_add:
             return None
         self.slots.append(self._slot(len(self.slots)))
@@ -90,20 +93,17 @@ class Array(Control):
         return self.place.maker.slot(self.place.item(index), schema)
 
 
-MAX_ENTRIES = 100
-_FREE = ("patternProperties", "if", "dependentSchemas", "propertyNames", "minProperties")
-"""Keywords that speak of members which `properties` need not name."""
-
-
 @dataclass(slots=True)
 class Entry:
-    """A member with a name that somebody wrote."""
+    """A member whose name is entered."""
 
     name: str
     slot: FormPart
 
 
 class Members(Control):
+    """An object: a slot for each member that the schema names, and entries for other members."""
+
     template: ClassVar[str] = "playtest/form_members.html"
     is_group = True
 
@@ -120,7 +120,7 @@ class Members(Control):
 
     @property
     def can_add(self) -> bool:
-        """Whether members may be added that the schema does not name: where it says so, or names none."""
+        """Whether members that the schema does not name can be added. It has to allow them, or to name none."""
         others = self.schema.get("additionalProperties")
         is_free = bool(self.schema.keys() & set(_FREE)) or not self.named
         return (others not in (None, False) or is_free) and len(self.entries) < MAX_ENTRIES and not self._is_closed
@@ -163,7 +163,7 @@ class Members(Control):
         found = {name: slot.value(problems) for name, slot in zip(self.named, self.slots, strict=True)}
         for entry in self.entries:
             if entry.name in found:
-                problems.append(entry.slot.problem(f"There is another member named {shown(entry.name)}; rename one."))
+                problems.append(entry.slot.problem(f"There is another member named {shown(entry.name)}. Rename one."))
             found[entry.name] = entry.slot.value(problems)
         return {name: value for name, value in found.items() if value is not NOTHING}
 
@@ -171,7 +171,7 @@ class Members(Control):
         return [*self.slots, *(entry.slot for entry in self.entries)]
 
     def add(self) -> FormPart | None:
-        """One more entry, without a name yet; None: there may be no more."""
+        """Add an entry without a name; None if there may be no more."""
         if not self.can_add:
             return None
         self.entries.append(self._entry(len(self.entries), ""))
@@ -185,16 +185,18 @@ class Members(Control):
         return Entry(name, self.place.maker.slot(self.place.entry(index, name), self._schema_of(name)))
 
     def _schema_of(self, name: str) -> Any:
-        """What a member that the schema does not name has to be."""
+        """Schema of a member that `properties` does not name."""
         patterns = self.schema.get("patternProperties")
-        found = [one for pattern, one in patterns.items() if _fits(pattern, name)] if isinstance(patterns, dict) else []
+        found = (
+            [one for pattern, one in patterns.items() if _matches(pattern, name)] if isinstance(patterns, dict) else []
+        )
         if not found:
             others = self.schema.get("additionalProperties", True)
             return True if others is False else others
         return found[0] if len(found) == 1 else {"allOf": found}
 
 
-def _fits(pattern: str, name: str) -> bool:
+def _matches(pattern: str, name: str) -> bool:
     try:
         return bool(re.search(pattern, name))
     except re.error:

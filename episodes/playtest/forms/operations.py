@@ -1,6 +1,6 @@
-"""What a page asks of a form: one more item, another branch, the raw view, the value. Pure; `answer.py` speaks for it.
+"""Operations that a page requests on a form: adding and moving items, choosing a branch, switching to JSON and back.
 
-Items are removed and moved in what the page sent, by name, before anything is made of it.
+`answer.py` calls them. Items are removed and moved by name in the state that the page sent, before the form loads it.
 """
 
 from __future__ import annotations
@@ -11,43 +11,45 @@ from dataclasses import dataclass
 
 from episodes.playtest.forms.choice import Choice
 from episodes.playtest.forms.control import FormProblem, State
+from episodes.playtest.forms.fields import Raw
 from episodes.playtest.forms.form import Form
 from episodes.playtest.forms.groups import Array, Members
-from episodes.playtest.forms.leaves import Raw
 from episodes.playtest.forms.slot import Slot
 from episodes.playtest.forms.values import parsed_json
 
 
 class Unworkable(ValueError):
-    """The operation makes no sense here: the page is not as it was, or not ours. Its text is for whoever plays."""
+    """The operation is impossible: the page is out of date, or the message is faulty. The text is for players."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`do` at the slot of this name."""
+    """An operation at the slot named `at`."""
 
     do: str
     """One of show, include, add, remove, up, down, choose, raw, form, anew, refresh, set."""
     at: str = ""
     choice: int = 0
-    """For `choose`: the index of the branch."""
+    """Index of the branch, for `choose`."""
     text: str = ""
-    """For `set`: the value as JSON."""
+    """The value as JSON, for `set`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormOutcome:
+    """The result of an operation."""
+
     problems: list[FormProblem]
-    """Why nothing was done; the page stays as it is."""
+    """Why nothing was done; empty if the form has changed."""
     focus: str | None = None
-    """Name of the slot where work goes on; None: where it was."""
+    """Name of the slot that gets the focus; None to leave it where it is."""
 
 
 _NEIGHBOUR = {"up": -1, "down": 1}
 
 
 def operate(form: Form, state: State, operation: Operation) -> FormOutcome:
-    """Load what the page holds, do what it asks, and tell where the focus goes.
+    """Load the page's `state` into `form` and carry out `operation`.
 
     Raises: Unworkable, TooLarge.
     """
@@ -61,7 +63,7 @@ def operate(form: Form, state: State, operation: Operation) -> FormOutcome:
     form.load(state)
     slot = form.at(operation.at)
     if slot is None:
-        raise Unworkable("This part of the form is gone; choose the tool anew.")
+        raise Unworkable("This part of the form no longer exists. Choose the tool again.")
     return _ACTIONS.get(operation.do, _unknown)(form, slot, operation)
 
 
@@ -73,7 +75,7 @@ def _set(form: Form, text: str) -> FormOutcome:
     return FormOutcome([], focus="")
 
 
-# --- what goes on at a slot ------------------------------------------------------------------------------------------
+# --- operations at a slot --------------------------------------------------------------------------------------------
 
 
 def _include(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
@@ -82,8 +84,8 @@ def _include(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
 
 
 def _add(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
-    way = slot.control.way if isinstance(slot.control, Choice) else slot.control
-    added = way.add() if isinstance(way, Array | Members) else None
+    control = slot.control.branch_control if isinstance(slot.control, Choice) else slot.control
+    added = control.add() if isinstance(control, Array | Members) else None
     if added is None:
         raise Unworkable("No more can be added here.")
     return FormOutcome([], focus=added.place.name)
@@ -110,8 +112,8 @@ def _form(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
         return FormOutcome([slot.problem(str(error))])
     if slot.take(value):
         return FormOutcome([], focus=slot.place.name)
-    asked = f" ({slot.hint})" if slot.hint else ""
-    return FormOutcome([slot.problem(f"The form has no field that could hold this{asked}; change it, or start anew.")])
+    limits = f" ({slot.hint})" if slot.hint else ""
+    return FormOutcome([slot.problem(f"The form has no field for this value{limits}. Change it, or reset it.")])
 
 
 def _anew(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
@@ -125,7 +127,7 @@ def _refresh(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
 
 def _unknown(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
     raise Unworkable(
-        f"A form cannot {operation.do[:40]!r}; it can {', '.join(_ACTIONS)}, show, set, remove, up and down."
+        f"Unknown operation {operation.do[:40]!r}; use {', '.join(_ACTIONS)}, show, set, remove, up or down."
     )
 
 
@@ -135,49 +137,49 @@ _ACTIONS: Mapping[str, Callable[[Form, Slot, Operation], FormOutcome]] = {
 }
 
 
-# --- items that move -------------------------------------------------------------------------------------------------
+# --- moving items ----------------------------------------------------------------------------------------------------
 
 _LAST = re.compile(r"(.*)/([ie])([0-9]{1,4})", re.DOTALL)
 
 
 def _shift(form: Form, state: State, operation: Operation) -> FormOutcome:
-    """An item removed, or in its neighbour's place."""
-    found = _LAST.fullmatch(operation.at)
-    if not found:
-        raise Unworkable("Only items and members with names of their own can be moved or removed.")
-    holder, before, index = found[1], f"{found[1]}/{found[2]}", int(found[3])
+    """Remove an item, or swap it with its neighbour."""
+    match = _LAST.fullmatch(operation.at)
+    if not match:
+        raise Unworkable("Only items and members with an entered name can be moved or removed.")
+    holder, before, index = match[1], f"{match[1]}/{match[2]}", int(match[3])
     count = _count(state, holder)
     other = index + _NEIGHBOUR.get(operation.do, 0)
     if not (0 <= index < count and 0 <= other < count):
-        raise Unworkable("This item cannot go there." if index < count else "This item is gone.")
+        raise Unworkable("This item can't be moved further." if index < count else "This item no longer exists.")
     if operation.do == "remove":
         places = {at: at - 1 if at > index else at for at in range(count) if at != index}
-        state = {**_moved(state, before, places), f"n{holder}": str(count - 1)}
-        focus = f"{before}{min(index, count - 2)}" if count > 1 else _slot_name(found[1])
+        state = {**_with_moved(state, before, places), f"n{holder}": str(count - 1)}
+        focus = f"{before}{min(index, count - 2)}" if count > 1 else _slot_name(match[1])
     else:
         places = {at: {index: other, other: index}.get(at, at) for at in range(count)}
-        state, focus = _moved(state, before, places), f"{before}{other}"
+        state, focus = _with_moved(state, before, places), f"{before}{other}"
     form.load(state)
     return FormOutcome([], focus=focus)
 
 
-def _moved(state: State, before: str, places: dict[int, int]) -> dict[str, str]:
-    """`state` with what stands at BEFORE+index where `places` says; what it does not name is dropped."""
-    found: dict[str, str] = {}
+def _with_moved(state: State, before: str, places: dict[int, int]) -> dict[str, str]:
+    """`state` with the items below `before` at the indexes in `places` (old -> new); others are dropped."""
+    moved: dict[str, str] = {}
     for key, text in state.items():
         name, slash, rest = key[1 + len(before) :].partition("/")
         if not (key[1:].startswith(before) and name.isdecimal()):
-            found[key] = text
+            moved[key] = text
         elif int(name) in places:
-            found[f"{key[0]}{before}{places[int(name)]}{slash}{rest}"] = text
-    return found
+            moved[f"{key[0]}{before}{places[int(name)]}{slash}{rest}"] = text
+    return moved
 
 
 def _count(state: State, holder: str) -> int:
-    told = state.get(f"n{holder}", "")
-    return int(told) if told.isdecimal() and len(told) < 5 else 0
+    count = state.get(f"n{holder}", "")
+    return int(count) if count.isdecimal() and len(count) < 5 else 0
 
 
 def _slot_name(name: str) -> str:
-    """The slot that a control's name belongs to: that of the choice, for one of its branches."""
+    """Name of the slot of a control; for a branch of a choice, the slot of the choice."""
     return re.sub(r"(?:/b[0-9]+)+\Z", "", name)

@@ -1,7 +1,8 @@
-"""A tool's JSON Schema as a form reads it: which kind of control each part of it asks for. Driven by `slot.py`.
+"""A tool's JSON Schema as a form reads it: the kind of control of each part. Used by slots and choices.
 
-Schemas are others' texts. References may lead nowhere or in circles, `allOf` may double at every level, an enumeration
-may have a million entries: whatever is not understood, or too much, has the kind "raw": JSON in a text field.
+Schemas come from authors of environments. References can be broken or circular, `allOf` can double at every level, an
+enumeration can have a million entries. Anything that is not supported or too large gets the kind "raw": JSON in a text
+field.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ Kind = Literal[
     "text", "number", "boolean", "options", "constant", "scalar", "array", "object", "choice", "nothing", "raw"
 ]
 
-MAX_READ = 2_000
-"""Schemas that one part of a form may be made of, references and branches counted each time."""
+MAX_SCHEMAS = 2_000
+"""Schemas that are read for one part of a form; references and branches count each time."""
 MAX_OPTIONS = 500
 MAX_BRANCHES = 40
 MAX_MEMBERS = 200
-"""Of an object, those that are required counted twice."""
+"""Members of an object; required ones count twice."""
 _ANNOTATIONS = ("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment")
 _UNIONS = ("oneOf", "anyOf")
 _CONDITIONS = {"required", "not", "minProperties", "maxProperties", "dependentRequired", "if", "then", "else"}
-_TELLTALES = {
+_KEYWORDS_OF_TYPE = {
     "object": ("properties", "patternProperties", "additionalProperties", "required", "propertyNames"),
     "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -39,34 +40,34 @@ _KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a part of a schema asks for."""
+    """The meaning of a part of a schema for the form."""
 
     kind: Kind
     schema: Schema
-    """Without references, `allOf`, `anyOf` and `oneOf`; all annotations of the part."""
+    """The part without references, `allOf`, `anyOf` and `oneOf`, with all of its annotations."""
     is_nullable: bool = False
     branches: list[Meaning] = field(default_factory=list)
-    """Of a choice: what can be chosen."""
+    """The branches of a choice."""
     refs: frozenset[str] = frozenset()
-    """References that led here; one that is met again within is recursive."""
+    """References that were followed. A reference that occurs again inside the part is recursive."""
 
 
 class SchemaDocument:
-    """A whole schema, in which references lead."""
+    """A whole schema, in which references are resolved."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
 
     def meaning(self, schema: Any) -> Meaning:
-        """What `schema`, a part of this document, asks for. Never raises."""
+        """The meaning of `schema`, a part of this document. Never raises."""
         try:
             return _Reading(self.root).meaning(schema)
-        except (Contradiction, RecursionError, TypeError, ValueError):  # others wrote it: any keyword may be anything
+        except (Contradiction, RecursionError, TypeError, ValueError):  # any keyword can have any value
             return Meaning("raw", _annotations(schema))
 
 
 class _Reading:
-    """One part being read; counts what it reads."""
+    """Reads one part and counts the schemas that it reads."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
@@ -74,21 +75,23 @@ class _Reading:
         self.refs: set[str] = set()
 
     def meaning(self, schema: Any) -> Meaning:
-        return self._asked(self.flat(schema, frozenset()))
+        return self._meaning_of(self.flat(schema, frozenset()))
 
-    def _asked(self, flat: Schema) -> Meaning:
+    def _meaning_of(self, flat: Schema) -> Meaning:
         refs = frozenset(self.refs)
-        ways = self._ways(flat)
-        others = [way for way in ways if not _is_null(way.schema)]
-        is_nullable = len(others) < len(ways)
+        branches = self._branches(flat)
+        others = [branch for branch in branches if not _is_null(branch.schema)]
+        is_nullable = len(others) < len(branches)
         own = _without_unions(flat)
         if not others:
-            return Meaning("nothing" if ways else _kind(own), own, refs=refs)
+            return Meaning("nothing" if branches else _kind(own), own, refs=refs)
         if len(others) == 1:
             one = merged(others[0].schema, own)
             return Meaning(_kind(one), one, is_nullable, refs=refs | others[0].refs)
-        if _is_scalar([way.schema for way in others]):
-            return Meaning("scalar", {**_scalar([way.schema for way in others]), **_annotations(own)}, is_nullable)
+        if _is_scalar([one.schema for one in others]):
+            return Meaning(
+                "scalar", {**_scalar([branch.schema for branch in others]), **_annotations(own)}, is_nullable
+            )
         if len(others) > MAX_BRANCHES:
             return Meaning("raw", own)
         return Meaning("choice", own, is_nullable, others, refs)
@@ -117,7 +120,7 @@ class _Reading:
         return flat
 
     def _found(self, target: Any) -> Any:
-        """What a reference means. Raises: Contradiction for one that leads nowhere, or out of the document."""
+        """Schema at a reference. Raises: Contradiction for a broken reference and for one to another document."""
         if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
             raise Contradiction
         found = self.root
@@ -131,25 +134,28 @@ class _Reading:
                 raise Contradiction
         return found
 
-    def _ways(self, flat: Schema) -> list[Meaning]:
-        """The ways in which a value may be, each whole in itself; empty: there is but one."""
+    def _branches(self, flat: Schema) -> list[Meaning]:
+        """The alternatives for a value, each a complete schema; empty if there is only one."""
         base = {key: value for key, value in flat.items() if key not in _ANNOTATIONS}
         union = next((key for key in _UNIONS if key in flat), None)
         if union:
-            ways = [(merged(_without_unions(base), way), refs) for way, refs in self._spliced(flat[union], frozenset())]
+            branches = [
+                (merged(_without_unions(base), branch), refs)
+                for branch, refs in self._spliced(flat[union], frozenset())
+            ]
         else:
-            ways = [(way, frozenset[str]()) for way in _by_type(base)] if _has_types(flat) else []
-        return [Meaning(_kind(way), way, refs=refs) for way, refs in ways]
+            branches = [(branch, frozenset[str]()) for branch in _by_type(base)] if _has_types(flat) else []
+        return [Meaning(_kind(branch), branch, refs=refs) for branch, refs in branches]
 
-    def _spliced(self, ways: Any, trail: frozenset[str]) -> list[tuple[Schema, frozenset[str]]]:
-        """Ways without references, those of inner unions in their place, each with the references that led to it."""
+    def _spliced(self, branches: Any, trail: frozenset[str]) -> list[tuple[Schema, frozenset[str]]]:
+        """Branches without references and inner unions, each with the references that were followed for it."""
         found: list[tuple[Schema, frozenset[str]]] = []
-        for way in [way for way in _list(ways) if way is not False]:
+        for branch in [branch for branch in _list(branches) if branch is not False]:
             try:
-                flat, refs = self._read_alone(way, trail)
+                flat, refs = self._read_alone(branch, trail)
                 found += [(one, refs | more) for one, more in self._unfolded(flat, trail | refs)]
-            except Contradiction:  # this way is JSON, the others are as good as they were
-                found.append((_annotations(way), frozenset()))
+            except Contradiction:  # only this branch is entered as JSON
+                found.append((_annotations(branch), frozenset()))
         return found
 
     def _unfolded(self, flat: Schema, trail: frozenset[str]) -> list[tuple[Schema, frozenset[str]]]:
@@ -160,7 +166,7 @@ class _Reading:
         return [(one, frozenset()) for one in (_by_type(flat) if _has_types(flat) else [flat])]
 
     def _read_alone(self, schema: Any, trail: frozenset[str]) -> tuple[Schema, frozenset[str]]:
-        """A schema without references, and those that were followed for it."""
+        """A schema without references, and the references that were followed for it."""
         before, self.refs = self.refs, set()
         try:
             return self.flat(schema, trail), frozenset(self.refs)
@@ -169,7 +175,7 @@ class _Reading:
 
     def _count(self) -> None:
         self.read += 1
-        if self.read > MAX_READ:
+        if self.read > MAX_SCHEMAS:
             raise Contradiction
 
 
@@ -178,7 +184,7 @@ def _kind(schema: Schema) -> Kind:
         return "constant"
     if "enum" in schema:
         return "options" if 0 < len(_list(schema["enum"])) <= MAX_OPTIONS else "raw"
-    kind = schema.get("type") or _guessed(schema)
+    kind = schema.get("type") or _guessed_type(schema)
     if isinstance(kind, list):
         kind = kind[0] if len(kind) == 1 else None
     if kind == "object" and not _is_plain_object(schema):
@@ -186,9 +192,9 @@ def _kind(schema: Schema) -> Kind:
     return _KINDS.get(kind, "raw") if isinstance(kind, str) else "raw"
 
 
-def _guessed(schema: Schema) -> str | None:
-    """The type that a schema without one seems to be about."""
-    return next((kind for kind, words in _TELLTALES.items() if any(word in schema for word in words)), None)
+def _guessed_type(schema: Schema) -> str | None:
+    """The type that the keywords of a schema without `type` suggest."""
+    return next((kind for kind, words in _KEYWORDS_OF_TYPE.items() if any(word in schema for word in words)), None)
 
 
 def _is_plain_object(schema: Schema) -> bool:
@@ -198,9 +204,11 @@ def _is_plain_object(schema: Schema) -> bool:
     return all(isinstance(name, str) and is_plain(name) for name in (*members, *required))
 
 
-def _are_conditions(ways: Any) -> bool:
-    """Whether a union only tells which members go together, which the check of the value sees to."""
-    return isinstance(ways, list) and all(isinstance(way, dict) and way.keys() <= _CONDITIONS for way in ways)
+def _are_conditions(branches: Any) -> bool:
+    """Whether a union only restricts which members go together. The check of the value enforces that."""
+    return isinstance(branches, list) and all(
+        isinstance(branch, dict) and branch.keys() <= _CONDITIONS for branch in branches
+    )
 
 
 def _without_unions(schema: Schema) -> Schema:
@@ -222,13 +230,13 @@ def _is_null(schema: Schema) -> bool:
 
 
 def _is_scalar(branches: list[Schema]) -> bool:
-    """Whether it is a text or a number, each without a list of what is allowed."""
+    """Whether the branches are a text and numbers, without lists of allowed values."""
     kinds = [_kind(branch) for branch in branches]
     return set(kinds) == {"text", "number"} and kinds.count("text") == 1
 
 
 def _scalar(branches: list[Schema]) -> Schema:
-    types = [str(branch.get("type") or _guessed(branch)) for branch in branches]
+    types = [str(branch.get("type") or _guessed_type(branch)) for branch in branches]
     text = branches[[_kind(branch) for branch in branches].index("text")]
     return {**text, "type": [name for name in dict.fromkeys(types) if name in ("string", "number", "integer")]}
 

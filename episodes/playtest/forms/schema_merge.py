@@ -1,7 +1,6 @@
-"""Two schemas that hold of one value, as one schema: `allOf`, and what stands beside a `$ref`.
+"""Merging two schemas for one value into one, for `allOf` and for keywords next to a `$ref`.
 
-Only what shapes a control has to come out right. What cannot be put together is left to the check of the whole value,
-which reads the schema as it was written.
+Only the keywords that shape a control have to be right. The check of the whole value uses the original schema.
 """
 
 from __future__ import annotations
@@ -12,16 +11,16 @@ from episodes.playtest.forms.values import is_same
 
 Schema = dict[str, Any]
 TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
-_LARGER_HOLDS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
-_SMALLER_HOLDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_MINIMUMS = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_MAXIMUMS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 
 
 class Contradiction(Exception):
-    """No value could satisfy both, or nobody can tell."""
+    """The schemas cannot be merged: no value satisfies both, or it cannot be decided."""
 
 
 def merged(inner: Schema, outer: Schema) -> Schema:
-    """Both as one; where they tell the same, such as a description, `outer` does. Raises: Contradiction."""
+    """Both schemas as one. Annotations such as a description are those of `outer`. Raises: Contradiction."""
     both = {**inner, **outer}
     for key in inner.keys() & outer.keys():
         both[key] = _both(key, inner[key], outer[key])
@@ -33,15 +32,15 @@ def merged(inner: Schema, outer: Schema) -> Schema:
 def _both(key: str, one: Any, other: Any) -> Any:
     if key == "type":
         return _type(one, other)
-    if key in _LARGER_HOLDS + _SMALLER_HOLDS and _is_number(one) and _is_number(other):
-        return max(one, other) if key in _LARGER_HOLDS else min(one, other)
+    if key in _MINIMUMS + _MAXIMUMS and _is_number(one) and _is_number(other):
+        return max(one, other) if key in _MINIMUMS else min(one, other)
     if key in ("properties", "patternProperties", "$defs") and isinstance(one, dict) and isinstance(other, dict):
         shared = {name: {"allOf": [one[name], other[name]]} for name in one if name in other}
         return {**one, **other, **shared}
     if key == "required" and isinstance(one, list) and isinstance(other, list):
         return [*one, *(name for name in other if name not in one)]
     if key == "enum" and isinstance(one, list) and isinstance(other, list):
-        return _some([value for value in one if _has(other, value)])
+        return _not_empty([value for value in one if _has(other, value)])
     if key in ("additionalProperties", "items") and one is not other:
         return _inner(one, other)
     if key in ("const", "prefixItems", "anyOf", "oneOf") and not is_same(one, other):
@@ -55,16 +54,16 @@ def _type(one: Any, other: Any) -> Any:
         second = [*second, "integer"]
     if "number" in first and "integer" in second:
         first = [*first, "integer"]
-    kept = _some([name for name in first if name in second])
-    if "number" in kept and "integer" in kept:
-        kept.remove("integer")
-    return kept[0] if len(kept) == 1 else kept
+    names = _not_empty([name for name in first if name in second])
+    if "number" in names and "integer" in names:
+        names.remove("integer")
+    return names[0] if len(names) == 1 else names
 
 
 def types_of(kind: Any) -> list[str]:
-    """The names in a `type`. Raises: Contradiction where it names none."""
+    """Names of types in a `type`. Raises: Contradiction if there is no valid name."""
     names = kind if isinstance(kind, list) else [kind]
-    return _some([name for name in dict.fromkeys(map(str, names)) if name in TYPES])
+    return _not_empty([name for name in dict.fromkeys(map(str, names)) if name in TYPES])
 
 
 def _inner(one: Any, other: Any) -> Any:
@@ -75,10 +74,10 @@ def _inner(one: Any, other: Any) -> Any:
     return {"allOf": [one, other]}
 
 
-def _some(found: list[Any]) -> list[Any]:
-    if not found:
+def _not_empty(values: list[Any]) -> list[Any]:
+    if not values:
         raise Contradiction
-    return found
+    return values
 
 
 def _has(values: list[Any], value: Any) -> bool:

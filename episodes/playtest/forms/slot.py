@@ -1,6 +1,6 @@
-"""Slot: the place of one value in a form, which may be left out, null, folded or given, and its control.
+"""The slot of one value in a form: whether the value is given, null, left out or folded, and its control.
 
-Absent, null and empty are three different things to an environment, so they are three things here.
+For environments, absent, null and empty are three different values, so forms keep them apart.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, Literal, get_args
 from environments.display.schema_fields import kind_of, limits_of
 from episodes.playtest.forms.choice import Choice
 from episodes.playtest.forms.control import Control, FormPlace, FormProblem, Maker, State, words
+from episodes.playtest.forms.fields import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
 from episodes.playtest.forms.groups import Array, Members
-from episodes.playtest.forms.leaves import Boolean, Constant, NumberControl, OptionsControl, Raw, Scalar, TextControl
 from episodes.playtest.forms.schema import Kind, Meaning
 from episodes.playtest.forms.values import NOTHING
 
 Presence = Literal["given", "null", "absent", "folded"]
 MAX_DEPTH = 16
-"""Levels of a form; what is deeper is JSON."""
+"""Levels of a form. Deeper values are entered as JSON."""
 _CLASSES: dict[Kind, type[Control]] = {
     **{"text": TextControl, "number": NumberControl, "scalar": Scalar, "boolean": Boolean, "options": OptionsControl},
     **{"constant": Constant, "nothing": Constant, "array": Array, "object": Members, "raw": Raw},
@@ -28,6 +28,8 @@ _HOLD_NULL = ("options", "constant", "nothing", "raw")
 
 
 class Slot:
+    """One value in a form. `control` is None while a value with parts is not given."""
+
     def __init__(self, maker: Maker, place: FormPlace, schema: Any, *, is_optional: bool = False) -> None:
         self.maker = maker
         self.place = place
@@ -39,10 +41,10 @@ class Slot:
         self.id = f"{maker.number()}"
         self.inner = FormPlace(maker, place.name, place.path, place.label, place.depth, place.refs | meaning.refs)
 
-    # --- how it begins -----------------------------------------------------------------------------------------------
+    # --- content -----------------------------------------------------------------------------------------------------
 
     def fresh(self) -> None:
-        """The default, or nothing yet: what may be left out is, what leads in a circle is folded."""
+        """Take the schema's default, or be empty: an optional value is left out, a recursive one is folded."""
         default = self.meaning.schema.get("default", NOTHING)
         if default is not NOTHING and default is not None and self._try(default):
             return
@@ -56,18 +58,18 @@ class Slot:
             self.include()
 
     def begin(self) -> None:
-        """As `fresh`, but given: somebody asked for it."""
+        """Become an empty slot whose value is given, because the person has added it."""
         self.fresh()
         if self.presence != "given":
             self.include()
 
     def include(self) -> None:
-        """Given, as it is at first."""
-        self.presence, self.control = "given", self._made()
+        """Give the value, with an empty control."""
+        self.presence, self.control = "given", self._new_control()
         self.control.fresh()
 
     def fill(self, value: Any) -> None:
-        """Exactly this value; as JSON where its control cannot hold it."""
+        """Take exactly this value, as JSON if the control cannot represent it."""
         if value is NOTHING:
             self._without("absent")
         elif value is None and self.meaning.kind not in _HOLD_NULL:
@@ -76,20 +78,22 @@ class Slot:
             self.take_raw(value)
 
     def load(self, state: State) -> None:
-        told = state.get(f"s{self.place.name}", "given")
-        self.presence = told if told in get_args(Presence) else "given"  # type: ignore[assignment]
+        """Take the state of a page."""
+        presence = state.get(f"s{self.place.name}", "given")
+        self.presence = presence if presence in get_args(Presence) else "given"  # type: ignore[assignment]
         if f"r{self.place.name}" in state:
             self.control = Raw(self.inner, self.meaning)
         elif self.presence != "given" and self.is_group:
             self.control = None
         else:
-            self.control = self._made()
+            self.control = self._new_control()
         if self.control:
             self.control.load(state)
 
-    # --- what it holds -----------------------------------------------------------------------------------------------
+    # --- reading and switching to JSON -------------------------------------------------------------------------------
 
     def value(self, problems: list[FormProblem]) -> Any:
+        """The JSON value, or NOTHING; problems are added to `problems`."""
         if self.presence == "given" and self.control:
             return self.control.value(problems)
         if self.presence == "folded":
@@ -100,13 +104,13 @@ class Slot:
         return FormProblem(self.place.path, message)
 
     def take_raw(self, value: Any) -> None:
-        """`value` as JSON in a text field; NOTHING leaves that empty."""
+        """Show `value` as JSON in a text field, which is empty for NOTHING."""
         self.presence, self.control = "given", Raw(self.inner, self.meaning)
         if value is not NOTHING:
             self.control.fill(value)
 
     def take(self, value: Any) -> bool:
-        """`value` in the control that the schema asks for; False, and nothing changed: that cannot hold it."""
+        """Take `value` in the control of the schema. Returns False and changes nothing if that cannot represent it."""
         before = self.presence, self.control
         if value is None and self.meaning.kind not in _HOLD_NULL:
             self._without("null")
@@ -117,19 +121,19 @@ class Slot:
         return False
 
     def _try(self, value: Any) -> bool:
-        self.presence, self.control = "given", self._made()
+        self.presence, self.control = "given", self._new_control()
         return self.control.fill(value)
 
     def _without(self, presence: Presence) -> None:
         self.presence = presence
-        self.control = None if self.is_group else self._made()
+        self.control = None if self.is_group else self._new_control()
         if self.control:
             self.control.fresh()
 
-    def _made(self) -> Control:
-        return made(self.inner, self.meaning)
+    def _new_control(self) -> Control:
+        return control_of(self.inner, self.meaning)
 
-    # --- what a page shows of it -------------------------------------------------------------------------------------
+    # --- rendering ---------------------------------------------------------------------------------------------------
 
     @property
     def is_group(self) -> bool:
@@ -137,28 +141,28 @@ class Slot:
 
     @property
     def is_fieldset(self) -> bool:
-        """Whether its parts stand in a frame of their own."""
+        """Whether the parts have a frame of their own."""
         return self.is_group and not self.is_raw and bool(self.place.path)
 
     @property
     def has_label(self) -> bool:
-        """Whether a label can point at its element: a group of buttons, and what cannot be changed, have none."""
+        """Whether a label can point at the element. Groups of buttons and constants have no such element."""
         is_buttons = isinstance(self.control, OptionsControl) and self.control.is_segmented
         return (not self.is_group or self.is_raw) and not is_buttons and not isinstance(self.control, Constant)
 
     @property
     def path_text(self) -> str:
-        """The path as the page carries it; a problem's path as JSON reads the same."""
+        """The path as compact JSON, which the page compares with the paths of problems."""
         return json.dumps(self.place.path, ensure_ascii=False, separators=(",", ":"))
 
     @property
     def is_raw(self) -> bool:
-        """Whether it is JSON in place of the control that the schema asks for."""
+        """Whether the value is shown as JSON although the schema has a control for it."""
         return isinstance(self.control, Raw) and self.meaning.kind != "raw"
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """How it may be present, with words for each; empty: it has to be given."""
+        """Key and label of each allowed presence; empty if the value has to be given."""
         allowed = {"given", self.presence}
         allowed |= {"null"} if self.meaning.is_nullable else set()
         allowed |= {"absent"} if self.is_optional else set()
@@ -172,29 +176,29 @@ class Slot:
 
     @property
     def title(self) -> str:
-        """Where it says more than the name."""
+        """The schema's title, if it says more than the label."""
         title = words(self.meaning.schema, "title")
         plain = title.lower().replace(" ", "_")
         return "" if plain in (self.place.label.lower(), "") or not self.place.label else title
 
     @property
     def hint(self) -> str:
-        """What it has to be, in a few words."""
+        """Kind and limits of the value in a few words."""
         root, schema = self.maker.document.root, self.meaning.schema
         kind = kind_of(schema, root if isinstance(root, dict) else {})
         is_shown = self.meaning.kind in ("number", "text", "array", "scalar") and kind != "text"
-        limits = limits_of({key: schema[key] for key in schema if not self._is_told_otherwise(key)})
+        limits = limits_of({key: schema[key] for key in schema if not self._is_visible_otherwise(key)})
         return ", ".join(part for part in (kind if is_shown else "", limits) if part)
 
-    def _is_told_otherwise(self, key: str) -> bool:
-        """Whether the form itself shows what this keyword says."""
+    def _is_visible_otherwise(self, key: str) -> bool:
+        """Whether the form already shows what this keyword says."""
         schema = self.meaning.schema
         is_tuple = key in ("minItems", "maxItems") and "prefixItems" in schema
         return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
 
 
-def made(place: FormPlace, meaning: Meaning) -> Control:
-    """The control of this kind."""
+def control_of(place: FormPlace, meaning: Meaning) -> Control:
+    """A new control for `meaning`."""
     if meaning.kind == "choice":
-        return Choice(place, meaning, made)
+        return Choice(place, meaning, control_of)
     return _CLASSES[meaning.kind](place, meaning)

@@ -1,7 +1,7 @@
-"""JSON values as texts that people type, and back, exactly: numbers of any length, odd characters, line and column.
+"""Exact conversion between JSON values and the texts that people type, with errors that name line and column.
 
-A control holds text. What a page's text cannot hold without loss (a carriage return, NUL, half of a surrogate pair) is
-not plain and is shown as JSON, which escapes it.
+Controls contain text. A text that a page's field would change (with a carriage return, NUL or half of a surrogate pair)
+is not plain and is shown as JSON, which escapes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOSSY = re.compile("[\0\r\ud800-\udfff]")
 
 
 class Nothing(Enum):
-    """What a member has that is left out; null is something."""
+    """The value of a member that is left out, as opposed to null."""
 
     NOTHING = "nothing"
 
@@ -29,12 +29,12 @@ NOTHING: Final = Nothing.NOTHING
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text field of a page gives `text` back as it was."""
+    """Whether a text field of a page returns `text` unchanged."""
     return not _LOSSY.search(text)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON: 1, 1.0 and true are three values."""
+    """Whether both are the same JSON. 1, 1.0 and true are three different values."""
     return _exact(one) == _exact(other)
 
 
@@ -46,56 +46,56 @@ def _exact(value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number as text that `parsed_number` reads as the same one."""
+    """Text that `parsed_number` converts to exactly the same number."""
     return repr(value)
 
 
 def parsed_number(text: str) -> int | float:
-    """The number that `text` writes, an int where it has neither point nor exponent.
+    """The number in `text`, an int if it has neither point nor exponent.
 
-    Raises: ValueError, with a sentence for whoever wrote it.
+    Raises: ValueError, with a sentence for the person who typed it.
     """
     text = text.strip()
     if not NUMBER.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is no number; write digits, such as 42 or 0.75." if text else "Write a number."
+            f"{shown(text)} is not a number. Enter digits, such as 42 or 0.75." if text else "Enter a number."
         )
     try:
         value = int(text) if _WHOLE.fullmatch(text) else float(text)
     except ValueError:
-        raise ValueError(f"{len(text):,} digits are too many for a number.") from None
+        raise ValueError(f"The number has {len(text):,} digits, which is too many.") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{shown(text)} is too large for a number; the largest is about 1.8e308.")
+        raise ValueError(f"{shown(text)} is too large. The largest number is about 1.8e308.")
     return value
 
 
 def json_text(value: Any) -> str:
-    """`value` as indented JSON that a page can show, non-ASCII characters as themselves."""
+    """`value` as indented JSON that a page can show, with unescaped non-ASCII characters where possible."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if is_plain(text) else json.dumps(value, indent=2)
 
 
 def parsed_json(text: str) -> Any:
-    """The value that `text` writes. Raises: ValueError, with a sentence that names line and column."""
+    """The JSON value in `text`. Raises: ValueError, with a sentence that names line and column."""
     if not text.strip():
-        raise ValueError('Write JSON, such as 42, "text", [1, 2] or {"name": true}.')
+        raise ValueError('Enter JSON, such as 42, "text", [1, 2] or {"name": true}.')
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=parsed_number, parse_int=parsed_number)
         check_depth(value)
     except json.JSONDecodeError as error:
         found = f"{error.msg[:1].lower()}{error.msg[1:]}"
-        raise ValueError(f"This is no JSON: line {error.lineno}, column {error.colno}: {found}.") from None
+        raise ValueError(f"This is not JSON: line {error.lineno}, column {error.colno}: {found}.") from None
     except RecursionError:
-        raise ValueError("This is nested too deeply.") from None
+        raise ValueError("The JSON is nested too deeply.") from None
     return value
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON; write a number, null or a text in quotes.")
+    raise ValueError(f"{name} is not JSON. Enter a number, null or a text in quotes.")
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """`value` in a sentence: its JSON, cut."""
+    """`value` as JSON for a sentence, shortened to `limit` characters."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -104,7 +104,7 @@ def shown(value: Any, limit: int = 60) -> str:
 
 
 def kind_named(value: Any) -> str:
-    """What a JSON value is, in words: "a list", "a number"."""
+    """The type of a JSON value in words, such as "a list" or "a number"."""
     if value is None:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}

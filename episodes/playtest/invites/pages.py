@@ -1,8 +1,7 @@
-"""The page of those who run the server, where links for guests are made, watched and taken back.
+"""The page that an invite's link opens, where strangers become guests, and the list where accounts manage invites.
 
-Entrance: where the link of an invite leads. It says what the invite is for, asks for a name, and seats a guest.
-
-Open to strangers, so it shows nothing but that. Its address is a secret: no page that it leads to is told of it.
+An invite's page says only what the invite is for and asks for a name, because it is open to strangers. Its address is a
+secret that no other page learns.
 """
 
 from __future__ import annotations
@@ -26,44 +25,63 @@ from django.views.decorators.http import require_http_methods, require_POST
 from environments.models import Environment, Split
 from episodes.filtering.people import label_of
 from episodes.models import Guest, Invite
-from episodes.playtest.invites.rule import LONGEST_NAME, State, Unwelcome, admit, revoke, state_of, welcome, write
-from episodes.playtest.seat import GUEST_KEY, for_people, seat_of
+from episodes.playtest.invites.rule import (
+    MAX_NAME_CHARACTERS,
+    InviteRefused,
+    State,
+    add_guest,
+    open_invite,
+    revoke,
+    save_invite,
+    state_of,
+)
+from episodes.playtest.seat import GUEST_KEY, for_accounts, seat_of
 
-REFERRER = "strict-origin"
-"""Pages that are asked for from here are told the server's name alone. `no-referrer` would make the form's Origin null,
-which the check against forgery refuses."""
+REFERRER_POLICY = "strict-origin"
+"""Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
+check of Django refuses.
+"""
+UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
+MAX_INVITE_DAYS = 365
+PERMISSION = "episodes.add_invite"
+MAX_SHOWN = 200
+"""Invites that are listed, the newest ones."""
+
+
+# --- the page of an invite, for strangers -----------------------------------------------------------------------------
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def invite(request: HttpRequest, token: str) -> HttpResponse:
+    """The page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
     try:
-        found = welcome(token)
-    except Unwelcome as refusal:
-        answer = render(request, "playtest/invite_over.html", {"sentence": refusal}, status=refusal.status)
+        found = open_invite(token)
+    except InviteRefused as refusal:
+        answer = render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
     else:
         answer = _answer(request, found)
-    answer.headers["Referrer-Policy"] = REFERRER
+    answer.headers["Referrer-Policy"] = REFERRER_POLICY
     return answer
 
 
 @require_POST
 def leave(request: HttpRequest) -> HttpResponse:
-    """The browser is nobody's guest any more; its episodes stay."""
+    """End being a guest in this browser. The guest's episodes stay."""
     request.session.pop(GUEST_KEY, None)
-    return redirect("play") if request.user.is_authenticated else render(request, "playtest/invite_left.html")
+    return redirect("play") if request.user.is_authenticated else render(request, "playtest/invite_goodbye.html")
 
 
 def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     seat = seat_of(request)
     if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
         return redirect(_chooser(found))
-    if seat is not None and seat.guest is None and settings.ORSWEB_API_KEYS:  # an account; it plays as itself
+    if seat is not None and seat.guest is None and settings.ORSWEB_API_KEYS:  # it plays under its own name
         return redirect(_chooser(found))
     if request.method != "POST":
         return _invite_page(request, found)
     try:
-        guest = admit(found, request.POST.get("name", ""))
+        guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:
         return _invite_page(request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422)
     request.session.cycle_key()
@@ -76,7 +94,7 @@ def _invite_page(
 ) -> HttpResponse:
     context = {
         "invite": found,
-        "longest": LONGEST_NAME,
+        "longest": MAX_NAME_CHARACTERS,
         "is_tried_out": not settings.ORSWEB_API_KEYS,
         **(more or {}),
     }
@@ -84,69 +102,69 @@ def _invite_page(
 
 
 def _chooser(found: Invite) -> str:
-    wish = {"environment": found.environment.name} | ({"split": found.split.name} if found.split else {})
-    return f"{reverse('play')}?{urlencode(wish)}"
+    choice = {"environment": found.environment.name} | ({"split": found.split.name} if found.split else {})
+    return f"{reverse('play')}?{urlencode(choice)}"
 
 
-UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
-LONGEST_DAYS = 365
-PERMISSION = "episodes.add_invite"
-MAX_SHOWN = 200
-"""Invites, the newest."""
+# --- the list of invites, for accounts --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class GuestLine:
+    """One guest in the list of invites."""
+
     name: str
     label: str
-    """Under which its episodes stand."""
+    """`key_label` of the guest's episodes."""
     played: int
-    """Episodes that were more than opened."""
+    """Number of the guest's episodes with a tool call."""
 
 
 @dataclass(frozen=True, slots=True)
 class InviteLine:
+    """One invite in the list."""
+
     invite: Invite
     state: State
-    guests: Sequence[Visitor]
+    guests: Sequence[GuestLine]
     played: int
-    """By all of them."""
+    """Number of episodes with a tool call of all guests together."""
 
 
 class InviteForm(forms.Form):
-    """`place` is the id of an environment, or that and a split's: "3" or "3/7"."""
+    """The form of a new invite. `place` is the id of an environment, or ids of environment and split: "3" or "3/7"."""
 
     place = forms.ChoiceField(label="For")
-    name = forms.CharField(max_length=100, label="Whom or what it is for")
+    name = forms.CharField(max_length=100, label="Name of the invite")
     lasts = forms.IntegerField(min_value=1, initial=7, label="Expires in")
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 
     def __init__(self, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial)
-        self.fields["place"].choices = list(_places())  # type: ignore[attr-defined]  # a ChoiceField's
-        self.fields["place"].error_messages["invalid_choice"] = "This is no environment or split here; choose another."
+        self.fields["place"].choices = list(_places())  # type: ignore[attr-defined]  # it is a ChoiceField
+        self.fields["place"].error_messages["invalid_choice"] = "This choice doesn't exist. Choose another one."
 
     def clean(self) -> dict[str, Any] | None:
         given = super().clean() or {}
-        if "lasts" in given and "unit" in given and given["lasts"] > timedelta(LONGEST_DAYS) / UNITS[given["unit"]]:
-            self.add_error("lasts", f"An invite lasts {LONGEST_DAYS} days at most; give a smaller number.")
+        if "lasts" in given and "unit" in given and given["lasts"] > timedelta(MAX_INVITE_DAYS) / UNITS[given["unit"]]:
+            self.add_error("lasts", f"An invite can last at most {MAX_INVITE_DAYS} days. Enter a smaller number.")
         return given
 
     def invite(self, author: str) -> tuple[Invite, str]:
-        """The new one, and the secret of its link. After `is_valid`."""
+        """Save the new invite; return it and the secret of its link. Call `is_valid` first."""
         given = self.cleaned_data
         environment, _, split = given["place"].partition("/")
         found = Invite(name=given["name"], is_blind=given["is_blind"], author=author[:150])
         found.environment_id, found.split_id = int(environment), int(split) if split else None
-        return found, write(found, given["lasts"] * UNITS[given["unit"]])
+        return found, save_invite(found, given["lasts"] * UNITS[given["unit"]])
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
-@for_people
+@for_accounts
 def invites(request: HttpRequest) -> HttpResponse:
-    """Making one answers with the page itself, for the link is shown once and kept nowhere.
+    """The list of invites. A POST makes one and answers with the page itself, because its link is shown only once.
 
     Raises: PermissionDenied.
     """
@@ -164,21 +182,21 @@ def invites(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
-@for_people
+@for_accounts
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
-    """Raises: PermissionDenied; Http404."""
+    """End an invite. Raises: PermissionDenied, Http404."""
     _check(request)
     if revoke(pk) is None:
-        raise Http404(f"There is no invite {pk}. The list holds those that were made.")
+        raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
     return redirect("invites")
 
 
 def _check(request: HttpRequest) -> None:
-    """Whoever makes an invite lets strangers in, which is a permission of its own, as curating is."""
+    """Raises: PermissionDenied. Invites let strangers in, so they need a permission of their own."""
     if not request.user.has_perm(PERMISSION):
         raise PermissionDenied(
-            f"Invites are for accounts with the permission “Can add invite”, which {request.user.get_username()} does "
-            "not have. A superuser can give it, in the admin under Users."
+            f"Your account, {request.user.get_username()}, needs the permission “Can add invite” for this page. "
+            "A superuser can grant it in the admin under Users."
         )
 
 
@@ -196,7 +214,7 @@ def _invites_page(
 
 
 def _places() -> Iterator[tuple[str, Any]]:
-    """Environments with their served splits, as groups of options."""
+    """Groups of options: environments with their served splits."""
     served = Split.objects.filter(is_served=True).order_by("position", "name")
     rows = Environment.objects.filter(is_hosted=True).only("name", "position")
     for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
@@ -208,10 +226,10 @@ def _places() -> Iterator[tuple[str, Any]]:
 
 
 def _lines() -> Iterator[InviteLine]:
-    """Three queries."""
+    """Lines of the newest MAX_SHOWN invites. Three queries."""
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
     rows = Invite.objects.select_related("environment", "split").prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
-        found = [Visitor(guest.name, label_of(guest), guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
+        found = [GuestLine(guest.name, label_of(guest), guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

@@ -1,7 +1,7 @@
-"""The rule of invites. A link's secret is told once and kept as its hash alone.
+"""Rules of invites: creating, opening and revoking them, and adding guests.
 
-Who holds the link may become a guest, as often as browsers open it, until its time is over or it is taken back. What
-a guest may play is `seat.py`'s.
+The secret of a link is shown once; only its hash is stored. Until the invite expires or is revoked, everybody with the
+link can become a guest, in any number of browsers. `seat.py` says what guests may play.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from django.utils import timezone
 from episodes.models import Guest, Invite
 
 TOKEN_BYTES = 32
-LONGEST_NAME = 60
-"""Of a guest."""
+MAX_NAME_CHARACTERS = 60
+"""Characters of a guest's name."""
 State = Literal["open", "expired", "revoked"]
 
 
-class Unwelcome(Exception):
-    """The words are the visitor's; `status` is the answer's."""
+class InviteRefused(Exception):
+    """The link leads to no open invite; the message is for the visitor, `status` for the response."""
 
     def __init__(self, sentence: str, status: int) -> None:
         super().__init__(sentence)
         self.status = status
 
 
-def write(invite: Invite, lasts: timedelta) -> str:
-    """Save the new `invite`, which ends after `lasts`; the secret of its link."""
+def save_invite(invite: Invite, lasts: timedelta) -> str:
+    """Save the new `invite`, which expires after `lasts`; return the secret of its link."""
     token = secrets.token_urlsafe(TOKEN_BYTES)
     invite.token_hash = _hash(token)
     invite.expires = timezone.now() + lasts
@@ -44,37 +44,37 @@ def state_of(invite: Invite) -> State:
     return "open" if invite.expires > timezone.now() else "expired"
 
 
-def welcome(token: str) -> Invite:
-    """The open invite of a link. Raises: Unwelcome, which tells nothing of what it was for."""
+def open_invite(token: str) -> Invite:
+    """The open invite with that secret. Raises: InviteRefused, whose message does not say what the invite was for."""
     invite = Invite.objects.select_related("environment", "split").filter(token_hash=_hash(token)).first()
     if invite is None:
-        raise Unwelcome("No invite has this address. Look whether the link was copied to its end.", 404)
+        raise InviteRefused("There is no invite with this link. Check that you copied the whole link.", 404)
     state = state_of(invite)
     if state != "open":
-        was = "has expired" if state == "expired" else "was taken back"
-        raise Unwelcome(f"This invite {was}. Whoever sent it to you can make another.", 410)
+        was = "has expired" if state == "expired" else "was revoked"
+        raise InviteRefused(f"This invite {was}. Ask the person who sent it for a new one.", 410)
     return invite
 
 
-def admit(invite: Invite, name: str) -> Guest:
-    """A new guest. Raises: ValueError with a sentence about the name."""
+def add_guest(invite: Invite, name: str) -> Guest:
+    """A new guest of the invite. Raises: ValueError, with a sentence about the name."""
     name = " ".join(name.split())
     if not name:
-        raise ValueError("Give a name, so that your episodes can be told from those of others.")
-    if len(name) > LONGEST_NAME:
-        raise ValueError(f"This name has {len(name)} characters; give one of {LONGEST_NAME} at most.")
+        raise ValueError("Enter a name, so that your episodes can be found.")
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
     if not name.isprintable():
-        raise ValueError("This name holds characters that cannot be shown; use letters, digits and blanks.")
+        raise ValueError("The name contains characters that can't be shown. Use letters, digits and spaces.")
     return Guest.objects.create(invite=invite, name=name)
 
 
 def is_open_to(guest: int) -> bool:
-    """Whether the invite of that guest still holds. One query."""
+    """Whether the invite of that guest is still open. One query."""
     return Guest.objects.filter(pk=guest, invite__revoked=None, invite__expires__gt=timezone.now()).exists()
 
 
 def revoke(pk: int) -> Invite | None:
-    """The invite, over from now on; None: there is none. Its guests' episodes stay."""
+    """Revoke invite `pk` and return it; None if there is no such invite. Its guests' episodes stay."""
     Invite.objects.filter(pk=pk, revoked=None).update(revoked=timezone.now())
     return Invite.objects.filter(pk=pk).first()
 

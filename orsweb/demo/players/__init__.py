@@ -1,7 +1,7 @@
-"""Players: a script for each bundled environment, that plays as well as it is told to.
+"""Scripted players, one for each bundled environment, that play as well as their `skill` says.
 
-A player knows the task with all that is hidden in it. `skill`, from 0 to 1, is how often it uses that: what it does not
-use it guesses, and a player without skill also makes the mistakes of somebody who has not read the tools.
+A player knows the whole task, including its hidden fields. `skill`, from 0 to 1, is how often it uses that knowledge
+instead of guessing. A player without skill also makes mistakes like someone who has not read the tools' descriptions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from orsweb.demo.players import chart, code, guess, math, maze, shell, web
 from orsweb.demo.scripted_session import Act
 
 Player = Callable[[Mapping[str, Any], float, Random, Act], Awaitable[None]]
-"""`await play(spec, skill, random, act)` until it has nothing left to do. Raises: Over, out of `act`."""
+"""`await play(spec, skill, random, act)` plays an episode to its end. Raises: Over, which `act` raises."""
 
 PLAYERS: dict[str, Player] = {
     "math": math.play,

@@ -1,4 +1,4 @@
-"""Plays `code`: submits a table of the results that it knows. A script cannot solve puzzles."""
+"""A scripted player of `code`: submits a table of the results that it knows, because a script cannot solve puzzles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from orsweb.demo.scripted_session import Act
 
-_PROGRAM = """# A scripted player: it looks results up in a table that was made for this demonstration.
+_PROGRAM = """# A scripted player wrote this. It looks up the results in a table made for this demonstration.
 RESULTS = {{
 {rows}
 }}
@@ -21,7 +21,7 @@ def {signature}:
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
     if random.random() > skill + 0.4:
-        await act("run", code=f"def {spec['signature']}\n    return None\n")  # without its colon
+        await act("run", code=f"def {spec['signature']}\n    return None\n")  # a syntax error: the colon is missing
     known = [case for case in spec["test_cases"] if random.random() < 0.3 * skill or random.random() < skill]
     if random.random() < 0.6:
         await act("run", code=_program(spec, known[: len(known) // 2]))
@@ -35,7 +35,7 @@ def _program(spec: Mapping[str, Any], known: list[dict[str, Any]]) -> str:
 
 
 def _parameters(signature: str) -> list[str]:
-    """`f(a: dict[str, int], b: int) -> int` -> its parameters; commas within brackets part nothing."""
+    """The parameters of a signature such as `f(a: dict[str, int], b: int) -> int`, split at commas outside brackets."""
     found, depth = [""], 0
     for character in signature.partition("(")[2].rpartition(")")[0]:
         depth += (character in "([") - (character in ")]")

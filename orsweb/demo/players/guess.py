@@ -1,4 +1,4 @@
-"""Plays `guess`: halves the range, or guesses anywhere; without skill also outside of it."""
+"""A scripted player of `guess`: halves the range or guesses at random; with little skill, also outside the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plays `math`: the answer, or one that is off; without skill also an answer that nobody can read."""
+"""A scripted player of `math`: submits the answer or a wrong one; with little skill, also text that is not a number."""
 
 from __future__ import annotations
 

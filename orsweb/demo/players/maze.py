@@ -1,4 +1,4 @@
-"""Plays `maze`: takes the action that leads out soonest, or wanders."""
+"""A scripted player of `maze`: takes the action with the shortest way out, or walks at random."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
         await act("light")
     while True:
         if random.random() < 0.04 * (1 - skill):
-            await act("pick_up")  # refused where there is nothing, or no such tool
-        ways = [(way, after) for way in DIRECTIONS if (after := grid.walk(now, way)) in distances and after != now]
-        best = min(_all(grid, now, ways), key=lambda one: distances.get(one[1], 10**6))
-        name, after = best if random.random() < 0.35 + 0.65 * skill or not ways else random.choice(ways)
+            await act("pick_up")  # refused if there is nothing to pick up, or no such tool
+        moves = [(name, after) for name in DIRECTIONS if (after := grid.walk(now, name)) in distances and after != now]
+        best = min(_actions(grid, now, moves), key=lambda one: distances.get(one[1], 10**6))
+        name, after = best if random.random() < 0.35 + 0.65 * skill or not moves else random.choice(moves)
         if name in DIRECTIONS:
             await act("move", direction=name)
         else:
@@ -29,7 +29,7 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
         now = after
 
 
-def _all(grid: Grid, now: Situation, ways: list[tuple[str, Situation]]) -> list[tuple[str, Situation]]:
-    """Every action that changes something, with what comes of it."""
+def _actions(grid: Grid, now: Situation, moves: list[tuple[str, Situation]]) -> list[tuple[str, Situation]]:
+    """Every action that changes the situation, with the new situation."""
     others = [("pick_up", grid.pick_up(now)), ("unlock", grid.unlock(now))]
-    return [*ways, *(one for one in others if one[1] != now)] or [("up", now)]
+    return [*moves, *(one for one in others if one[1] != now)] or [("up", now)]

@@ -1,4 +1,4 @@
-"""Plays `shell`: looks around, then does the chore, or commands that come to nothing."""
+"""A scripted player of `shell`: lists files, then runs the commands that solve the task, or useless ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
 
 
 def _solution(spec: Mapping[str, Any]) -> str:
-    """The command of the chore that the task was made from: drawn again, as the bank drew it."""
+    """The command that solves the task, found by drawing chores with the task's seed, as the bank did."""
     random = Random(f"shell/{spec['seed']}")
     while True:
         _, kind = random.choice(KINDS)

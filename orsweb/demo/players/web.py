@@ -1,4 +1,4 @@
-"""Plays `web`: does what the milestones say, as a visitor of the site would, or strays."""
+"""A scripted player of `web`: reaches the milestones as a visitor of the site would, or follows unrelated links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.builtin.web.stock import stock_of
 from orsweb.demo.scripted_session import Act
 
 _STRAYS = ["Home", "News", "Help", "Shop", "Account", "Checkout", "Log in"]
-"""Some of these stand on no page."""
+"""Targets that lead nowhere useful; some of them are on no page."""
 
 
 async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) -> None:
@@ -31,8 +31,8 @@ async def _reach(spec: Mapping[str, Any], act: Act, milestone: str) -> None:
         stock = stock_of(spec["site"])
         await act("click", target="Account")
         await _fill(act, {"User": stock.user, "Password": stock.password}, "Sign in")
-    elif kind in _DOING:
-        await _DOING[kind](act, rest)
+    elif kind in _ACTIONS:
+        await _ACTIONS[kind](act, rest)
     else:
         await act("open", url=rest)
 
@@ -52,9 +52,9 @@ async def _fill_cart(act: Act, rest: str) -> None:
 
 
 async def _order(act: Act, rest: str) -> None:
-    [(way, name, city)] = re.findall(r" by (\w+) to (.+?), (\w+)", rest)
+    [(delivery, name, city)] = re.findall(r" by (\w+) to (.+?), (\w+)", rest)
     await act("open", url="/checkout")
-    await _fill(act, {"Name": name, "City": city, "Delivery": way}, "Place order")
+    await _fill(act, {"Name": name, "City": city, "Delivery": delivery}, "Place order")
 
 
 async def _change_profile(act: Act, rest: str) -> None:
@@ -80,7 +80,7 @@ async def _rate(act: Act, rest: str) -> None:
     await _fill(act, {"Stars": rest.rpartition(": ")[2]}, "Send rating")
 
 
-_DOING: dict[str, Callable[[Act, str], Awaitable[None]]] = {
+_ACTIONS: dict[str, Callable[[Act, str], Awaitable[None]]] = {
     "cart:": _fill_cart,
     "coupon": _use_coupon,
     "ordered:": _order,

@@ -14,18 +14,18 @@ from rich.progress import Progress
 
 from environments import command_line
 from environments.errors import Unhostable
-from orsweb.demo import playing
+from orsweb.demo import script_runner
 from orsweb.demo.script import ScriptPart
-from orsweb.server import database_lock, migrating
+from orsweb.server import database_lock, pending_migrations
 
-_TOLD = """Recorded {episodes} episodes in {environments} environments.
+_SUMMARY = """Recorded {episodes} episodes in {environments} environments.
 
 Start the server with `{serve}` and open
-  /                    what has happened
-  /episodes/           every episode; each opens its replay
-  /runs/curves/        how the two training runs learnt
-  /environments/guess/ one environment, with its tasks and how to connect to it
-They are marked as played by a script, and belong to the models scripted-novice, scripted-adept and scripted-expert.
+  /                    an overview
+  /episodes/           all episodes; open one to replay it
+  /runs/curves/        the learning curves of two training runs
+  /environments/guess/ an environment, with its tasks and how to connect to it
+The episodes are marked as played by a script. Their models are scripted-novice, scripted-adept and scripted-expert.
 """
 
 
@@ -34,35 +34,39 @@ class Command(BaseCommand):
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--episodes", type=_count, default=300, help="about so many (default: %(default)s)")
-        parser.add_argument("--seed", type=int, default=0, help="the same one plays the same (default: %(default)s)")
+        parser.add_argument(
+            "--episodes", type=_count, default=300, help="approximate number of episodes (default: %(default)s)"
+        )
+        parser.add_argument(
+            "--seed", type=int, default=0, help="the same seed plays the same episodes (default: %(default)s)"
+        )
 
     def handle(self, *, episodes: int, seed: int, **options: Any) -> None:
         try:
             with database_lock.acquire():
-                if migrating.is_behind():
-                    migrating.migrate()
+                if pending_migrations.is_behind():
+                    pending_migrations.migrate()
                 connection.close()
                 parts = self._play(episodes, seed)
         except database_lock.DatabaseInUse as error:
-            raise CommandError(f"{error} The demo records by itself and cannot do so beside a server.") from error
-        except (Unhostable, migrating.NotMigrated) as error:
+            raise CommandError(f"{error} The demo writes to the database itself, so no server may run.") from error
+        except (Unhostable, pending_migrations.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
         environments = Counter(part.environment for part in parts)
         serve = command_line.command("serve")
-        self.stdout.write(_TOLD.format(episodes=len(parts), environments=len(environments), serve=serve))
+        self.stdout.write(_SUMMARY.format(episodes=len(parts), environments=len(environments), serve=serve))
 
     def _play(self, episodes: int, seed: int) -> list[ScriptPart]:
         with Progress(console=Console(stderr=True), transient=True) as progress:
             bar = progress.add_task("Playing", total=None)
             return asyncio.run(
-                playing.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
+                script_runner.play(episodes, seed, lambda done, all_: progress.update(bar, completed=done, total=all_))
             )
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of episodes; give one from 1 to 100000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes; use one from 1 to 100000")
     return int(text)

@@ -1,7 +1,7 @@
-"""`manage.py import_episodes FILE …`: episodes that `export_episodes --format jsonl` wrote, into this database.
+"""`manage.py import_episodes FILE …`: imports episodes that `export_episodes --format jsonl` wrote.
 
-It stands in the composition root like `serve`, for it takes the lock that servers take: ids of episodes and numbers of
-endings are counted in a server's memory.
+It is in `orsweb`, like `serve`, because it needs the database's lock: a server counts the ids of episodes and the
+numbers of endings in memory.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColum
 
 from environments.errors import OrsError
 from episodes.transfer import importing
-from orsweb.server import database_lock, migrating
+from orsweb.server import database_lock, pending_migrations
 
-SHOWN = 20
-"""Of refused lines and of new ids."""
+MAX_LISTED = 20
+"""Refused lines, and new ids, that are printed."""
 
 
 class Command(BaseCommand):
-    help = "Import episodes from the JSONL of export_episodes. What is there already is skipped. No server may run."
+    help = "Import episodes from the JSONL of export_episodes. Existing episodes are skipped. No server may run."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "files", nargs="+", type=Path, metavar="FILE", help="as export_episodes --format jsonl wrote"
+            "files", nargs="+", type=Path, metavar="FILE", help="written by export_episodes --format jsonl"
         )
 
     def handle(self, *args: Any, files: Sequence[Path], **options: Any) -> None:
         try:
             with database_lock.acquire():
-                if migrating.is_behind():
-                    migrating.migrate()
+                if pending_migrations.is_behind():
+                    pending_migrations.migrate()
                 self._import(files)
-        except (OrsError, database_lock.DatabaseInUse, migrating.NotMigrated) as error:
+        except (OrsError, database_lock.DatabaseInUse, pending_migrations.NotMigrated) as error:
             raise CommandError(str(error)) from error
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
 
     def _import(self, files: Sequence[Path]) -> None:
-        """Raises: CommandError when lines were refused or something stopped it; Unreadable."""
+        """Import the files. Raises: CommandError when lines were refused or the import was stopped; Unreadable."""
         with _progress() as progress:
             work = importing.Import(files, progress)
             try:
@@ -57,11 +57,11 @@ class Command(BaseCommand):
 
     def _print(self, report: importing.EpisodeImportReport) -> None:
         self.stdout.write(f"{report.sentence}.")
-        for old, new in list(report.new_ids.items())[:SHOWN]:
-            self.stdout.write(f"  episode {old} is {new} here, for another episode has its id")
-        if report.renumbered > SHOWN:
-            self.stdout.write(f"  and {report.renumbered - SHOWN:,} more have new ids")
-        for file, refusal in report.refusals[:SHOWN]:
+        for old, new in list(report.new_ids.items())[:MAX_LISTED]:
+            self.stdout.write(f"  episode {old} became {new}, because another episode has its id")
+        if report.renumbered > MAX_LISTED:
+            self.stdout.write(f"  and {report.renumbered - MAX_LISTED:,} more have new ids")
+        for file, refusal in report.refusals[:MAX_LISTED]:
             self.stderr.write(f"  {file}, line {refusal.number}: {refusal.reason}")
         if report.refused:
             lines = "1 line was" if report.refused == 1 else f"{report.refused:,} lines were"
@@ -69,12 +69,12 @@ class Command(BaseCommand):
 
 
 def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
-    return f"{why}. {report.sentence}; the same command goes on from there."
+    return f"{why}. {report.sentence}; run the same command again to continue."
 
 
 @contextmanager
 def _progress() -> Iterator[importing.Progress]:
-    """A bar on the terminal's error stream, nothing elsewhere."""
+    """A progress bar on stderr if that is a terminal."""
     columns = (TextColumn("Importing"), BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

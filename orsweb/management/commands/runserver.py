@@ -1,4 +1,4 @@
-"""`manage.py runserver`: daphne's, which reloads when a file changes, where and for whom `serve` would listen too."""
+"""`manage.py runserver`: daphne's command, which reloads on changes, with `serve`'s rules for host and port."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
     default_port = str(settings.ORSWEB_PORT)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not options["addrport"] or options["addrport"].isdecimal():  # which names no address
+        if not options["addrport"] or options["addrport"].isdecimal():  # a port without an address
             is_ipv6 = ":" in settings.ORSWEB_HOST
             setattr(self, "default_addr_ipv6" if is_ipv6 else "default_addr", settings.ORSWEB_HOST)
             options["use_ipv6"] = is_ipv6 or options["use_ipv6"]
         super().handle(*args, **options)
 
     def run(self, **options: Any) -> None:
-        """Raises: SystemExit with the sentence that says why not, before there is a reloader and its thread."""
+        """Check the address before the reloader starts a thread. Raises: SystemExit with a sentence that says why."""
         for listener in listen(self.addr, int(self.port)):
             listener.close()
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)

@@ -1,6 +1,6 @@
 """`manage.py serve`: host environments on one port until SIGTERM or Ctrl-C.
 
-Whatever keeps it from starting is one sentence on stderr and exit status 1; a stop that was asked for is status 0.
+If it cannot start, it prints one sentence to stderr and exits with status 1. After SIGTERM or Ctrl-C the status is 0.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from environments.errors import Unhostable
-from environments.service import opened_service
-from orsweb.server import database_lock, exposure, migrating, uvicorn_server
+from environments.service import get_service
+from orsweb.server import database_lock, exposure, pending_migrations, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
-from orsweb.server.migrating import NotMigrated
+from orsweb.server.pending_migrations import NotMigrated
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
@@ -39,23 +39,26 @@ Play with the ORS client (pip install ors-sdk):
 
 class Command(BaseCommand):
     help = "Serve environments over the Open Reward Standard."
-    requires_system_checks = []  # they are for developers (`manage.py check`) and take a second
+    requires_system_checks = []  # they take a second; developers run them with `manage.py check`
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "environments",
             nargs="*",
             metavar="module:Class",
-            help="classes to host, the first is the default; name=module:Class renames one; none: ORSWEB_ENVIRONMENTS",
+            help="classes to host, the default first; name=module:Class renames one (default: ORSWEB_ENVIRONMENTS)",
         )
         parser.add_argument("--host", default=settings.ORSWEB_HOST, help="address to listen on (default: %(default)s)")
         parser.add_argument(
-            "--port", default=settings.ORSWEB_PORT, type=int, help="0: a free one (default: %(default)s)"
+            "--port",
+            default=settings.ORSWEB_PORT,
+            type=int,
+            help="port to listen on; 0 chooses a free one (default: %(default)s)",
         )
 
     def handle(self, *, environments: list[str], host: str, port: int, **options: Any) -> None:
         listeners = listen(host, port)
-        # The rest of the program reads these from settings, whoever set them.
+        # The rest of the program reads these from settings only.
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
         try:
@@ -67,18 +70,18 @@ class Command(BaseCommand):
             _explain(error)
 
     def _migrate(self) -> None:
-        if migrating.is_behind():
+        if pending_migrations.is_behind():
             with database_lock.acquire():
-                migrating.migrate()
+                pending_migrations.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
-        from orsweb.asgi import agents, application  # builds the handlers, which read the settings made above
+        from orsweb.asgi import agents, application  # builds the handlers, which read the settings
 
         connection.close()
         uvicorn_server.run(application, agents, listeners, on_ready=self._print_banner)
 
     def _print_banner(self) -> None:
-        names = opened_service().registry.names
+        names = get_service().registry.names
         text = _BANNER.format(
             url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
             environments=", ".join(names),
@@ -91,7 +94,7 @@ class Command(BaseCommand):
 
 
 def _reachable_host() -> str:
-    """A host name under which the server answers, for URLs."""
+    """A host name for URLs, under which the server can be reached."""
     host: str = settings.ORSWEB_HOST
     if host in ("0.0.0.0", "::"):
         names = [name for name in settings.ORSWEB_ALLOWED_HOSTS if name[0] not in ".*"]
@@ -100,23 +103,23 @@ def _reachable_host() -> str:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Bound sockets where the server may listen. Raises: SystemExit with the sentence that says why not."""
+    """Bind the sockets of the server. Raises: SystemExit with a sentence that says why that is not possible."""
     if refusal := exposure.refusal_of(host):
         _fail(refusal)
     try:
         return uvicorn_server.listen(host, port)
     except socket.gaierror:
-        _fail(f"Host {host!r} is no address of this machine; use 127.0.0.1, or 0.0.0.0 for all.")
+        _fail(f"Host {host!r} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all addresses.")
     except OverflowError:
-        _fail(f"Port {port} does not exist; use one from 1 to 65535, or 0 for any that is free.")
+        _fail(f"Port {port} does not exist; use one from 1 to 65535, or 0 for any free port.")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            _fail(f"Port {port} of {host} is in use; stop what listens there, or choose another with --port.")
+            _fail(f"Port {port} of {host} is in use; stop what uses it, or choose another port with --port.")
         _fail(f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.")
 
 
 def _database_name() -> str:
-    """What the operator knows it by, without a password."""
+    """The database as its operator knows it, without the password."""
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         return str(Path(database["NAME"]))
@@ -124,7 +127,7 @@ def _database_name() -> str:
 
 
 def _explain(error: BaseException) -> NoReturn:
-    """End with the error's sentence where the error is the operator's; a traceback where it is ours."""
+    """Exit with the message of an error that the operator can fix; raise any other error."""
     if isinstance(error, Unhostable | DatabaseInUse | NotMigrated | ImproperlyConfigured):
         _fail(str(error))
     if isinstance(error, DatabaseError):

@@ -107,7 +107,7 @@ def test_a_check_tells_what_saving_will_touch_and_saves_nothing(client: Client) 
 
 def test_a_trial_needs_a_server_that_plays(client: Client) -> None:
     page = edit(client, make_task(), {"answer": 5}, "try").content.decode()
-    assert "This process plays no environments" in page
+    assert "This process does not serve environments" in page
 
 
 def test_a_trial_checks_the_content_first(client: Client) -> None:

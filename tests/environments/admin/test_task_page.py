@@ -145,7 +145,7 @@ def test_it_gives_the_exact_text(client: Client) -> None:
 
 def test_it_asks_for_the_prompt_where_a_server_plays(client: Client) -> None:
     answer = client.post(reverse("admin:environments_task_prompt", args=[make_task().pk]))
-    assert "This process plays no environments" in answer.content.decode()
+    assert "This process does not serve environments" in answer.content.decode()
 
 
 @pytest.mark.parametrize("pk", ["0", "999999999999999999999", "x"])

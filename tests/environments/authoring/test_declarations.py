@@ -1,4 +1,4 @@
-"""What a class says of itself, in every form that can be read; else it is refused in one sentence."""
+"""The declarations of a class in every accepted form; any other form is refused with one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from environments import Environment, ToolOutput, tool
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from tests.environments.odd import WHOLE, odd, raising
 from tests.envs_base import Small
@@ -48,13 +48,13 @@ def _exit(cls: type) -> Any:
         ({"list_tools": classmethod(raising)}, "Odd.list_tools() raised RuntimeError: no disk."),
         ({"list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
         ({"name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
-        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a text that is not empty."),
-        ({"name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a text"),
+        ({"name": classmethod(lambda cls: "")}, "Odd.name() returned ''; return a non-empty string."),
+        ({"name": classmethod(lambda cls: None)}, "Odd.name() returned None; return a non-empty string"),
         ({"name": classmethod(lambda cls: cls)}, "Odd.name() returned <class"),
         ({"name": classmethod(raising)}, "Odd.name() raised RuntimeError: no disk."),
         ({"name": classmethod(_exit)}, "Odd.name() raised SystemExit: bye."),
         ({"name": classmethod(_async_splits)}, "Odd.name() is async; make it a plain method."),
-        ({"name": classmethod(lambda cls: "x" * 201)}, "has 201 characters, and at most 200 are possible"),
+        ({"name": classmethod(lambda cls: "x" * 201)}, "has 201 characters, but at most 200 are allowed"),
         ({"list_splits": classmethod(raising)}, "Odd.list_splits() raised RuntimeError: no disk."),
         ({"list_splits": classmethod(_exit)}, "Odd.list_splits() raised SystemExit: bye."),
         ({"list_splits": classmethod(_async_splits)}, "Odd.list_splits() is async; make it a plain method."),
@@ -62,7 +62,7 @@ def _exit(cls: type) -> Any:
 )
 def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: str) -> None:
     with pytest.raises(Unhostable) as caught:
-        Hosted(odd({**WHOLE, **body}))
+        HostedClass(odd({**WHOLE, **body}))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -83,7 +83,7 @@ def with_splits(declared: Any) -> type:
     ],
 )
 def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str]]) -> None:
-    assert [(split.name, split.type) for split in Hosted(with_splits(declared)).splits] == kinds
+    assert [(split.name, split.type) for split in HostedClass(with_splits(declared)).splits] == kinds
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
         ([None], "Odd.list_splits() must return names"),
         (None, "Odd.list_splits() returned None; return a list of names or Split(name, type), such as ['train']."),
         (5, "Odd.list_splits() returned 5; return a list"),
-        (["x" * 201], "has 201 characters, and at most 200 are possible; shorten it."),
+        (["x" * 201], "has 201 characters, but at most 200 are allowed; shorten it."),
     ],
 )
 def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -> None:
     with pytest.raises(Unhostable) as caught:
-        Hosted(with_splits(declared))
+        HostedClass(with_splits(declared))
     assert sentence in str(caught.value)
 
 
@@ -110,18 +110,18 @@ def test_it_says_which_method_must_be_one_of_the_class(base: type, method: str) 
     def forgotten(self: Any, *_: Any) -> Any: ...
 
     with pytest.raises(Unhostable) as caught:
-        Hosted(odd({**WHOLE, method: forgotten}, base))
+        HostedClass(odd({**WHOLE, method: forgotten}, base))
     assert str(caught.value) == f"Odd.{method}() must be a class method; put @classmethod above it."
 
 
 @pytest.mark.parametrize("kind", [staticmethod, lambda function: function])
 def test_a_method_of_the_class_may_do_without_the_class(kind: Any) -> None:
     body = {**WHOLE, "list_splits": kind(lambda: ["train"]), "list_tasks": kind(lambda split: [{}])}
-    assert [split.name for split in Hosted(odd(body)).splits] == ["train"]
+    assert [split.name for split in HostedClass(odd(body)).splits] == ["train"]
 
 
 def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None:
     with warnings.catch_warnings(record=True) as seen, pytest.raises(Unhostable, match="is async"):
         warnings.simplefilter("always")
-        Hosted(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
+        HostedClass(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
     assert not [warning for warning in seen if "_async_splits" in str(warning.message)]

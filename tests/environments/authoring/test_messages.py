@@ -1,4 +1,4 @@
-"""Prompts and conversations made of each other."""
+"""Conversion between prompts and conversations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_lone_message_of_another_role_keeps_its_header() -> None:
     ]
 
 
-def test_a_conversation_is_told_turn_by_turn() -> None:
+def test_a_conversation_becomes_blocks_turn_by_turn() -> None:
     flat = as_blocks(Conversation().get_messages())
     assert [getattr(block, "text", block.type) for block in flat] == [
         "[system]",

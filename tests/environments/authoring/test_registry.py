@@ -1,4 +1,4 @@
-"""From `module:Class` to hosted classes by name."""
+"""Loading classes from `module:Class`, and finding them by name."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -92,10 +92,10 @@ def test_it_answers_none_where_a_name_may_be_missing() -> None:
         (["tests.envs:Adder"], "is not an Environment class"),
         ([f"admin={ECHO}"], "Environment name 'admin' is reserved by the server; serve it as other_name=module:Class."),
         ([f"Task_Tools={ECHO}"], "Environment name 'task_tools' is reserved"),
-        ([f"a/b={ECHO}"], "Environment name 'a/b' cannot stand in a URL"),
-        ([f"..={ECHO}"], "Environment name '..' cannot stand in a URL"),
+        ([f"a/b={ECHO}"], "Environment name 'a/b' cannot be part of a URL"),
+        ([f"..={ECHO}"], "Environment name '..' cannot be part of a URL"),
         ([f"={ECHO}"], f"'={ECHO}' has no name before '='; write module:Class or alias=module:Class."),
-        ([f"{'x' * 201}={ECHO}"], "has 201 characters, and at most 200 are possible; serve it as other_name="),
+        ([f"{'x' * 201}={ECHO}"], "has 201 characters, but at most 200 are allowed; serve it as other_name="),
     ],
 )
 def test_it_stops_with_one_sentence(specifications: list[str], sentence: str) -> None:
@@ -113,7 +113,7 @@ def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("raise SystemExit('bye')", "cannot be imported: SystemExit: bye."),
         ("raise SystemExit", "cannot be imported: SystemExit."),
@@ -125,11 +125,11 @@ def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], No
         ),
     ],
 )
-def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None], text: str, told: str) -> None:
+def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None], text: str, message: str) -> None:
     write("orsweb_test_hostile.py", text)
     with pytest.raises(Unhostable) as caught:
         load(["orsweb_test_hostile:Mine"])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Task schemas: what classes may declare, and what is told of a spec that does not fit."""
+"""Task schemas: what classes may declare, and what is reported about a spec that does not match."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Choices(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "detail"),
     [
         ({"level": "x"}, "$.level: 'x' was given; expected is whole number or null"),
         ({"mode": []}, '$.mode: [] was given; expected is "a" or "b" or whole number'),
@@ -74,9 +74,9 @@ class Choices(BaseModel):
         ({"level": ["x"] * 99}, "expected is whole number or null"),
     ],
 )
-def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, told: str) -> None:
+def test_a_choice_that_nothing_comes_near_tells_what_was_expected(spec: Any, detail: str) -> None:
     [problem] = check(schema_of(Choices), spec)
-    assert str(problem).endswith(told)
+    assert str(problem).endswith(detail)
 
 
 def test_it_tells_so_many_problems_at_most() -> None:
@@ -86,7 +86,7 @@ def test_it_tells_so_many_problems_at_most() -> None:
 def test_a_schema_elsewhere_is_never_fetched() -> None:
     schema = '{"properties": {"n": {"$ref": "https://schemas.invalid/n.json"}}}'
     [problem] = check(schema, {"n": 1})
-    assert "refers to 'https://schemas.invalid/n.json', which is not in it" in problem.message
+    assert "refers to 'https://schemas.invalid/n.json', which it does not contain" in problem.message
 
 
 def test_a_deeply_nested_spec_is_a_problem_and_no_crash() -> None:
@@ -105,7 +105,7 @@ def broken() -> None:
 @pytest.mark.parametrize(
     ("task_schema", "sentence"),
     [
-        ({"type": "strnig"}, "task_schema is no JSON Schema ($.type: 'strnig' is not valid"),
+        ({"type": "strnig"}, "task_schema is not a JSON Schema ($.type: 'strnig' is not valid"),
         (["question"], "it is list, not a pydantic model or a JSON Schema as a dict"),
         (staticmethod(broken), "task_schema cannot be read: KeyError: 'lost'"),
         ({"default": float("nan")}, "Out of range float values"),

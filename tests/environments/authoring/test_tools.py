@@ -1,4 +1,4 @@
-"""How a class is searched for tools."""
+"""The search for tools in a class."""
 
 import functools
 from typing import Any
@@ -233,9 +233,9 @@ def _two_fields(self: Any, args: Pair) -> ToolOutput: ...  # type: ignore[empty-
 @pytest.mark.parametrize(
     ("methods", "sentence"),
     [
-        ({"end": terminal(_untooled)}, "end is no tool: add @tool"),
+        ({"end": terminal(_untooled)}, "end is not a tool: add @tool"),
         ({"end": terminal(tool(_two_fields))}, "one field, not 2 (one, two)"),
-        ({"end": terminal(tool(concurrent=True)(lambda self: None))}, "end is no tool"),
+        ({"end": terminal(tool(concurrent=True)(lambda self: None))}, "end is not a tool"),
         ({"a": Terminal.submit, "b": Terminal.submit}, "several @terminal tools (a, b); keep at most one"),
     ],
 )

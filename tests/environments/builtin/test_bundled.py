@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from pydantic import ValidationError
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import load
 from environments.builtin import guess, math
 from environments.display.card import card_of
@@ -17,7 +17,7 @@ REGISTRY = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 
 
 @pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
-def test_it_has_a_card_that_names_its_tools(hosted: Hosted) -> None:
+def test_it_has_a_card_that_names_its_tools(hosted: HostedClass) -> None:
     card = card_of(hosted.cls)
     assert card.startswith(f"# {hosted.name}\n")
     for spec in [*hosted.class_tools.tools, *hosted.tools.task_specific]:
@@ -25,14 +25,14 @@ def test_it_has_a_card_that_names_its_tools(hosted: Hosted) -> None:
 
 
 @pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
-def test_its_tasks_fit_its_schema(hosted: Hosted) -> None:
+def test_its_tasks_fit_its_schema(hosted: HostedClass) -> None:
     for split in hosted.splits:
         for task in hosted.cls.list_tasks(split.name):  # type: ignore[attr-defined]
             hosted.cls.task_schema.model_validate(task)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
-def test_its_threshold_lies_in_its_range(hosted: Hosted) -> None:
+def test_its_threshold_lies_in_its_range(hosted: HostedClass) -> None:
     cls = hosted.cls
     low, high = cls.reward_range  # type: ignore[attr-defined]
     assert low < cls.success_threshold < high  # type: ignore[attr-defined]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from environments import ToolError, ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.guess import COUNTS, Guess, Number
 
 
@@ -35,7 +35,7 @@ def returned(outputs: list[ToolOutput]) -> float:
 
 
 def test_it_can_be_hosted_with_its_task_specific_tool() -> None:
-    hosted = Hosted(Guess)
+    hosted = HostedClass(Guess)
     assert hosted.name == "guess"
     assert [spec.name for spec in hosted.class_tools.tools] == ["guess"]
     assert [spec.name for spec in hosted.tools.task_specific] == ["hint"]

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolError
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.math import COUNTS, PROBLEMS, Math, Submission, is_close, read_number
 
 TASK = {"question": "How many?", "answer": 42}
@@ -22,7 +22,7 @@ async def submit(answer: Any, expected: float = 42) -> tuple[float | None, bool]
 
 
 def test_it_can_be_hosted() -> None:
-    hosted = Hosted(Math)
+    hosted = HostedClass(Math)
     assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == ("math", ["submit"])
 
 

@@ -51,8 +51,8 @@ def test_a_warning_is_status_1_only_when_strict() -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([], "one of the two"),
-        (["a:B", "--url", "http://127.0.0.1:1"], "one of the two"),
+        ([], "Give either a class"),
+        (["a:B", "--url", "http://127.0.0.1:1"], "Give either a class"),
         (["no_such_module:Env"], "cannot be imported"),
         ([f"{FLAWED}:Nowhere"], "has no class"),
         (["--url", "http://127.0.0.1:1"], "The server cannot be checked"),

@@ -42,8 +42,8 @@ def test_it_keeps_characters_that_no_database_can_as_escapes() -> None:
         ('{"a": NaN}', "NaN is no JSON number; use a finite number, null or a string"),
         ('{"a": 1e999}', "it holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
         ('{"a": 1, "a": 2}', "the name 'a' stands twice in one object; keep one of them"),
-        ('{"a": ' + "[" * 300 + "]" * 300 + "}", "it cannot be kept: nested more than 200 deep"),
-        ('{"a": "' + "x" * 8 * 1024**2 + '"}', "it is longer than 8 MiB, the most that a task may take"),
+        ('{"a": ' + "[" * 300 + "]" * 300 + "}", "it cannot be stored: nested more than 200 deep"),
+        ('{"a": "' + "x" * 8 * 1024**2 + '"}', "it is longer than 8 MiB, the limit for a task"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is nested too deeply; flatten it"),
     ],
 )

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_it_refuses_a_frozen_split() -> None:
     split = make_split(make_task())
     digest = freeze(split)
-    with pytest.raises(FrozenSplit, match="Split 'train' of 'math' is frozen; unfreeze it"), SplitChange(split):
+    with pytest.raises(FrozenSplit, match=r"Split 'train' of 'math' is frozen\. Unfreeze it"), SplitChange(split):
         pass
     split.refresh_from_db()
     assert split.frozen_hash == digest != ""

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_it_writes_a_large_result(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f'"{"xy" * 6_000_000}"'
-    monkeypatch.setattr("episodes.recording.batch.INLINE_CHARACTERS", len(text))
+    monkeypatch.setattr("episodes.recording.batch.MAX_INLINE_CHARACTERS", len(text))
     assert record((episode_started(), step_taken(output_json=text), step_taken(index=1))) == 0
     assert Step.objects.get(index=0).output == text
 

@@ -14,7 +14,7 @@ from tests.environments.protocol.serving import serving
 
 @pytest.fixture(scope="module")
 def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """For pytest-django's: the test database for a whole file, whose tests share a server; emptied afterwards."""
+    """Replaces pytest-django's fixture: the test database for a whole file, whose tests share a server."""
     with django_db_blocker.unblock():
         yield
         call_command("flush", interactive=False, verbosity=0)

@@ -1,4 +1,4 @@
-"""Connection: one request against the ASGI application event by event, for streams and for clients that leave."""
+"""One request to the ASGI application, event by event, for tests of streams and of clients that disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEADLINE_SECONDS = 10.0
 
 
 class Connection:
-    """A POST of `body` to `path`. `more_body` chunks follow when the test says so."""
+    """A POST of `body` to `path`. With `more_body`, the test sends further pieces with `feed`."""
 
     def __init__(
         self, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, more_body: bool = False

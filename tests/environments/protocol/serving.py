@@ -3,7 +3,7 @@
     async with serving("tests.envs:Echo") as client:
         answer = await client.post("/create", ...)
 
-Sessions of different tests differ in their ids, so a file may share one `serving`.
+Tests use sessions with different ids, so all tests of a file may share one `serving`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
 
 
 async def in_database(read: Callable[[], T]) -> T:
-    """What `read` returns, run in a thread with a connection that is closed afterwards."""
+    """Run `read` in a thread, close its database connection, and return its result."""
 
     def run() -> T:
         try:
@@ -58,7 +58,7 @@ async def in_database(read: Callable[[], T]) -> T:
 
 
 def as_json(value: Any) -> dict[str, Any]:
-    """Keywords for httpx: `value` as ASCII JSON, lone surrogates included, which httpx cannot write."""
+    """Keyword arguments for httpx with `value` as ASCII JSON; unlike httpx's own, it may contain lone surrogates."""
     return raw(json.dumps(value))
 
 
@@ -71,7 +71,7 @@ def fresh_id() -> str:
 
 
 async def opened(client: httpx.AsyncClient, environment: str | None = None, **body: Any) -> dict[str, str]:
-    """The header of a new session."""
+    """Open a session; return its header."""
     header = {"X-Session-ID": fresh_id()}
     body = {"env_name": environment, **({"task_spec": {"id": "x"}} if "split" not in body else {}), **body}
     answer = await client.post("/create", json=body, headers=header)
@@ -80,7 +80,7 @@ async def opened(client: httpx.AsyncClient, environment: str | None = None, **bo
 
 
 def events(text: str) -> list[tuple[str, str]]:
-    """(event, data) of a whole stream; comments are dropped."""
+    """The (event, data) pairs of a whole stream, without comments."""
     found = []
     for block in text.split("\n\n"):
         lines = [line.partition(": ") for line in block.split("\n") if line and not line.startswith(":")]
@@ -93,9 +93,9 @@ def events(text: str) -> list[tuple[str, str]]:
 def result(answer: httpx.Response) -> dict[str, Any]:
     """The RunToolOutput of a call's stream."""
     assert answer.status_code == 200, answer.text
-    told = events(answer.text)
-    assert [kind for kind, _ in told[:1] + told[-1:]] == ["task_id", "end"], told
-    return json.loads("".join(data for kind, data in told if kind in ("chunk", "end")))  # type: ignore[no-any-return]
+    message = events(answer.text)
+    assert [kind for kind, _ in message[:1] + message[-1:]] == ["task_id", "end"], message
+    return json.loads("".join(data for kind, data in message if kind in ("chunk", "end")))  # type: ignore[no-any-return]
 
 
 def error(answer: httpx.Response) -> str:

@@ -1,4 +1,4 @@
-"""Calls over HTTP: what the stream holds, what a lost connection does, how a call is told again."""
+"""Calls over HTTP: the content of the stream, lost connections, and requests for the same result again."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_fast_call_whose_client_left_is_adopted(client: httpx.AsyncClien
     assert [await count(client, header) for _ in range(2)] == ["1", "2"]
 
 
-async def test_a_rejoined_call_is_not_told_to_the_next_request(client: httpx.AsyncClient) -> None:
+async def test_a_rejoined_call_is_not_returned_to_the_next_request(client: httpx.AsyncClient) -> None:
     header = await opened(client, "counter")
     lost = Connection("/call", call("count", task_id="mine"), header)
     lost.leave()
@@ -214,7 +214,7 @@ async def test_every_call_is_a_step(client: httpx.AsyncClient) -> None:
     ]
 
 
-async def test_after_the_delete_a_call_is_told_from_the_record(client: httpx.AsyncClient) -> None:
+async def test_after_the_delete_a_call_is_reported_from_the_record(client: httpx.AsyncClient) -> None:
     header = await opened(client, "counter")
     first = await client.post("/call", json=call("count", task_id="mine"), headers=header)
     await client.post("/delete", headers=header)

@@ -1,4 +1,4 @@
-"""An environment that somebody switched off refuses new sessions, and serves them again once it is back on."""
+"""A disabled environment refuses new sessions, and accepts them again once it is enabled."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ async def test_a_procedural_class_has_its_splits_only(client: httpx.AsyncClient,
         assert answer.status_code == 400 and "'procedural' has 'train', 'test'" in answer.json()["detail"]
 
 
-async def test_an_endless_range_is_told_in_pieces_until_the_client_leaves(client: httpx.AsyncClient) -> None:
+async def test_an_endless_range_is_reported_in_pieces_until_the_client_leaves(client: httpx.AsyncClient) -> None:
     connection = Connection("/endless/task_range", {"split": "big"})
     assert (await connection.piece()).startswith('{"tasks":[{"seed":0},{"seed":1},')
     assert (await connection.piece()).startswith(',{"seed":900},')
@@ -158,14 +158,14 @@ async def test_an_empty_range_is_an_empty_list(client: httpx.AsyncClient) -> Non
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_failing_constructor_is_told_at_once_and_the_id_stays_free(client: httpx.AsyncClient) -> None:
+async def test_a_failing_constructor_is_reported_at_once_and_the_id_stays_free(client: httpx.AsyncClient) -> None:
     headers = {"X-Session-ID": fresh_id()}
     answer = await client.post("/create", json={"env_name": "failingconstructor", "task_spec": {}}, headers=headers)
     assert (answer.status_code, answer.json()) == (500, {"detail": "RuntimeError: the constructor gave up"})
     assert (await client.post("/create", json={"task_spec": {}}, headers=headers)).status_code == 200
 
 
-async def test_a_failed_setup_is_told_to_every_request(client: httpx.AsyncClient) -> None:
+async def test_a_failed_setup_is_reported_to_every_request(client: httpx.AsyncClient) -> None:
     header = await opened(client, "failingsetup")
     for path in ("/prompt", "/messages"):
         answer = await client.get(path, headers=header)

@@ -1,4 +1,4 @@
-"""What an error that is none of the protocol's own is answered with."""
+"""The responses to errors that are not the protocol's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_it_asks_to_try_again_while_the_database_is_away(kind: type[Exception]) 
     response = respond(kind(SECRET), ["GET"])
     assert (response.status_code, json.loads(response.body)) == (  # type: ignore[arg-type]  # no stream
         503,
-        {"detail": "The database is away; try again."},
+        {"detail": "The database cannot be reached; try again."},
     )
     assert {(b"x-backend-state", b"starting"), (b"retry-after", b"2")} <= set(response.headers)
 

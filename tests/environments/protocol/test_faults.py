@@ -1,4 +1,4 @@
-"""What an environment says when it raises, as the agent, the log and the record are told of it: without a secret."""
+"""Exceptions of an environment are reported to the agent, the log and the record without secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from environments.runtime.outcome import ERROR_CHARACTERS
+from environments.runtime.outcome import MAX_ERROR_CHARACTERS
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
 
@@ -29,17 +29,17 @@ async def leaky(client: httpx.AsyncClient, *fails: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("what", ["prompt", "messages", "task_tools"])
-async def test_what_is_raised_is_told_without_the_secret(client: httpx.AsyncClient, what: str) -> None:
+async def test_what_is_raised_is_reported_without_the_secret(client: httpx.AsyncClient, what: str) -> None:
     answer = await client.get(f"/{what}", headers=await leaky(client, what))
     assert (answer.status_code, answer.json()) == (500, {"detail": f"RuntimeError: {what} refused ********"})
 
 
-async def test_a_listing_that_is_none_is_told_without_the_secret(
+async def test_a_listing_that_is_none_is_reported_without_the_secret(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = await client.get("/task_tools", headers=await leaky(client, "listing"))
     assert answer.status_code == 500
-    assert answer.json()["detail"].startswith("AttributeError: list_task_tools returned no ListToolsOutput: ")
+    assert answer.json()["detail"].startswith("AttributeError: list_task_tools did not return a ListToolsOutput: ")
     assert SECRET not in caplog.text + "".join(capsys.readouterr()) + answer.text
 
 
@@ -48,27 +48,27 @@ LONG_SECRET = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 
 @pytest.mark.parametrize("secret", [SECRET, LONG_SECRET])
 @pytest.mark.parametrize("what", ["content", "model", "cut"])
-async def test_no_part_of_the_secret_is_told(client: httpx.AsyncClient, what: str, secret: str) -> None:
-    """Not where pydantic quotes some of a value, and not where a long text is cut."""
+async def test_no_part_of_the_secret_is_reported(client: httpx.AsyncClient, what: str, secret: str) -> None:
+    """Neither where pydantic quotes a part of a value, nor where a long text is truncated."""
     header = await opened(client, task_spec={"fails": [what]}, secrets={"token": secret})
     with capture_logs() as logged:
         answer = await client.get("/prompt", headers=header)
     await client.post("/delete", headers=header)
     detail = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]).detail)
     assert answer.status_code == 500
-    for told in (answer.text, str(logged), detail):
-        assert "Error" in told and len(told) < 2.5 * ERROR_CHARACTERS
-        assert secret[:12] not in told and secret[-12:] not in told
+    for message in (answer.text, str(logged), detail):
+        assert "Error" in message and len(message) < 2.5 * MAX_ERROR_CHARACTERS
+        assert secret[:12] not in message and secret[-12:] not in message
 
 
-async def test_no_part_of_the_secret_is_told_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
+async def test_no_part_of_the_secret_is_reported_of_what_an_agent_may_mend(client: httpx.AsyncClient) -> None:
     header = await opened(client, task_spec={}, secrets={"token": LONG_SECRET})
     answer = await client.post("/call", json={"name": "check", "input": {}}, headers=header)
     step = await in_database(lambda: Step.objects.get(episode__session_id=header["X-Session-ID"]))
     assert (step.status, step.reason) == ("refused", "tool_error")
-    for told in (answer.text, step.error):
-        assert "ValidationError: text: Input should be a valid string" in told
-        assert LONG_SECRET[:12] not in told and LONG_SECRET[-12:] not in told
+    for message in (answer.text, step.error):
+        assert "ValidationError: text: Input should be a valid string" in message
+        assert LONG_SECRET[:12] not in message and LONG_SECRET[-12:] not in message
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ async def score(client: httpx.AsyncClient, header: dict[str, str]) -> str:
 async def test_a_group_that_was_not_scored_is_logged_without_the_secret(client: httpx.AsyncClient) -> None:
     header = await leaky(client, "score_group")
     with capture_logs() as logged:
-        told = await score(client, header)
-    assert [line["event"] for line in logged] == ["group score failed"] and SECRET not in f"{logged} {told}"
+        message = await score(client, header)
+    assert [line["event"] for line in logged] == ["group score failed"] and SECRET not in f"{logged} {message}"
 
 
 @pytest.mark.parametrize("said", [{"orsweb_model": SECRET}, {"orsweb_run": "r", "orsweb_model": SECRET}])
@@ -108,7 +108,7 @@ async def test_a_models_name_is_recorded_without_the_secret(client: httpx.AsyncC
 
 
 async def ending(client: httpx.AsyncClient, header: dict[str, str]) -> tuple[str, str, bool]:
-    """Delete the session; what the record says of its end: cause, detail, is_probe."""
+    """Delete the session; return the cause, detail and is_probe of its recorded end."""
     await client.post("/delete", headers=header)
     episode = await in_database(lambda: Episode.objects.get(session_id=header["X-Session-ID"]))
     return episode.cause, episode.detail, episode.is_probe
@@ -123,8 +123,8 @@ async def test_an_agent_that_leaves_after_it_did_so_by_the_environments_fault(
 ) -> None:
     header = await leaky(client, what)
     await client.get(f"/{what}", headers=header)
-    told = f"{detail}: RuntimeError: {what} refused ********"
-    assert await ending(client, header) == ("env_error", told, False)
+    message = f"{detail}: RuntimeError: {what} refused ********"
+    assert await ending(client, header) == ("env_error", message, False)
 
 
 async def test_one_that_leaves_after_a_group_was_not_scored_too(client: httpx.AsyncClient) -> None:

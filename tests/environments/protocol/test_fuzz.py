@@ -1,4 +1,4 @@
-"""Random requests: whatever comes, the answer is JSON or a stream, never the server's own fault; and it lives on."""
+"""Random requests: the response is always JSON or a stream, never an internal error, and the server keeps running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from environments.protocol.urls import OF_AN_ENVIRONMENT, ROOT
+from environments.protocol.urls import ENVIRONMENT_PATHS, ROOT_PATHS
 from orsweb.asgi import is_page
 from tests.environments.protocol.serving import events, opened, serving
 
@@ -62,7 +62,7 @@ def a_value(dice: random.Random, depth: int = 0) -> Any:
 
 
 def a_body(dice: random.Random) -> bytes:
-    """Mostly an object of known fields; sometimes damaged, sometimes bytes of any kind."""
+    """Usually an object with known fields, sometimes damaged, sometimes random bytes."""
     fields = dice.sample(FIELDS, dice.randrange(5))
     likely = {"split": "train", "index": 0, "task_spec": {}, "name": "echo", "input": {"text": "x"}, "candidates": []}
     body = {field: likely.get(field) if dice.random() < 0.5 else a_value(dice) for field in fields}
@@ -74,7 +74,7 @@ def a_body(dice: random.Random) -> bytes:
 
 
 def a_path(dice: random.Random) -> str:
-    word = dice.choice([*ROOT, *OF_AN_ENVIRONMENT, "nope"])
+    word = dice.choice([*ROOT_PATHS, *ENVIRONMENT_PATHS, "nope"])
     front = dice.choice(["", "", "/echo", "/SCORED", "/procedural", "/nobody", "/", "/%00"])
     return f"{front}/{word}{dice.choice(['', '', '', '/', '/more'])}"
 
@@ -100,7 +100,7 @@ def assert_sound(answer: httpx.Response, asked: Any) -> None:
 
 
 def is_faulty_class(answer: httpx.Response) -> bool:
-    """Whether the environment itself failed: Procedural is asked for the seed of a task that somebody made up."""
+    """Whether the environment itself failed: Procedural needs the seed, which a random task does not have."""
     return answer.status_code == 500 and answer.json()["detail"] != "Internal Server Error"
 
 

@@ -1,4 +1,4 @@
-"""API keys: who is let in, and whose sessions are whose."""
+"""API keys: which requests are accepted, and which sessions belong to which key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_health_needs_no_key(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tools", "/version", "/list_environments", "/nobody/tools", "/prompt"])
-async def test_without_a_key_nothing_is_told(client: httpx.AsyncClient, path: str) -> None:
+async def test_without_a_key_nothing_is_reported(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "X-API-Key")
     assert answer.json()["detail"] == "X-API-Key header is required; keys are set by ORSWEB_API_KEYS"

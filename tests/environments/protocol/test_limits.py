@@ -1,4 +1,4 @@
-"""Limits and modes that a setting chooses, each on a server of its own."""
+"""Limits and modes that settings define, each on a server of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("db")
 
 
 def padded(size: int) -> bytes:
-    """A JSON body of that many bytes."""
+    """A JSON body of exactly this many bytes."""
     return b'{"split": "train"}'.ljust(size)
 
 
@@ -59,7 +59,7 @@ async def test_more_sessions_than_allowed_are_refused_for_now() -> None:
         await opened(client)
 
 
-async def test_setup_that_takes_too_long_is_told_as_starting() -> None:
+async def test_setup_that_takes_too_long_is_reported_as_starting() -> None:
     async with serving("tests.envs:SlowSetup", ORSWEB_SETUP_WAIT=0.02) as client:
         header = await opened(client, task_spec={"seconds": 30})
         answer = await client.get("/prompt", headers=header)
@@ -72,49 +72,49 @@ async def test_a_tool_has_a_longest_time() -> None:
     async with serving("tests.envs:Slow", ORSWEB_TOOL_TIMEOUT=0.05) as client:
         header = await opened(client)
         call = {"name": "wait", "input": {"seconds": 30}}
-        told = error(await client.post("/call", json=call, headers=header))
-        assert told == "'wait' ran longer than 0.05 s (ORSWEB_TOOL_TIMEOUT)"
+        message = error(await client.post("/call", json=call, headers=header))
+        assert message == "'wait' ran longer than 0.05 s (ORSWEB_TOOL_TIMEOUT)"
         echo = {"name": "echo", "input": {"text": "on"}}
         assert result(await client.post("/call", json=echo, headers=header))["ok"]
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "message"),
     [
         ("none", "Internal Server Error"),
         ("exception", "RuntimeError: the prompt gave up"),
         ("stacktrace", "Traceback ("),
     ],
 )
-async def test_a_fault_is_told_as_the_mode_says(mode: str, told: str) -> None:
+async def test_a_fault_is_reported_as_the_mode_says(mode: str, message: str) -> None:
     async with serving("tests.envs:FailingPrompt", ORSWEB_RETURN_ERRORS=mode) as client:
         answer = await client.get("/prompt", headers=await opened(client))
-        assert answer.status_code == 500 and answer.json()["detail"].startswith(told)
+        assert answer.status_code == 500 and answer.json()["detail"].startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "message"),
     [("none", "Internal Server Error"), ("exception", "the valve is stuck"), ("stacktrace", "Traceback (")],
 )
-async def test_a_tools_fault_is_told_as_the_mode_says(mode: str, told: str) -> None:
+async def test_a_tools_fault_is_reported_as_the_mode_says(mode: str, message: str) -> None:
     async with serving("tests.envs:Raises", ORSWEB_RETURN_ERRORS=mode) as client:
         header = await opened(client)
         for name in ("fault", "sync_fault"):
             answer = await client.post("/call", json={"name": name, "input": {}}, headers=header)
-            assert error(answer).startswith(told)
+            assert error(answer).startswith(message)
 
 
 async def test_a_traceback_shows_the_authors_frames_and_not_the_servers() -> None:
     async with serving("tests.envs:FailingPrompt", ORSWEB_RETURN_ERRORS="stacktrace") as client:
-        told = (await client.get("/prompt", headers=await opened(client))).json()["detail"]
-    assert "envs_faulty.py" in told and "environments/runtime" not in told
+        message = (await client.get("/prompt", headers=await opened(client))).json()["detail"]
+    assert "envs_faulty.py" in message and "environments/runtime" not in message
 
 
 async def test_a_result_over_the_limit_is_refused() -> None:
     async with serving("tests.envs:Raises", ORSWEB_MAX_RESULT_BYTES=2000) as client:
         call = {"name": "huge", "input": {"size_bytes": 3000}}
-        told = error(await client.post("/call", json=call, headers=await opened(client)))
-        assert "ORSWEB_MAX_RESULT_BYTES allows 2000" in told
+        message = error(await client.post("/call", json=call, headers=await opened(client)))
+        assert "ORSWEB_MAX_RESULT_BYTES allows 2000" in message
 
 
 async def test_another_host_can_be_allowed() -> None:
@@ -130,7 +130,7 @@ async def test_a_large_body_of_unknown_fields_is_refused_quickly() -> None:
         assert answer.status_code == 422 and answer.elapsed.total_seconds() < 10 and len(answer.text) < 20_000
 
 
-@pytest.mark.parametrize(("given", "told"), [("", None), ("8d4f505", "8d4f505")])
-async def test_the_version_names_the_build_that_the_operator_names(given: str, told: str | None) -> None:
+@pytest.mark.parametrize(("given", "message"), [("", None), ("8d4f505", "8d4f505")])
+async def test_the_version_names_the_build_that_the_operator_names(given: str, message: str | None) -> None:
     async with serving("tests.envs:Echo", ORSWEB_BUILD_SHA=given) as client:
-        assert (await client.get("/version")).json()["build_sha"] == told
+        assert (await client.get("/version")).json()["build_sha"] == message

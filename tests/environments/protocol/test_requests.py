@@ -1,4 +1,4 @@
-"""What holds for every request: paths, methods, hosts, bodies, headers, and the order in which they are judged."""
+"""Rules for all requests: paths, methods, hosts, bodies, headers, and the order in which they are checked."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import httpx
 import pytest
 
-from environments.protocol.urls import OF_AN_ENVIRONMENT, ROOT
+from environments.protocol.urls import ENVIRONMENT_PATHS, ROOT_PATHS
 from tests.environments.protocol.serving import as_json, fresh_id, opened, raw, result
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 GETS = {"health", "version", "list_environments", "tools", "splits", "prompt", "messages", "task_tools"}
 WITH_BODY = ["/tasks", "/num_tasks", "/task", "/task_range", "/create", "/call", "/score_group"]
-ENDPOINTS = [f"/{word}" for word in [*ROOT, *OF_AN_ENVIRONMENT]] + [f"/echo/{word}" for word in OF_AN_ENVIRONMENT]
+ENDPOINTS = [f"/{word}" for word in [*ROOT_PATHS, *ENVIRONMENT_PATHS]] + [f"/echo/{word}" for word in ENVIRONMENT_PATHS]
 ENDPOINTS.remove("/tasks")  # a page for every method but POST
 
 
@@ -35,7 +35,7 @@ async def test_another_method_is_refused_with_the_right_one(client: httpx.AsyncC
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_a_refused_method_is_told_in_json(client: httpx.AsyncClient) -> None:
+async def test_a_refused_method_is_reported_in_json(client: httpx.AsyncClient) -> None:
     assert (await client.post("/tools")).json() == {"detail": "Method Not Allowed"}
 
 
@@ -43,7 +43,7 @@ async def test_a_refused_method_is_told_in_json(client: httpx.AsyncClient) -> No
     "path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/v1/rollouts", "/v1/runs/x", "/%00"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_an_unknown_path_is_told_in_json(client: httpx.AsyncClient, path: str, method: str) -> None:
+async def test_an_unknown_path_is_reported_in_json(client: httpx.AsyncClient, path: str, method: str) -> None:
     answer = await client.request(method, path)
     assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
 
@@ -147,7 +147,7 @@ async def test_where_no_body_is_needed_any_will_do(client: httpx.AsyncClient, pa
         ({"split": "train", "extra": 1}, "extra_forbidden", ["body", "extra"]),
     ],
 )
-async def test_a_mistyped_body_is_told_field_by_field(
+async def test_a_mistyped_body_is_reported_field_by_field(
     client: httpx.AsyncClient, body: Any, kind: str, location: list[str]
 ) -> None:
     answer = await client.post("/num_tasks", json=body)
@@ -156,7 +156,7 @@ async def test_a_mistyped_body_is_told_field_by_field(
     assert set(problem) == {"type", "loc", "msg", "input"}
 
 
-async def test_an_unknown_field_is_told_with_the_known_ones(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_field_is_reported_with_the_known_ones(client: httpx.AsyncClient) -> None:
     answer = await client.post("/task", json={"split": "train", "index": 0, "idx": 1})
     assert answer.json()["detail"][0]["msg"] == "Extra inputs are not permitted; allowed: split, index"
 
@@ -174,7 +174,7 @@ async def test_no_refusal_repeats_a_value(client: httpx.AsyncClient) -> None:
     assert answer.status_code == 422 and secret not in answer.text and len(answer.json()["detail"]) == 5
 
 
-async def test_a_thousand_problems_are_not_all_told(client: httpx.AsyncClient) -> None:
+async def test_a_thousand_problems_are_not_all_listed(client: httpx.AsyncClient) -> None:
     answer = await client.post("/num_tasks", json={"split": "train", **{f"extra{n}": n for n in range(1000)}})
     assert answer.status_code == 422 and len(answer.json()["detail"]) <= 100
 
@@ -261,27 +261,27 @@ async def test_a_bad_id_is_refused(client: httpx.AsyncClient, path: str, sid: by
 @pytest.mark.parametrize(
     "path", ["/ping", "/prompt", "/messages", "/task_tools", "/call", "/score_group", "/echo/call"]
 )
-async def test_an_unknown_session_is_told(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_unknown_session_is_reported(client: httpx.AsyncClient, path: str) -> None:
     body = sensible(path.removeprefix("/echo"))
     headers = body["headers"] | {"X-Session-ID": "never-opened"}
     answer = await client.request(method_of(path), path, content=body["content"], headers=headers)
     assert (answer.status_code, answer.json()) == (404, {"detail": "Active environment not found"})
 
 
-async def test_malformed_json_is_told_before_a_missing_id(client: httpx.AsyncClient) -> None:
+async def test_malformed_json_is_reported_before_a_missing_id(client: httpx.AsyncClient) -> None:
     assert (await client.post("/call", **raw("{"))).status_code == 422
 
 
-async def test_a_missing_id_is_told_before_wrong_types(client: httpx.AsyncClient) -> None:
+async def test_a_missing_id_is_reported_before_wrong_types(client: httpx.AsyncClient) -> None:
     assert (await client.post("/call", json={"wrong": 1})).status_code == 400
 
 
-async def test_an_unknown_session_is_told_before_wrong_types(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_session_is_reported_before_wrong_types(client: httpx.AsyncClient) -> None:
     answer = await client.post("/call", json={"wrong": 1}, headers={"X-Session-ID": "never-opened"})
     assert answer.status_code == 404
 
 
-async def test_wrong_types_are_told_to_a_live_session(client: httpx.AsyncClient) -> None:
+async def test_wrong_types_are_reported_to_a_live_session(client: httpx.AsyncClient) -> None:
     header = await opened(client)
     answer = await client.post("/call", json={"name": 1, "input": "x", "task_id": 5}, headers=header)
     assert answer.status_code == 422

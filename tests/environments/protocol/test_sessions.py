@@ -25,7 +25,7 @@ async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     "accept", ["text/event-stream", "text/event-stream, */*", "application/json, text/event-stream"]
 )
-async def test_create_session_streams_to_who_accepts_it(client: httpx.AsyncClient, accept: str) -> None:
+async def test_create_session_streams_to_clients_that_accept_it(client: httpx.AsyncClient, accept: str) -> None:
     answer = await client.post("/create_session", json={"env": {"x": 1}}, headers={"Accept": accept})
     (first, sid), (last, data) = events(answer.text)
     assert (first, last, json.loads(data)) == ("task_id", "end", {"sid": sid})
@@ -66,7 +66,7 @@ async def test_a_task_may_be_sent(client: httpx.AsyncClient, body: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "detail"),
     [
         ({}, "Provide either task_spec or both split and index, not both/neither"),
         ({"task_spec": {}, "split": "train", "index": 0}, "Provide either task_spec or both"),
@@ -74,13 +74,13 @@ async def test_a_task_may_be_sent(client: httpx.AsyncClient, body: Any) -> None:
         ({"index": 0}, "Provide either task_spec or both split and index"),
     ],
 )
-async def test_half_a_task_is_refused(client: httpx.AsyncClient, body: Any, told: str) -> None:
+async def test_half_a_task_is_refused(client: httpx.AsyncClient, body: Any, detail: str) -> None:
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
-    assert answer.status_code == 422 and answer.json()["detail"][0]["msg"].startswith(f"Value error, {told}")
+    assert answer.status_code == 422 and answer.json()["detail"][0]["msg"].startswith(f"Value error, {detail}")
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "told"),
+    ("body", "status", "detail"),
     [
         ({"env_name": "ehco", "task_spec": {}}, 404, "unknown environment 'ehco'; this server hosts 'echo'; did you"),
         ({"env_name": "x" * 10**6, "task_spec": {}}, 404, "unknown environment 'xxx"),
@@ -91,11 +91,11 @@ async def test_half_a_task_is_refused(client: httpx.AsyncClient, body: Any, told
     ],
 )
 async def test_what_is_not_there_is_refused_and_the_id_stays_free(
-    client: httpx.AsyncClient, body: Any, status: int, told: str
+    client: httpx.AsyncClient, body: Any, status: int, detail: str
 ) -> None:
     header = {"X-Session-ID": fresh_id()}
     answer = await client.post("/create", json=body, headers=header)
-    assert answer.status_code == status and answer.json()["detail"].startswith(told) and len(answer.text) < 3000
+    assert answer.status_code == status and answer.json()["detail"].startswith(detail) and len(answer.text) < 3000
     assert (await client.post("/create", json={"task_spec": {}}, headers=header)).status_code == 200
 
 
@@ -213,7 +213,7 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("secrets", "told"),
+    ("secrets", "detail"),
     [
         ({"orsweb_step": "two"}, "orsweb_step is 'two'; it must be a whole number"),
         ({"orsweb_step": "9" * 30}, f"orsweb_step is '{'9' * 30}'; it must be a whole number"),
@@ -223,10 +223,10 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
     ],
     ids=range(5),
 )
-async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], told: str) -> None:
+async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], detail: str) -> None:
     body = {"task_spec": {}, "secrets": secrets}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
-    assert (answer.status_code, answer.json()["detail"]) == (400, told)
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
 
 
 async def test_a_runs_header_that_is_no_utf8_is_refused(client: httpx.AsyncClient) -> None:

@@ -1,4 +1,4 @@
-"""How a result is cut: no reader that strips, splits or decodes piece by piece may change it."""
+"""How a result is split: clients that strip, split or decode it piece by piece must get it unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 import pytest
 
 from environments import wire
-from environments.protocol.sse import PIECE, event, events, pieces, whole
+from environments.protocol.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole
 from environments.runtime.calls import Call
 from environments.runtime.outcome import CallResult
 
@@ -21,7 +21,7 @@ TEXTS = [
     "\\" * 9000,
     '"' * 9000,
     "é☃😀\ud800" * 3000,
-    "a" * (PIECE - 30) + " " * 300 + "b" * PIECE,
+    "a" * (MAX_PIECE_CHARACTERS - 30) + " " * 300 + "b" * MAX_PIECE_CHARACTERS,
     "\\u0020" * 3000,
 ]
 
@@ -34,7 +34,9 @@ def as_result(text: str) -> str:
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_pieces_are_short_and_neither_begin_nor_end_with_a_blank(text: str) -> None:
     for piece in pieces(as_result(text)):
-        assert 0 < len(piece) <= PIECE and piece == piece.strip() and piece.isascii() and "\n" not in piece
+        assert (
+            0 < len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() and piece.isascii() and "\n" not in piece
+        )
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
@@ -48,12 +50,12 @@ def test_any_mixture_survives(seed: int) -> None:
     text = "".join(dice.choice(["a", " ", "  ", "\\", '"', "\n", "é", " " * 300, "b" * 200]) for _ in range(2000))
     cut = pieces(as_result(text))
     assert json.loads("".join(cut))["output"]["blocks"][0]["text"] == text
-    assert all(len(piece) <= PIECE and piece == piece.strip() for piece in cut)
+    assert all(len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() for piece in cut)
 
 
-@pytest.mark.parametrize("length", [PIECE, PIECE + 1])
+@pytest.mark.parametrize("length", [MAX_PIECE_CHARACTERS, MAX_PIECE_CHARACTERS + 1])
 def test_up_to_the_limit_it_is_one_event(length: int) -> None:
-    assert len(events(CallResult("end", "x" * length))) == (1 if length == PIECE else 2)
+    assert len(events(CallResult("end", "x" * length))) == (1 if length == MAX_PIECE_CHARACTERS else 2)
 
 
 def test_the_bytes_of_a_short_result() -> None:
@@ -63,8 +65,8 @@ def test_the_bytes_of_a_short_result() -> None:
 
 
 def test_an_error_of_several_lines_has_a_line_each() -> None:
-    [told] = events(CallResult("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
-    assert told == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
+    [message] = events(CallResult("error", "one\r\ntwo\rthree\u2028four\x0bfive"))
+    assert message == b"event: error\ndata: one\ndata: two\ndata: three\ndata: four\ndata: five\n\n"
 
 
 def test_an_error_may_hold_any_character() -> None:

@@ -1,4 +1,4 @@
-"""Play: live play in this process, without HTTP and without a database.
+"""Live play in this process, without HTTP and without a database.
 
 async with Play(Echo) as play:
     await play.open("s")
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from environments import wire
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
@@ -32,7 +32,7 @@ DEADLINE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the stream of a call ended with."""
+    """The last event of a call's stream."""
 
     event: str
     data: str
@@ -43,19 +43,19 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """Of the first block."""
+        """The text of the first block."""
         return str(self.body["output"]["blocks"][0]["text"])
 
 
 class Play:
-    """Hosts `classes`; keywords are fields of Limits, with a second to close in."""
+    """Hosts `classes`. Keyword arguments are fields of Limits; closing may take one second by default."""
 
     def __init__(self, *classes: type, **limits: Any) -> None:
         self.limits = Limits(**{"close_wait_seconds": 1.0, **limits})
         self._classes = classes
 
     async def __aenter__(self) -> Self:
-        registry = Registry([Hosted(cls) for cls in self._classes])
+        registry = Registry([HostedClass(cls) for cls in self._classes])
         self.pool = ThreadPool()
         self.record = ListRecord()
         self.tasks = AskedTasks(registry, UserCode(self.pool))
@@ -73,7 +73,10 @@ class Play:
         self.pool.close()
 
     async def open(self, sid: str, environment: str | None = None, **values: Any) -> None:
-        """A session of the first class or of `environment`, with a task of its own unless split and index are given."""
+        """Open a session of the first class or of `environment`.
+
+        It has a task of its own unless split and index are given.
+        """
         values.setdefault("owner", "")
         name = environment if environment or "split" in values else self.service.registry.default.name
         if "split" not in values:
@@ -81,11 +84,11 @@ class Play:
         await within(self.service.create(NewSession(sid=sid, environment=name, **values)))
 
     async def start(
-        self, sid: str, tool: str, *, task_id: str | None = None, named: str | None = None, **input: Any
+        self, sid: str, tool: str, *, task_id: str | None = None, path_environment: str | None = None, **input: Any
     ) -> Call:
-        """The call, running or not; with one reader."""
+        """Start a call and return it, finished or not, with one reader."""
         request = wire.ToolCall(name=tool, input=input, task_id=task_id)
-        call = await within(self.service.call(sid, "", named, request))
+        call = await within(self.service.call(sid, "", path_environment, request))
         call.join()
         return call
 
@@ -98,7 +101,7 @@ class Play:
 
 
 async def ended(call: Call) -> Answer:
-    """What the call ends with, within the deadline."""
+    """Wait for the end of the call and return it."""
     assert await call.wait(DEADLINE_SECONDS), f"{call.tool} did not end"
     result: CallResult | None = call.result
     assert result is not None
@@ -110,7 +113,7 @@ async def within(work: Any) -> Any:
 
 
 async def until(is_true: Callable[[], object]) -> None:
-    """Return once `is_true()` holds. Raises: AssertionError at the deadline."""
+    """Wait until `is_true()` returns true. Raises: AssertionError at the deadline."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not is_true():  # noqa: ASYNC110  (what is watched has no event: threads, gates, the pool)
             await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Environments whose stages wait for the test: constructor, setup, tools, teardown, and the look-up of a task."""
+"""Environments whose stages, from the lookup of a task to teardown, wait until the test releases them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.envs_base import Small, said
 
 
 class Staged(Small):
-    """Each stage that the task names waits, in a thread, until the test lets it go on; `events` tells what happened."""
+    """Each stage that the task names waits in a thread until the test releases it; `events` lists what happened."""
 
     events: ClassVar[list[str]] = []
     doors: ClassVar[dict[str, threading.Event]] = {}

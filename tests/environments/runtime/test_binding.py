@@ -17,7 +17,7 @@ from tests.envs_base import Small, said
 
 
 class Elsewhere(Small):
-    """Has a split that Echo has not."""
+    """An environment with a split that Echo does not have."""
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str]:
@@ -36,7 +36,7 @@ class Elsewhere(Small):
 async def test_a_session_without_a_name_plays_what_its_first_path_names() -> None:
     async with Play(Echo, Elsewhere) as play:
         await play.open("s", split="extra", index=0)
-        assert (await play.answer("s", "shout", named="elsewhere")).text == "extra-0"
+        assert (await play.answer("s", "shout", path_environment="elsewhere")).text == "extra-0"
     assert [row.environment for row in play.record.of(EpisodeStarted)] == ["elsewhere"]
 
 
@@ -53,12 +53,12 @@ async def test_a_refused_binding_leaves_the_session_unbound() -> None:
             await within(play.service.prompt_json("s", "", None))
         refused = await play.answer("s", "echo", text="x")
         assert refused.event == "error" and "Invalid split 'extra'" in refused.data
-        assert (await play.answer("s", "shout", named="elsewhere")).event == "end"
+        assert (await play.answer("s", "shout", path_environment="elsewhere")).event == "end"
     assert len(play.record.steps) == 1
 
 
 @pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
-async def test_nobody_having_the_task_is_told_at_once(split: str, index: int, error: type[Exception]) -> None:
+async def test_nobody_having_the_task_is_reported_at_once(split: str, index: int, error: type[Exception]) -> None:
     async with Play(Echo, Elsewhere) as play:
         with pytest.raises(error):
             await play.open("s", split=split, index=index)
@@ -70,7 +70,7 @@ async def test_two_first_paths_that_differ_play_one_environment_and_tell_the_oth
         await play.open("s", split="train", index=0)
         first = asyncio.ensure_future(play.service.prompt_json("s", "", "slowtasks"))
         await until(lambda: Staged.events)
-        call = await play.start("s", "echo", named="echo", text="x")
+        call = await play.start("s", "echo", path_environment="echo", text="x")
         Staged.doors["work"].set()
         assert "Task slow." in await within(first)
         refused = await ended(call)
@@ -81,11 +81,11 @@ async def test_a_path_of_another_environment_is_refused() -> None:
     async with Play(Echo, Elsewhere) as play:
         await play.open("s")
         with pytest.raises(OtherEnvironment, match="plays 'echo', but the path names 'elsewhere'"):
-            await play.start("s", "echo", named="elsewhere", text="x")
-        assert (await play.answer("s", "echo", named="ECHO", text="x")).text == "x"
+            await play.start("s", "echo", path_environment="elsewhere", text="x")
+        assert (await play.answer("s", "echo", path_environment="ECHO", text="x")).text == "x"
 
 
-async def test_a_late_constructor_failure_is_recorded_and_told_again() -> None:
+async def test_a_late_constructor_failure_is_recorded_and_returned_again() -> None:
     async with Play(Echo, FailingConstructor) as play:
         await play.open("s", split="train", index=0)
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""A call runs once, whatever becomes of the connection, and can be asked for again."""
+"""A call runs once, whatever happens to its connection, and its result can be requested again."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_the_record_answers_only_the_owner(play: Play) -> None:
         await within(play.service.call("s", "another key", None, request))
 
 
-async def test_the_finishing_call_can_be_told_again_and_nothing_else_runs(play: Play) -> None:
+async def test_the_finishing_call_can_be_returned_again_and_nothing_else_runs(play: Play) -> None:
     first = await play.answer("s", "finish", task_id="end")
     assert (await play.answer("s", "count")).body["reason"] == "episode_finished"
     assert await play.answer("s", "finish", task_id="end") == first
@@ -162,7 +162,7 @@ async def test_the_finishing_call_can_be_told_again_and_nothing_else_runs(play: 
 class Ending(Gated):
     @tool(concurrent=True)
     async def finish(self, args: Gate) -> ToolOutput:
-        """End the episode, possibly beside another such call."""
+        """End the episode, possibly at the same time as another such call."""
         return (await self._pass("finish", args.gate)).model_copy(update={"finished": True, "reward": 1.0})
 
 
@@ -224,7 +224,7 @@ async def test_odd_scores_are_an_error_event(kind: str) -> None:
         assert (await ended(await scoring(play, kind))).event == "error"
 
 
-async def test_a_scoring_is_told_again_by_its_id() -> None:
+async def test_a_scoring_is_returned_again_by_its_id() -> None:
     async with Play(Scored) as play:
         await play.open("s")
         first = await scoring(play, "s", task_id="group")

@@ -1,4 +1,4 @@
-"""Whatever an author's code does, the agent gets an answer, the step is on record, and the session goes on."""
+"""Whatever an author's code does, the agent gets an answer, the step is recorded, and the session continues."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_failing_constructor_leaves_no_session_and_is_on_record() -> Non
     assert (play.record.end.cause, play.record.end.detail) == ("setup_failed", "RuntimeError: the constructor gave up")
 
 
-async def test_a_failed_setup_is_told_to_every_request() -> None:
+async def test_a_failed_setup_is_reported_to_every_request() -> None:
     async with Play(FailingSetup) as play:
         await play.open("s")
         for _ in range(2):
@@ -175,12 +175,12 @@ async def test_what_a_tool_raises_after_its_time_is_logged_by_nobody() -> None:
             gone.set()
             raise RuntimeError("bad token")
 
-    gone, told = asyncio.Event(), list[dict[str, Any]]()
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    gone, message = asyncio.Event(), list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: message.append(context))
     async with Play(Late, tool_timeout_seconds=0.02) as play:
         await play.open("s")
         assert "ran longer than 0.02 s" in (await play.answer("s", "wait")).data
         await within(gone.wait())
         await asyncio.sleep(0)
     gc.collect()
-    assert told == []
+    assert message == []

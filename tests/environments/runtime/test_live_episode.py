@@ -1,4 +1,4 @@
-"""What live play puts on record, and when."""
+"""What live play records, and when."""
 
 from __future__ import annotations
 
@@ -89,20 +89,20 @@ async def test_secrets_are_in_no_row_and_no_error() -> None:
         await play.open("s", spec={"note": secret}, secrets={"token": secret}, masked=(secret,), user_agent=secret)
         await within(play.service.prompt_json("s", "", None))
         for name in ("reveal", "leak", "scold"):
-            told = (await play.answer("s", name)).data
-            assert (secret in told) is (name != "leak")  # what a tool says to its agent is its own affair
+            message = (await play.answer("s", name)).data
+            assert (secret in message) is (name != "leak")  # what a tool says to its agent is its own affair
         await play.answer("s", "reveal", more=[secret], task_id=f"t-{secret}")
     assert secret not in repr(play.record.rows)
 
 
 @pytest.mark.parametrize("where", ["constructor", "setup"])
-async def test_a_secret_in_a_failed_start_is_told_to_nobody(where: str) -> None:
+async def test_a_secret_in_a_failed_start_is_reported_to_nobody(where: str) -> None:
     secret = "hunter2-hunter2"
     async with Play(Secretive) as play:
-        with pytest.raises(EnvironmentFault) as told:
+        with pytest.raises(EnvironmentFault) as message:
             await play.open("s", spec={"fail": where}, secrets={"token": secret}, masked=(secret,))
             await within(play.service.prompt_json("s", "", None))
-    assert f"{where} refused ********" in str(told.value) and secret not in told.value.trace
+    assert f"{where} refused ********" in str(message.value) and secret not in message.value.trace
     assert secret not in repr(play.record.rows)
 
 

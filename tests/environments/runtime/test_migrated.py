@@ -1,4 +1,4 @@
-"""A class that leans on what its base class offers plays alike with that of either SDK and of this server."""
+"""A class that uses methods of its base class behaves the same with the base classes of all three packages."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ class Box:
 
 
 def migrated(sdk: Any) -> type:
-    """The same source for each SDK. `threads` of the class are those on which its prompt was made."""
+    """The same source code for each SDK. `threads` lists the threads on which the prompt was made."""
 
     class Migrated(sdk.Environment):  # type: ignore[misc,name-defined]
         threads: list[int] = []
@@ -63,7 +63,7 @@ def migrated(sdk: Any) -> type:
 
 
 def with_more(sdk: Any) -> type:
-    """What openreward alone has: sandboxes of toolsets, messages made of the prompt, a terminal tool."""
+    """Features that only openreward has: sandboxes of toolsets, messages made of the prompt, a terminal tool."""
 
     class Shell(sdk.Toolset):  # type: ignore[misc,name-defined]
         @sdk.tool  # type: ignore[untyped-decorator]
@@ -109,8 +109,8 @@ ALL = [ors, *BOTH]
 async def test_its_own_task_tools_stand_beside_the_bases(sdk: Any) -> None:
     async with Play(migrated(sdk)) as play:
         await play.open("s")
-        told = json.loads(await within(play.service.task_tools_json("s", "", None)))
-    assert [spec["name"] for spec in told["tools"]] == ["how", "extra"]
+        message = json.loads(await within(play.service.task_tools_json("s", "", None)))
+    assert [spec["name"] for spec in message["tools"]] == ["how", "extra"]
 
 
 @pytest.mark.parametrize("sdk", ALL)
@@ -189,7 +189,7 @@ def _may_take(self: Any, env: Any = None, *more: Any) -> None: ...
 
 
 @pytest.mark.parametrize("sdk", ALL)
-async def test_what_a_toolsets_constructor_raises_is_told(sdk: Any) -> None:
+async def test_what_a_toolsets_constructor_raises_is_reported(sdk: Any) -> None:
     async with Play(with_toolset(sdk, _adds_words)) as play:
         await play.open("s", spec={"id": 1})
         answer = await play.answer("s", "wave")

@@ -1,4 +1,4 @@
-"""Whatever a tool returns, the agent gets JSON that it can read, or is told what is wrong with it."""
+"""Whatever a tool returns, the agent gets valid JSON or an error that says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Assigned(BaseModel):
 
 
 class Assigning(Small):
-    """Returns an output that was made well and changed afterwards."""
+    """Returns an output that was changed after its construction."""
 
     @tool
     async def assign(self, args: Assigned) -> ToolOutput:
@@ -70,7 +70,7 @@ class Assigning(Small):
 
 
 class OrsAssigning(envs_ors.Small):
-    """Like Assigning, with the reference's base class."""
+    """Assigning as a class of the reference."""
 
     @ors_tool
     async def assign(self, args: Assigned) -> OrsToolOutput:
@@ -98,7 +98,7 @@ async def test_an_output_that_was_changed_into_none_is_a_fault_and_ends_nothing(
     async with Play(environment) as play:
         await play.open("s")
         answer = await play.answer("s", "assign", field=field, value=value)
-        assert answer.event == "error" and f"'assign' returned a ToolOutput that was changed into none ({field}" in (
+        assert answer.event == "error" and f"'assign' returned a ToolOutput with invalid values ({field}" in (
             answer.data
         )
         assert (await play.answer("s", "append")).event == "error"

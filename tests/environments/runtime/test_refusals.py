@@ -1,4 +1,4 @@
-"""What an agent does wrong is answered, on record as refused, and short."""
+"""An agent's mistakes are answered briefly and recorded as refused."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ async def test_it_names_the_tools_that_the_session_was_told_of(
         await play.open("s", spec=spec)
         if asks:
             await within(play.service.task_tools_json("s", "", None))
-        told = (await play.answer("s", "nope")).body["error"]
-    assert told == f"'nope' is not a valid tool; this session has{known}"
+        message = (await play.answer("s", "nope")).body["error"]
+    assert message == f"'nope' is not a valid tool; this session has{known}"
 
 
 @pytest.mark.parametrize("name", ["task_spec", "__init__", "setup", "log_size", ""])

@@ -1,4 +1,4 @@
-"""Secrets are taken out of texts and JSON, and what stays is the same JSON."""
+"""Secrets are masked in text and in JSON, and the rest of the JSON stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sessions begin, become ready and end, and that whatever an author's code does they do end."""
+"""How sessions start, become ready and end, whatever the author's code does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def creating(play: Play, sid: str, *waits: str) -> asyncio.Task[None]:
 
 
 async def closing(play: Play, sid: str) -> asyncio.Task[None]:
-    """A delete that has begun."""
+    """A deletion that has started."""
     deleting = asyncio.ensure_future(play.service.delete(sid, ""))
     await until(lambda: play.service._sessions.live[sid].state == "closing")
     return deleting
@@ -106,7 +106,7 @@ async def test_delete_waits_for_plain_code_that_async_code_of_the_session_waits_
 
 
 async def test_code_in_a_thread_of_its_own_asks_its_base_class_there() -> None:
-    """Whatever of the class's ran on the server's loop before it."""
+    """The code of the class that ran before it used the server's loop."""
     async with Play(OnItsThread) as play:
         await within(play.open("s", split="train", index=0))
         assert "hello" in await within(play.service.prompt_json("s", "", None))
@@ -120,7 +120,7 @@ async def test_code_on_a_loop_of_its_own_asks_its_base_class_there() -> None:
 
 
 async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:
-    """Its end is on record before its id is free: a client must not hear meanwhile that it lives."""
+    """Its end is recorded before its id is free; until then a client must not be told that it is live."""
     async with Play(Staged) as play:
         await creating(play, "s", "teardown")
         play.service.ping("s", "")
@@ -282,7 +282,7 @@ async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: st
         else:
             with pytest.raises(SessionDeleted):
                 await within(work)
-        assert play.record.rows == [] and play.host._sessions == {}
+        assert play.record.rows == [] and play.host._instances == {}
 
 
 async def test_an_idle_session_expires(tmp_path: Any) -> None:

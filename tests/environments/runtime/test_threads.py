@@ -1,4 +1,4 @@
-"""Threads for plain code: they grow, retire, are given up when they hang, and stay with a session that asks for it."""
+"""Threads for plain code: the pool grows, idle ones retire, hung ones are abandoned, instances may have their own."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ async def test_a_timed_out_tool_leaves_the_session_usable() -> None:
     assert (play.record.steps[0].status, play.record.steps[0].reason) == ("failed", "timeout")
 
 
-async def test_a_timeout_is_told_though_the_author_forgives_every_exception() -> None:
+async def test_a_timeout_is_reported_though_the_author_forgives_every_exception() -> None:
     class Forgiving(Slow):
         recoverable_errors = (Exception,)
 

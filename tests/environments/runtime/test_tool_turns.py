@@ -1,4 +1,4 @@
-"""Which calls of a session run at the same time, seen from the order in which they start and end."""
+"""Which tool calls of an instance overlap, shown by the order in which they start and end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from environments.authoring.tools import Tool
 from environments.runtime.calls import Call
-from environments.runtime.tool_turns import Gate
+from environments.runtime.tool_turns import ToolTurns
 from environments.wire import ToolSpec
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Terminal
@@ -98,7 +98,7 @@ async def test_a_terminal_tool_runs_alone_though_marked_so_only_by_terminal() ->
         assert play.service.registry.default.tools.by_name["submit"].runs_alone
 
 
-# --- the gate itself, where a session could not be stopped at the right moment ---------------------------------------
+# --- ToolTurns itself, where a session could not be stopped at the right moment ---------------------------------------
 
 
 def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
@@ -107,45 +107,45 @@ def a_tool(name: str, *, concurrent: bool = False, alone: bool = False) -> Tool:
 
 
 async def test_it_lets_in_first_come_first_served() -> None:
-    gate, tool, order = Gate(), a_tool("x"), list[int]()
+    turns, tool, order = ToolTurns(), a_tool("x"), list[int]()
 
     async def pass_through(number: int) -> None:
-        await gate.enter(tool)
+        await turns.enter(tool)
         order.append(number)
         await asyncio.sleep(0)
-        gate.leave(tool)
+        turns.leave(tool)
 
     await asyncio.gather(*(pass_through(number) for number in range(20)))
     assert order == list(range(20))
 
 
 async def test_a_cancelled_waiter_makes_way() -> None:
-    gate, ordinary, lone = Gate(), a_tool("x"), a_tool("alone", alone=True)
-    await gate.enter(ordinary)
-    waiting = asyncio.ensure_future(gate.enter(lone))
-    held_back = asyncio.ensure_future(gate.enter(a_tool("y")))
+    turns, ordinary, lone = ToolTurns(), a_tool("x"), a_tool("alone", alone=True)
+    await turns.enter(ordinary)
+    waiting = asyncio.ensure_future(turns.enter(lone))
+    held_back = asyncio.ensure_future(turns.enter(a_tool("y")))
     await settled()
     assert not held_back.done()
     waiting.cancel()
     await within(held_back)
 
 
-async def test_a_waiter_that_is_cancelled_as_its_turn_comes_gives_it_on() -> None:
-    gate, tool = Gate(), a_tool("x")
-    await gate.enter(tool)
-    first, second = asyncio.ensure_future(gate.enter(tool)), asyncio.ensure_future(gate.enter(tool))
+async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> None:
+    turns, tool = ToolTurns(), a_tool("x")
+    await turns.enter(tool)
+    first, second = asyncio.ensure_future(turns.enter(tool)), asyncio.ensure_future(turns.enter(tool))
     await settled()
-    gate.leave(tool)
+    turns.leave(tool)
     first.cancel()
     await within(second)
 
 
 async def test_equal_tools_that_wait_are_not_mistaken_for_each_other() -> None:
-    gate, tool = Gate(), a_tool("x")
-    await gate.enter(tool)
-    waiting = [asyncio.ensure_future(gate.enter(a_tool("x"))) for _ in range(3)]
+    turns, tool = ToolTurns(), a_tool("x")
+    await turns.enter(tool)
+    waiting = [asyncio.ensure_future(turns.enter(a_tool("x"))) for _ in range(3)]
     await settled()
     waiting[1].cancel()
     for turn in (waiting[0], waiting[2]):
-        gate.leave(tool)
+        turns.leave(tool)
         await within(turn)

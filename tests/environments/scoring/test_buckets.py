@@ -1,4 +1,4 @@
-"""Which bucket a task is in, told by Python and asked of the database."""
+"""Which bucket a task is in, by the Python function and by the database's conditions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRICT = Thresholds(hopeless=0.0, saturated=1.0, attempts=4)
 WIDE = Thresholds(hopeless=0.1, saturated=0.9, attempts=1)
 
 SEEN = [(attempts, successes) for attempts in (1, 3, 4, 10, 100) for successes in {0, 1, attempts - 1, attempts}]
-"""Attempts and successes of tasks."""
+"""Attempts and successes of each task."""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_default_thresholds_are_those_of_the_settings() -> None:
     ("successes", "attempts", "low", "high"),
     [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (1, 4, 0.0456, 0.6994)],
 )
-def test_it_tells_wilsons_interval(successes: int, attempts: int, low: float, high: float) -> None:
+def test_the_interval_is_wilsons(successes: int, attempts: int, low: float, high: float) -> None:
     assert interval(successes, attempts) == pytest.approx((low, high), abs=5e-5)
 
 
@@ -64,16 +64,16 @@ def test_the_interval_reaches_both_ends_exactly() -> None:
 
 @pytest.fixture
 def tasks(db: None) -> dict[int, tuple[int, float]]:
-    """Id of a task -> its attempts and success rate."""
+    """Return the id of each task -> its attempts and success rate."""
     math = Environment.objects.create(name="math")
-    told: dict[int, tuple[int, float]] = {}
+    rates: dict[int, tuple[int, float]] = {}
     for number, (attempts, successes) in enumerate([(0, 0), (0, 0), *SEEN]):
         task = Task.objects.create(environment=math, content_hash=str(number), spec=str(number))
-        told[task.pk] = attempts, successes / (attempts or 1)
+        rates[task.pk] = attempts, successes / (attempts or 1)
         values = {"attempts": attempts, "scored": attempts, "successes": successes, "return_total": 0.0}
         for by, key in [("all", ""), ("run", "r1")] if attempts else []:
-            TaskStatistics.objects.create(task=task, environment=math, by=by, key=key, rate=told[task.pk][1], **values)
-    return told
+            TaskStatistics.objects.create(task=task, environment=math, by=by, key=key, rate=rates[task.pk][1], **values)
+    return rates
 
 
 @pytest.mark.parametrize("thresholds", [STRICT, WIDE])
@@ -88,6 +88,6 @@ def test_the_database_agrees(tasks: dict[int, tuple[int, float]], bucket: Bucket
 
 @pytest.mark.parametrize("thresholds", [STRICT, WIDE])
 def test_the_statement_that_counts_agrees(tasks: dict[int, tuple[int, float]], thresholds: Thresholds) -> None:
-    told = RawSQL(bucket_sql("attempts", "rate", thresholds), ())
-    for attempts, rate, bucket in TaskStatistics.objects.values_list("attempts", "rate", told):
+    rates = RawSQL(bucket_sql("attempts", "rate", thresholds), ())
+    for attempts, rate, bucket in TaskStatistics.objects.values_list("attempts", "rate", rates):
         assert bucket == bucket_of(attempts, rate, thresholds)

@@ -1,4 +1,4 @@
-"""What a page is told of a task's attempts."""
+"""What a page shows about a task's attempts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment, Task, TaskStatistics
-from environments.scoring.buckets import Interval, Thresholds, interval
-from environments.scoring.task_statistics import Figures, Statistics, figures_of, statistics_of
+from environments.scoring.buckets import Interval, Thresholds
+from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 
 pytestmark = pytest.mark.django_db
 
@@ -26,32 +26,31 @@ def counted(task: Task, by: str = "all", key: str = "", **changes: Any) -> TaskS
     return TaskStatistics.objects.create(**place, return_low=0.5, return_high=1.0, **(values | changes))
 
 
-def test_it_tells_of_all_attempts(task: Task) -> None:
+def test_it_counts_all_attempts(task: Task) -> None:
     counted(task)
-    expected = Figures(
+    expected = TaskResult(
         key="",
-        attempts=4,
+        n=4,
         scored=2,
         successes=1,
         mean=0.75,
         low=0.5,
         high=1.0,
-        rate=0.25,
-        interval=interval(1, 4),
         bucket="learnable",
     )
     assert statistics_of(task, Thresholds()) == Statistics(expected, (), ())
 
 
-def test_it_tells_of_a_task_that_nobody_attempted(task: Task) -> None:
+def test_a_task_that_nobody_attempted_is_unseen(task: Task) -> None:
     overall = statistics_of(task, Thresholds()).overall
-    assert (overall.attempts, overall.mean, overall.low, overall.high, overall.rate) == (0, None, None, None, 0.0)
+    assert (overall.n, overall.mean, overall.low, overall.high, overall.success) == (0, None, None, None, None)
     assert (overall.interval, overall.bucket) == (Interval(0.0, 1.0), "unseen")
 
 
 def test_attempts_without_return_have_no_mean(task: Task) -> None:
     row = counted(task, scored=0, return_total=0.0, successes=0, rate=0.0)
-    assert (figures_of(row, Thresholds()).mean, figures_of(row, Thresholds()).bucket) == (None, "hopeless")
+    result = result_of(row, Thresholds())
+    assert (result.mean, result.bucket) == (None, "hopeless")
 
 
 def test_runs_and_models_with_most_attempts_come_first(
@@ -61,6 +60,6 @@ def test_runs_and_models_with_most_attempts_come_first(
         counted(task, "run", key, attempts=attempts)
         counted(task, "model", key.upper(), attempts=attempts)
     with django_assert_num_queries(3):
-        told = statistics_of(task, Thresholds())
-    assert [run.key for run in told.runs] == ["c", "a", "b"]
-    assert [model.key for model in told.models] == ["C", "A", "B"]
+        found = statistics_of(task, Thresholds())
+    assert [run.key for run in found.runs] == ["c", "a", "b"]
+    assert [model.key for model in found.models] == ["C", "A", "B"]

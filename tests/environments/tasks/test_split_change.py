@@ -172,7 +172,7 @@ def test_a_reader_of_the_version_before_reads_it_whole() -> None:
 
 def test_it_refuses_a_second_change_meanwhile() -> None:
     split = make_split(make_task())
-    with SplitChange(split), pytest.raises(SplitBusy, match="being changed by somebody else"), SplitChange(split):
+    with SplitChange(split), pytest.raises(SplitBusy, match="being changed by someone else"), SplitChange(split):
         pass
     with SplitChange(split) as change:
         commit(change)
@@ -181,7 +181,7 @@ def test_it_refuses_a_second_change_meanwhile() -> None:
 def test_it_says_that_a_split_is_gone() -> None:
     split = make_split()
     Split.objects.all().delete()
-    with pytest.raises(SplitGone, match="Split 'train' does not exist any more"), SplitChange(split):
+    with pytest.raises(SplitGone, match="Split 'train' no longer exists"), SplitChange(split):
         pass
 
 

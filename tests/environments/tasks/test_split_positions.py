@@ -19,8 +19,8 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_positions, "POSITIONS", 10)
-    monkeypatch.setattr(split_positions, "COUNTED_TOGETHER", 2)
-    monkeypatch.setattr(split_positions, "SMALL", 0)
+    monkeypatch.setattr(split_positions, "STRETCHES_PER_QUERY", 2)
+    monkeypatch.setattr(split_positions, "MAX_COUNTED_TASKS", 0)
 
 
 def kept(split: Split) -> list[int]:

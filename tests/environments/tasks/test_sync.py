@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
@@ -18,7 +18,7 @@ from tests.environments.listings import listing, numbered, procedural, synced
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def sync_now(*hosted: Hosted) -> SyncReport:
+def sync_now(*hosted: HostedClass) -> SyncReport:
     return asyncio.run(synced(*hosted))
 
 
@@ -53,7 +53,7 @@ def test_it_stores_the_task_schema_that_a_class_declares() -> None:
 
 
 def test_it_refuses_a_task_schema_that_is_none() -> None:
-    with pytest.raises(Unhostable, match="shop: task_schema is no JSON Schema"):
+    with pytest.raises(Unhostable, match="shop: task_schema is not a JSON Schema"):
         sync_now(listing({"train": []}, task_schema={"type": 7}))
 
 
@@ -197,9 +197,9 @@ def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
         ({"n": float("nan")}, "ValueError"),
         ({"n": [float("inf")]}, "ValueError"),
         ({"n": object()}, "object"),
-        ([1], "list is no object"),
-        ("text", "str is no object"),
-        (None, "NoneType is no object"),
+        ([1], "list is not an object"),
+        ("text", "str is not an object"),
+        (None, "NoneType is not an object"),
     ],
 )
 def test_it_refuses_a_task_that_is_no_json_object(task: Any, problem: str) -> None:

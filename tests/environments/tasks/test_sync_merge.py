@@ -134,7 +134,7 @@ def test_it_marks_no_task_that_moved_to_another_split() -> None:
 def test_it_marks_what_the_class_dropped_where_people_had_edited_it() -> None:
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))
-    assert "1 kept that people put there, 1 marked as dropped" in str(sync_list({"n": 1}))
+    assert "1 added by people kept, 1 marked as dropped" in str(sync_list({"n": 1}))
     assert is_dropped(a_task(0)) and not is_dropped(Task.objects.get(spec='{"own": "edited"}'))
     sync_list(*numbered(2))
     assert not is_dropped(a_task(0))
@@ -166,7 +166,9 @@ def test_it_marks_the_tasks_of_a_split_that_the_class_no_longer_declares() -> No
     change("remove", a_task(3), split="test")
     _, test = sync_splits(train=numbered(2))
     assert test == SplitSync("shop", "test", removed=2, dropped=2, is_undeclared=True)
-    assert str(test).endswith("2 removed, 2 marked as dropped; the class no longer declares it, so it is not served")
+    assert str(test).endswith(
+        "2 removed, 2 marked as dropped; no longer served, because the class no longer declares it"
+    )
     assert [is_dropped(a_task(n)) for n in range(4)] == [False, False, True, True]
 
 
@@ -214,7 +216,7 @@ def test_it_leaves_a_split_to_people_whose_name_the_class_declares_later() -> No
     split = curated(a_task(1))
     reports = asyncio.run(synced(listing({"train": numbered(2), "hard": numbered(5)}))).splits
     assert reports[1] == SplitSync("shop", "hard", unchanged=1, is_taken=True)
-    assert "people made a split of this name" in str(reports[1]) and reports[1].has_news
+    assert "a split of this name was made in the admin" in str(reports[1]) and reports[1].has_news
     split.refresh_from_db()
     assert (split.is_curated, split.is_served, split.type, split.position, split.size) == (True, True, "test", 9, 1)
     assert [entry.task for entry in split.entries.all()] == [a_task(1)]
@@ -232,12 +234,12 @@ def test_the_name_of_a_split_that_people_deleted_is_free_for_the_class() -> None
 def test_it_tells_how_many_edits_it_kept_in_their_places() -> None:
     sync_list(*numbered(3))
     change("replace", a_task(1), own_task("edited"))
-    assert "3 unchanged, 0 removed, 1 kept as people edited them" in str(sync_list(*numbered(4)))
+    assert "3 unchanged, 0 removed, 1 kept with edits" in str(sync_list(*numbered(4)))
 
 
 def test_it_tells_what_it_kept() -> None:
     sync_list(*numbered(3))
     change("remove", a_task(1))
     change("add", own_task("added"))
-    told = "shop/train: 1 added, 2 unchanged, 0 removed, 1 kept that people put there, 1 left out that people took out"
+    told = "shop/train: 1 added, 2 unchanged, 0 removed, 1 added by people kept, 1 removed by people left out"
     assert str(sync_list(*numbered(4))) == told

@@ -32,7 +32,7 @@ def test_it_reports_and_imports(shelf: Shelf) -> None:
     assert import_tasks(shelf.lines(APPLE, PEAR, APPLE), type="train", yes=True).splitlines() == [
         "tasks.jsonl -> shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 refused",
         "  The split 'train' is new.",
-        "tasks.jsonl went into shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 refused.",
+        "tasks.jsonl was imported into shop/train: 2 added, 0 changed, 1 skipped as duplicates, 0 refused.",
     ]
     assert served() == [APPLE, PEAR]
 
@@ -46,7 +46,7 @@ def test_a_dry_run_only_reports(shelf: Shelf) -> None:
 
 def test_refused_lines_refuse_all_unless_they_are_skipped(shelf: Shelf) -> None:
     path = shelf.lines(APPLE, *["oops"] * 30)
-    with pytest.raises(CommandError, match="30 of 31 lines are refused, so nothing was imported"):
+    with pytest.raises(CommandError, match="30 of 31 lines cannot be imported, so nothing was"):
         import_tasks(path, type="train", yes=True)
     assert "  and 10 more" in import_tasks(path, type="train", yes=True, skip_refused=True)
     assert served() == [APPLE]
@@ -54,7 +54,7 @@ def test_refused_lines_refuse_all_unless_they_are_skipped(shelf: Shelf) -> None:
 
 def test_nobody_can_be_asked_without_a_terminal(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO())
-    with pytest.raises(CommandError, match="Nobody can be asked here; add --yes to import"):
+    with pytest.raises(CommandError, match="Cannot ask without a terminal; add --yes to import"):
         import_tasks(shelf.lines(APPLE), type="train")
 
 
@@ -75,7 +75,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"environment": "shup"}, "Unknown environment 'shup'; this database has 'shop'. Did you mean 'shop'?"),
     (
         {"split": "test"},
-        "'shop' has no split 'test', but none; to make it, give its type: 'train', 'validation', 'test'.",
+        "'shop' has no split 'test', but none. To create it, give its type: 'train', 'validation', 'test'.",
     ),
 ]
 
@@ -105,7 +105,10 @@ def test_an_export_can_be_filtered_and_plain(shelf: Shelf, capfdbinary: pytest.C
     ("options", "sentence"),
     [
         ({"split": "tran"}, "'shop' has no split 'tran', but 'train'. Did you mean 'train'?"),
-        ({"output": "out.txt"}, "out.txt: the name does not end in .jsonl, .json, .csv or .parquet; name the format."),
+        (
+            {"output": "out.txt"},
+            "out.txt: the name does not end in .jsonl, .json, .csv or .parquet; choose the format.",
+        ),
         ({"output": "/nowhere/out.csv"}, "/nowhere/out.csv cannot be written: No such file or directory."),
     ],
 )

@@ -16,29 +16,33 @@ from tests.environments.transfer.files import Shelf, served
 pytestmark = pytest.mark.django_db
 
 WRONG: list[tuple[str, bytes, str]] = [
-    ("a.jsonl", b"", "a.jsonl is empty; a file has one task at least."),
-    ("a.csv", b" \n\n", "a.csv is empty; a file has one task at least."),
-    ("a.csv", b"question\n", "a.csv holds no task."),
-    ("a.json", b"[]", "a.json holds no task."),
-    ("a.jsonl", b'[{"a": 1}]', "a.jsonl is a JSON array, not one object a line; name the format json."),
-    ("a.json", b'{"a": 1}\n{"a": 2}', "a.json is no array; if it has one object a line, name the format jsonl."),
-    ("a.json", b'[{"a": 1}, {"a": ', "a.json: row 2 is not JSON: the file ends within it."),
+    ("a.jsonl", b"", "a.jsonl is empty. A file must hold at least one task."),
+    ("a.csv", b" \n\n", "a.csv is empty. A file must hold at least one task."),
+    ("a.csv", b"question\n", "a.csv holds no tasks."),
+    ("a.json", b"[]", "a.json holds no tasks."),
+    ("a.jsonl", b'[{"a": 1}]', "a.jsonl is a JSON array, not one object per line; choose the format json."),
+    (
+        "a.json",
+        b'{"a": 1}\n{"a": 2}',
+        "a.json is not an array; if it has one object per line, choose the format jsonl.",
+    ),
+    ("a.json", b'[{"a": 1}, {"a": ', "a.json: row 2 is not JSON: the file ends in the middle of it."),
     ("a.json", b'[{"a": 1}, {"a": 2,}, {"a": 3333333333}]', "a.json: row 2 is not JSON: "),
-    ("a.json", b'[{"a": 1} {"a": 2}]', "a.json has '{' after row 1, where ',' or ']' belongs"),
-    ("a.json", b'[{"a": 1}', "a.json has its end after row 1, where ',' or ']' belongs"),
-    ("a.json", b"[] []", "a.json goes on after the end of its array"),
+    ("a.json", b'[{"a": 1} {"a": 2}]', "a.json has '{' after row 1, where ',' or ']' is expected"),
+    ("a.json", b'[{"a": 1}', "a.json has its end after row 1, where ',' or ']' is expected"),
+    ("a.json", b"[] []", "a.json continues after the end of its array"),
     ("a.json", b'[{"a": "\xff"}]', "a.json is not UTF-8 after row 0; save it as UTF-8."),
     ("a.csv", b"PK\x03\x04rest", "a.csv is an Excel or ZIP file; save its table as CSV."),
     ("a.jsonl", b"\x1f\x8b\x08", "a.jsonl is compressed; unpack it first, with gunzip."),
     ("a.csv", b"\xff\xfea\x00", "a.csv is UTF-16; save it as UTF-8."),
-    ("a.csv", b"PAR1rest", "a.csv is a Parquet file; name the format parquet."),
-    ("a.parquet", b'{"a": 1}', "a.parquet is no Parquet file."),
-    ("a.parquet", b"PAR1cut", "a.parquet is cut off, damaged or no Parquet file: "),
+    ("a.csv", b"PAR1rest", "a.csv is a Parquet file; choose the format parquet."),
+    ("a.parquet", b'{"a": 1}', "a.parquet is not a Parquet file."),
+    ("a.parquet", b"PAR1cut", "a.parquet is cut off, damaged or not a Parquet file: "),
     ("a.csv", b"a;b\n1;2\n", "a.csv separates its columns with ';'; save it with commas."),
     ("a.csv", b"a,a\n1,2\n", "a.csv has the column 'a' twice; rename or remove one."),
-    ("a.csv", b"a,_tag\n1,2\n", "a.csv has the column '_tag'; of names that begin with _ allowed are _hash, _split, "),
+    ("a.csv", b"a,_tag\n1,2\n", "a.csv has the column '_tag'; names that start with _ may only be _hash, _split, "),
     ("a.csv", b"a,\n1,2\n", "a.csv: column 2 has no name; name or remove it."),
-    ("a.txt", b"a", "a.txt: the name does not end in .jsonl, .json, .csv or .parquet; name the format."),
+    ("a.txt", b"a", "a.txt: the name does not end in .jsonl, .json, .csv or .parquet; choose the format."),
 ]
 
 
@@ -64,14 +68,14 @@ def test_a_wrong_column_is_named_with_the_allowed_ones(shelf: Shelf) -> None:
 
 def test_a_missing_column_is_named(shelf: Shelf) -> None:
     shelf.schema(properties={"question": {"type": "string"}}, required=["question"])
-    with pytest.raises(Unreadable, match="has no column 'question', which every task here has to have; it has answer"):
+    with pytest.raises(Unreadable, match="has no column 'question', which every task here must have; it has answer"):
         shelf.dry_run(shelf.text("answer\nwhy\n", "a.csv"))
 
 
 def test_a_reserved_looking_column_of_parquet_is_named(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"a": [1], "_tag": ["x"]}), path)
-    with pytest.raises(Unreadable, match="has the column '_tag'; of names that begin with _ allowed are _hash"):
+    with pytest.raises(Unreadable, match="has the column '_tag'; names that start with _ may only be _hash"):
         shelf.dry_run(path)
 
 
@@ -79,7 +83,7 @@ def test_a_truncated_parquet_file_is_told(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"a": list(range(1000))}), path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(Unreadable, match=r"a\.parquet is cut off, damaged or no Parquet file: "):
+    with pytest.raises(Unreadable, match=r"a\.parquet is cut off, damaged or not a Parquet file: "):
         shelf.dry_run(path)
 
 
@@ -97,7 +101,7 @@ def test_a_damaged_parquet_file_is_told_and_nothing_is_done(shelf: Shelf) -> Non
 def test_a_parquet_type_that_json_has_not_is_told(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"when": pa.array([0], pa.timestamp("ms"))}), path)
-    with pytest.raises(Unreadable, match=r"column 'when' holds timestamp\[ms\], which JSON has not"):
+    with pytest.raises(Unreadable, match=r"column 'when' holds timestamp\[ms\], which has no JSON form"):
         shelf.dry_run(path)
 
 

@@ -89,7 +89,7 @@ def test_a_task_of_another_split_keeps_its_identity(shelf: Shelf) -> None:
 
 def test_rows_that_come_from_another_split_are_told(shelf: Shelf) -> None:
     report = shelf.dry_run(shelf.lines({**APPLE, "_split": "test"}, {**PEAR, "_split": "train"}))
-    assert report.notes == ["The split 'train' is new.", "Exported from another split, by their _split: 1 line."]
+    assert report.notes == ["The split 'train' is new.", "Exported from another split, according to _split: 1 line."]
 
 
 def test_new_content_takes_the_old_ones_place_in_every_split(shelf: Shelf) -> None:
@@ -124,7 +124,7 @@ def test_two_new_contents_of_one_task_are_refused(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     report = shelf.dry_run(shelf.lines({**PEAR, "_hash": digest(APPLE)}, {**PLUM, "_hash": digest(APPLE)}))
     assert (counts(report), report.refusals[0].number) == ((0, 1, 0, 1), 2)
-    assert "is changed by a row before; keep one of them" in report.refusals[0].reason
+    assert "is also changed by an earlier row; keep one of them" in report.refusals[0].reason
 
 
 def test_contents_may_change_places(shelf: Shelf) -> None:
@@ -138,7 +138,7 @@ def test_a_frozen_split_keeps_the_old_content_and_the_report_says_so(shelf: Shel
     shelf.apply(shelf.lines(APPLE), "test")
     Split.objects.filter(name="test").update(frozen=datetime(2026, 1, 1, tzinfo=UTC))
     report = shelf.apply(shelf.lines({**PEAR, "_hash": digest(APPLE)}), "train")
-    assert "'test' is frozen, so it keeps 1 task as before." in report.notes
+    assert "'test' is frozen; unchanged there: 1 task." in report.notes
     assert (served("train"), served("test")) == ([PEAR], [APPLE])
 
 
@@ -213,9 +213,7 @@ def test_thousands_of_changes_are_made(shelf: Shelf) -> None:
 
 
 def test_refused_rows_refuse_all(shelf: Shelf) -> None:
-    with pytest.raises(
-        RefusedRows, match="1 of 2 lines are refused, so nothing was imported; the first is line 2: is "
-    ):
+    with pytest.raises(RefusedRows, match=r"1 of 2 lines cannot be imported, so nothing was\. The first is line 2: "):
         shelf.apply(shelf.lines(APPLE, "oops"))
     assert not existing_splits().exists()
 

@@ -23,15 +23,15 @@ IMPORT = """
 import django, os, pathlib, signal, sys
 django.setup()
 from environments.transfer import importing
-from environments.transfer.source import Source
-from environments.transfer.target import Target, environment_named
+from environments.transfer.source import FileSource
+from environments.transfer.target import ImportTarget, environment_named
 
 def die(done, total):
     if done > total / 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-target = Target.of(environment_named("shop"), "train", "train")
-importing.apply(Source.of(pathlib.Path(sys.argv[1])), target, author="ada", progress=die)
+target = ImportTarget.of(environment_named("shop"), "train", "train")
+importing.apply(FileSource.of(pathlib.Path(sys.argv[1])), target, author="ada", progress=die)
 """
 
 

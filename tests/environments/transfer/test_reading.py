@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1', "is not JSON: Expecting ',' delimiter at character 8"),
     ('{"a": {"b": 1, "b": 2}}', "has the key 'b' twice in one object; keep one of them"),
-    ('{"a": 1, "_tag": []}', "has the column '_tag'; of names that begin with _ allowed are _hash, _split, _tags, "),
+    ('{"a": 1, "_tag": []}', "has the column '_tag'; names that start with _ may only be _hash, _split, _tags, "),
     ('{"a": NaN}', "holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
     ('{"a": 1e999}', "holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
     ("[1]", "is a list, not an object; a task is a JSON object"),
@@ -23,18 +23,18 @@ REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1} {"a": 2}', "is not JSON: Extra data at character 10"),
     (b'{"a": "\xff"}', "is not UTF-8: byte 0xff at 8; save the file as UTF-8"),
     ("[" * 300 + "]" * 300, "is a list, not an object; a task is a JSON object"),
-    ('{"a": ' + "[" * 300 + "]" * 300 + "}", "cannot be kept: nested more than 200 deep"),
+    ('{"a": ' + "[" * 300 + "]" * 300 + "}", "cannot be stored: nested more than 200 deep"),
     ("[" * 100_000, "is nested too deeply"),
-    ('{"a": "' + "x" * (8 * 1024**2) + '"}', "is longer than 8 MiB, the most that a task may take"),
+    ('{"a": "' + "x" * (8 * 1024**2) + '"}', "is longer than 8 MiB, the limit for a task"),
     ('{"a": 1, "_tags": 7}', "_tags is 7; use a list of texts"),
     (
         '{"a": 1, "_tags": ["%s"]}' % ("x" * 61),
-        "a tag has 60 characters at most, without commas and control characters",
+        "a tag may have 60 characters at most, without commas and control characters",
     ),
     ('{"a": 1, "_state": "gone"}', '_state is "gone"; use active or quarantined'),
     ('{"a": 1, "_state": "quarantined"}', "_state is quarantined without a _reason; say why"),
-    ('{"a": 1, "_hash": "abc"}', '_hash is "abc"; it has 64 hexadecimal digits, as an export writes it'),
-    ('{"a": 1, "_hash": "%s"}' % ("0" * 64), "_hash 00000000… is no task of 'shop'; leave the column empty"),
+    ('{"a": 1, "_hash": "abc"}', '_hash is "abc"; it must have 64 hexadecimal digits, as in an export'),
+    ('{"a": 1, "_hash": "%s"}' % ("0" * 64), "_hash 00000000… is not a task of 'shop'; leave the column empty"),
 ]
 
 
@@ -127,7 +127,7 @@ CSV_REFUSED = [
     ("n\nseven\n", "column 'n' has 'seven', which is not JSON"),
     ("n\n1.5\n", "does not fit the task schema: $.n: 1.5 is not of type 'integer'"),
     ("n\n1,2\n", "has 2 cells, but the header has 1"),
-    ("n\none\rtwo\n", "is not CSV: a line break inside a cell has to stand in quotes"),
+    ("n\none\rtwo\n", "is not CSV: a cell with a line break must be in quotes"),
     ('n\n"1"2\n', "is not CSV: ',' expected after '\"'"),
     ("n,_state\n1,gone\n", '_state is "gone"; use active or quarantined'),
 ]

@@ -1,4 +1,4 @@
-"""Curves: the same from blocks as from episodes, by each axis, under each definition."""
+"""Curves from blocks equal those from episodes, by each axis and under each definition."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from environments.scoring.definition import Definition, definition_of
 from episodes.analytics import scopes
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, curve, curves, drawn
 from episodes.analytics.scopes import Scope, filtered, scope_of
-from episodes.analytics.stored import Axis
 from episodes.analytics.summary_cover import cover
 from episodes.analytics.zoom import Range
 from episodes.models import Episode, Progress, Run
@@ -26,7 +26,7 @@ from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, play, played
 from tests.stored import make_run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SUM = Definition("sum", THRESHOLD)
 AXES: tuple[Axis, ...] = ("episode", "time", "step")
 OF: dict[str, Callable[[], Scope]] = {
@@ -34,12 +34,6 @@ OF: dict[str, Callable[[], Scope]] = {
     "split": lambda: scope_of(Split.objects.get(environment__name="echo")),
     "run": lambda: scope_of(Run.objects.get(name="r1")),
 }
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 @pytest.fixture
@@ -51,14 +45,14 @@ def blocks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def from_blocks(scope: Scope, definition: Definition, axis: Axis = "episode") -> Curve:
-    """As coarse as can be."""
+    """Return a curve from blocks that are as coarse as possible."""
     found = cover([scope], definition, axis, least_blocks=1, most_rows=0)[0]
     assert found.blocks
     return drawn(scope, found, definition, axis)
 
 
 def exact(found: Curve) -> tuple[Any, ...]:
-    """What blocks tell exactly."""
+    """Return the figures that blocks hold exactly."""
     total = found.total
     assert total
     figures = total.episodes, total.n, total.scored, total.successes, total.success_low
@@ -66,7 +60,7 @@ def exact(found: Curve) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("of", OF.values(), ids=OF)
-def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope]) -> None:
+def test_blocks_give_the_figures_that_episodes_give(of: Callable[[], Scope]) -> None:
     play(600)
     catch_up()
     expected = [exact(curve(of(), SUM, axis)) for axis in AXES]
@@ -74,7 +68,7 @@ def test_blocks_tell_what_episodes_tell(of: Callable[[], Scope]) -> None:
 
 
 def side_by_side() -> Scope:
-    """Three runs that train in turn, each further than the one before, and episodes that say no step between them."""
+    """Record three runs that take turns, each ahead of the one before, and episodes without a step between them."""
     runs = [make_run(f"side {place}") for place in range(3)]
     for number in range(300):
         place = number % 5
@@ -85,7 +79,7 @@ def side_by_side() -> Scope:
     return scope_of(Environment.objects.get())
 
 
-def told(found: Curve) -> list[tuple[Any, ...]]:
+def points_of(found: Curve) -> list[tuple[Any, ...]]:
     names = ("x", "x_to", "episodes", "n", "first_end", "last_end", "mean", "success", "p10", "length_mean", "causes")
     return [tuple(getattr(point, name) for name in names) for point in found.points]
 
@@ -100,7 +94,7 @@ def test_runs_side_by_side_share_the_points_of_their_steps(
     for module, name in ((covers, "RAW_ENDINGS"), (covers, "MIN_RAW"), (zooms, "RAW_ENDINGS")):
         monkeypatch.setattr(module, name, 0)
     found = curve(scope, SUM, "step", shown=shown)
-    assert told(found) == told(expected)
+    assert points_of(found) == points_of(expected)
     assert found.stepless == expected.stepless == (0 if shown else 120)
 
 
@@ -208,7 +202,7 @@ def test_a_zoom_shows_its_range(axis: Axis, low: float | None, high: float | Non
 
 
 def places(axis: Axis) -> list[float]:
-    """Of the endings of `echo` on the axis."""
+    """Return the places of the endings of `echo` on the axis."""
     endings = played(environment__name="echo")
     if axis == "episode":
         return list(range(len(endings)))
@@ -272,10 +266,10 @@ def test_a_follower_far_behind_makes_a_curve_say_so(monkeypatch: pytest.MonkeyPa
     assert found.total and found.total.episodes == sum(not 300 < number <= 350 for number in numbers)
 
 
-def test_what_has_not_been_looked_at_says_no_step_by_no_means(
+def test_endings_that_were_not_read_do_not_count_as_stepless(
     blocks_alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after an upgrade: blocks know everything, spans are made anew."""
+    """After an upgrade, blocks hold everything while spans are being rebuilt."""
     play(20)
     catch_up()
     play(380, first=21)
@@ -287,7 +281,7 @@ def test_what_has_not_been_looked_at_says_no_step_by_no_means(
     assert found.stepless == 0
 
 
-def test_of_the_newest_episodes_of_a_filter_it_says_which_say_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_among_the_newest_episodes_of_a_filter_stepless_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run("some")
     for step in [*range(10)] * 3 + [None] * 20:
         end_episode(run=run, run_step=step, model="some")
@@ -297,7 +291,7 @@ def test_of_the_newest_episodes_of_a_filter_it_says_which_say_no_step(monkeypatc
     assert found.stepless == 20
 
 
-def test_while_blocks_are_made_anew_none_is_taken() -> None:
+def test_no_block_is_used_while_blocks_are_rebuilt() -> None:
     play(300)
     catch_up()
     start_over()
@@ -323,7 +317,7 @@ def test_a_curated_split_follows_its_present_tasks() -> None:
         SplitEntry.objects.create(split=split, position=place, task=task, until=2 if place == 2 else None)
     found = curve(scope_of(split), SUM)
     assert found.total and found.total.episodes == len(played(task__in=tasks[:2]))
-    assert "stand in the split now" in found.note
+    assert "are in the split now" in found.note
 
 
 def test_of_a_filter_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,7 +344,7 @@ def test_definitions_come_from_the_environment_unless_given() -> None:
     assert definition_of(None) == Definition("sum", 0.9)
 
 
-if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     @pytest.mark.parametrize("name", OF)
     def test_a_tail_is_read_along_an_index(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Success at a threshold that blocks were not written with: how far it may be off is told, and not more."""
+"""Success at a threshold that blocks were not written with: the bound of its error holds and is not too wide."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import pytest
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.curve import Curve, curve, drawn
-from episodes.analytics.error_bounds import slack_of
+from episodes.analytics.error_bounds import error_bound_of
 from episodes.analytics.histogram import histogram
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import cover
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, play
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 @pytest.fixture
-def scope(monkeypatch: pytest.MonkeyPatch) -> Scope:
-    """Of 600 episodes whose returns (max) are nearly all different."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+def scope(no_follower: None) -> Scope:
+    """The scope of 600 episodes whose returns (max) are nearly all different."""
     play(600)
     Environment.objects.update(declared_threshold=THRESHOLD)
     catch_up()
@@ -30,23 +29,23 @@ def scope(monkeypatch: pytest.MonkeyPatch) -> Scope:
 def from_blocks(scope: Scope, definition: Definition) -> tuple[float, Curve]:
     found = cover([scope], definition, least_blocks=1, most_rows=0)[0]
     assert found.blocks
-    return slack_of(found, definition), drawn(scope, found, definition, "episode")
+    return error_bound_of(found, definition), drawn(scope, found, definition, "episode")
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.35, 0.62, 0.9])
-def test_a_rate_is_off_by_no_more_than_is_told(scope: Scope, threshold: float) -> None:
+def test_a_rate_is_off_by_no_more_than_the_bound(scope: Scope, threshold: float) -> None:
     definition = Definition("max", threshold)
-    slack, found = from_blocks(scope, definition)
+    bound, found = from_blocks(scope, definition)
     whole = curve(scope, definition).total
     assert found.total and whole and found.total.success is not None and whole.success is not None
-    assert 0 < slack < 0.1 and abs(found.total.success - whole.success) <= slack
+    assert 0 < bound < 0.1 and abs(found.total.success - whole.success) <= bound
     assert f"success above {threshold} may be off by up to" in found.note
 
 
 def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:
     environment = Environment.objects.get(name="echo")
-    slack, found = from_blocks(scope, definition_of(environment, "max"))
-    assert (slack, found.note) == (0.0, "")
+    bound, found = from_blocks(scope, definition_of(environment, "max"))
+    assert (bound, found.note) == (0.0, "")
     environment.success_threshold = 0.7  # blocks were written before
     assert from_blocks(scope, definition_of(environment, "max"))[0] > 0
 
@@ -57,22 +56,22 @@ def test_it_is_exact_again_after_somebody_had_changed_the_threshold(scope: Scope
     catch_up()
     Environment.objects.update(success_threshold=THRESHOLD)
     definition = definition_of(Environment.objects.get(name="echo"), "max")
-    slack, found = from_blocks(scope, definition)
+    bound, found = from_blocks(scope, definition)
     whole = curve(scope, definition).total
-    assert slack == 0.0 and found.total and whole
+    assert bound == 0.0 and found.total and whole
     assert found.total.successes == whole.successes
 
 
 def test_few_distinct_returns_are_exact_at_any_threshold(scope: Scope) -> None:
-    slack, found = from_blocks(scope, Definition("last", 0.3))
-    assert (slack, found.note) == (0.0, "")
+    bound, found = from_blocks(scope, Definition("last", 0.3))
+    assert (bound, found.note) == (0.0, "")
 
 
 def test_what_is_read_one_by_one_is_exact(scope: Scope) -> None:
     assert curve(scope, Definition("max", 0.3)).note == ""
 
 
-def test_a_histogram_says_it_too(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_histogram_has_the_bound_too(scope: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     assert histogram(scope, Definition("max", 0.3)).note == ""
     monkeypatch.setattr("episodes.analytics.summary_cover.RAW_ENDINGS", 0)
     monkeypatch.setattr("episodes.analytics.summary_cover.MIN_RAW", 0)

@@ -1,4 +1,4 @@
-"""pass@k is unbiased: the share of all choices of k attempts in which one succeeded."""
+"""pass@k is the share of all choices of k attempts in which one succeeded."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_what_is_no_attempt_stays_out_of_the_mean() -> None:
 
 
 @pytest.mark.django_db
-def test_groups_of_a_step_are_told_by_task() -> None:
+def test_groups_of_a_step_are_listed_by_task() -> None:
     run, tasks = make_run(), [make_task(), make_task()]
     for task in tasks:
         make_episode(task=task, run=run, run_step=2, return_sum=1.0)

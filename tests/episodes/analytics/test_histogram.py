@@ -1,4 +1,4 @@
-"""Histograms hold every attempt of a scope, value by value while there are few."""
+"""Histograms hold every attempt of a scope, with a bin for each value if there are few."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from episodes.analytics.scopes import scope_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import attempts, play, played
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 def of_echo(definition: Definition) -> Histogram:

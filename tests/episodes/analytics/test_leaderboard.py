@@ -1,4 +1,4 @@
-"""Leaderboards tell what plain Python counts from the episodes."""
+"""Leaderboards equal what plain Python counts from the episodes."""
 
 from __future__ import annotations
 
@@ -19,41 +19,40 @@ from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started
 
-pytestmark = pytest.mark.django_db(transaction=True)
-Told = dict[str, tuple[Any, ...]]
-"""To n, mean, error, successes, tasks, pass@k."""
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
+Rows = dict[str, tuple[Any, ...]]
+"""By name: n, mean, error, successes, tasks, pass@k."""
 about: Any = pytest.approx
 
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
-    monkeypatch.setattr("episodes.recording.recount.stale", list)
+    monkeypatch.setattr("episodes.recording.recount.Upkeep._recount", lambda upkeep: None)
 
 
 def echo() -> Environment:
     return Environment.objects.get(name="echo")
 
 
-def told(found: Leaderboard) -> Told:
+def rows_of(found: Leaderboard) -> Rows:
     return {
         row.key: (row.n, pytest.approx(row.mean), pytest.approx(row.error), row.successes, row.tasks, row.passes)
         for row in found.rows
     }
 
 
-def counted(by: str, definition: Definition, **conditions: Any) -> Told:
-    """Of `echo`, one task of a name after the other."""
+def counted(by: str, definition: Definition, **conditions: Any) -> Rows:
+    """Count the episodes of `echo`, by name and task."""
     tasks: dict[str, dict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(**{by: None})
     for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired")).values_list(
         by, "task", definition.column
     ):
         tasks[key][task].append(value)
-    return {key: _told(list(one.values()), definition.threshold) for key, one in tasks.items() if key}
+    return {key: _expected(list(one.values()), definition.threshold) for key, one in tasks.items() if key}
 
 
-def _told(tasks: list[list[float | None]], threshold: float) -> tuple[Any, ...]:
+def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, ...]:
     scores = [[value for value in task if value is not None] for task in tasks]
     scored = sum(map(len, scores))
     mean = sum(map(sum, scores)) / scored
@@ -70,7 +69,7 @@ def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -
     play(400)
     found = leaderboard(echo(), by=by)
     humans = counted("player", definition_of(echo()))["human"]
-    assert told(found) == {**counted(column, definition_of(echo())), "human": humans}
+    assert rows_of(found) == {**counted(column, definition_of(echo())), "human": humans}
     means = [row.mean for row in found.rows]
     assert means == sorted(means, key=lambda mean: -(mean or 0))
     assert not found.is_bounded
@@ -78,14 +77,14 @@ def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -
 
 def test_players_are_ranked() -> None:
     play(400)
-    assert told(leaderboard(echo(), by="player")) == counted("player", definition_of(echo()))
+    assert rows_of(leaderboard(echo(), by="player")) == counted("player", definition_of(echo()))
 
 
 @pytest.mark.parametrize("by", ["model", "player"])
 def test_by_another_definition_episodes_are_read(by: By) -> None:
     play(400)
     definition = Definition("max", 0.7)
-    found = told(leaderboard(echo(), by=by, definition=definition))
+    found = rows_of(leaderboard(echo(), by=by, definition=definition))
     assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
 
 
@@ -97,7 +96,7 @@ def test_a_split_counts_the_tasks_that_stand_in_it() -> None:
         SplitEntry.objects.create(split=split, position=place, task=task, is_hidden=task == tasks[3])
     found = leaderboard(echo(), split)
     expected = counted("model", definition_of(echo()), task__in=tasks[:3])
-    assert {key: row for key, row in told(found).items() if key != "human"} == expected
+    assert {key: row for key, row in rows_of(found).items() if key != "human"} == expected
     assert found.tasks == 3
     assert [row.coverage for row in found.rows] == [row.tasks / 3 for row in found.rows]
 

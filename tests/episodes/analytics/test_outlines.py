@@ -1,4 +1,4 @@
-"""The overview's figures, in as many queries however many environments there are."""
+"""The first page's figures, in a number of queries that does not depend on the number of environments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,10 @@ from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
-
-
-def test_the_strip_tells_of_now_today_and_the_last_hour(django_assert_num_queries: Any) -> None:
+def test_the_strip_shows_now_today_and_the_last_hour(django_assert_num_queries: Any) -> None:
     play(120)
     record((episode_started(500),))
     catch_up()
@@ -72,7 +66,7 @@ def test_each_environment_has_its_own_definition() -> None:
     assert {str(one.definition) for one in given} == {"last > 0"}
 
 
-def test_an_environments_endings_are_told_by_cause(django_assert_num_queries: Any) -> None:
+def test_an_environments_endings_are_counted_by_cause(django_assert_num_queries: Any) -> None:
     play(100)
     catch_up()
     with django_assert_num_queries(2):
@@ -80,7 +74,7 @@ def test_an_environments_endings_are_told_by_cause(django_assert_num_queries: An
     assert found.causes == causes(played(environment__name="echo"))
 
 
-def test_tools_are_told_by_calls_errors_and_latency() -> None:
+def test_tools_have_calls_errors_and_latency() -> None:
     calls = [step_taken(1, n, tool="echo", duration_ms=100.0) for n in range(19)]
     calls += [step_taken(1, 19, tool="echo", duration_ms=9000.0, status="failed", reason="ValueError", reward=None)]
     calls += [step_taken(1, 20, tool="nope", status="refused", reason="not_found", reward=None)]

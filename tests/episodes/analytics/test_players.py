@@ -1,4 +1,4 @@
-"""Players: what people reached beside everybody else, at a task and in an environment."""
+"""Figures of people next to those of all other players, at a task and in an environment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 SUM = Definition()
 
 
-def beside(environment: Environment, definition: Definition = SUM) -> list[PlayerFigures]:
+def both_figures(environment: Environment, definition: Definition = SUM) -> list[PlayerFigures]:
     return in_environment(environment, definition, histogram(scope_of(environment), definition).total)
 
 
@@ -38,7 +38,7 @@ def test_probes_failures_and_what_still_runs_are_no_attempts() -> None:
     end_episode(task=task, player="human", cause="env_error")
     end_episode(task=task, player="human", status="running", cause="")
     assert [one.n for one in at_task(task, SUM)] == [0]
-    assert [one.n for one in beside(task.environment)] == [0]
+    assert [one.n for one in both_figures(task.environment)] == [0]
 
 
 def test_without_people_the_rest_of_an_environment_is_as_if_they_had_never_played() -> None:
@@ -48,7 +48,7 @@ def test_without_people_the_rest_of_an_environment_is_as_if_they_had_never_playe
         end_episode(reward, environment=mixed)
     for reward in (0.25, 0.95, None):
         end_episode(reward, environment=mixed, player="human", return_sum=reward or 0.0)
-    wanted, (human, others) = beside(alone)[1], beside(mixed)
+    wanted, (human, others) = both_figures(alone)[1], both_figures(mixed)
     assert (human.n, human.mean, human.successes) == (3, approx(0.4), 1)
     assert (others.n, others.mean, others.successes) == (4, approx(wanted.mean), 2)
     assert others.error == approx(wanted.error)
@@ -56,8 +56,8 @@ def test_without_people_the_rest_of_an_environment_is_as_if_they_had_never_playe
 
 def test_the_definition_asked_for_is_the_one_counted_by() -> None:
     episode = end_episode(0.5, player="human", return_sum=3.0)
-    assert beside(episode.environment)[0].mean == 3.0
-    assert beside(episode.environment, Definition("last", 0.4))[0].successes == 1
+    assert both_figures(episode.environment)[0].mean == 3.0
+    assert both_figures(episode.environment, Definition("last", 0.4))[0].successes == 1
     assert at_task(episode.task, Definition("last"))[0].mean == 0.5
 
 
@@ -66,7 +66,7 @@ def test_a_return_that_sums_could_not_bear_leaves_a_mean() -> None:
     end_episode(1e308, task=task)
     end_episode(1e308, task=task)
     end_episode(1.0, task=task, player="human")
-    assert [one.player for one in beside(task.environment)] == ["human", "others"]
+    assert [one.player for one in both_figures(task.environment)] == ["human", "others"]
     assert at_task(task, SUM)[1].mean == approx(1e290)
 
 

@@ -1,16 +1,16 @@
-"""Stretches of blocks hold every block of the lowest level once, in few pieces."""
+"""Ranges of blocks hold every block of the lowest level once, in few pieces."""
 
 from __future__ import annotations
 
 import pytest
 
-from episodes.analytics.summary_cover import stretches
+from episodes.analytics.summary_cover import block_ranges
 
 
 @pytest.mark.parametrize("first", [0, 1, 63, 4000])
 @pytest.mark.parametrize("size", [1, 5, 124, 125, 500, 7813])
 def test_stretches_hold_each_block_once(first: int, size: int) -> None:
-    found = stretches(first, first + size)
+    found = block_ranges(first, first + size)
     held = [n for level, low, beyond in found for n in range(low * 4**level, beyond * 4**level)]
     assert held == list(range(first, first + size))
     assert sum(beyond - low for _, low, beyond in found) <= 530

@@ -66,7 +66,7 @@ def test_instead_of_an_empty_file_it_says_why(format: str) -> None:
 def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
     make_episode()
     assert "no conversation" in get("episodes/export?format=messages", 404)["detail"]
-    assert "A pair needs two attempts" in get("episodes/export?format=pairs", 404)["detail"]
+    assert "a pair needs two attempts" in get("episodes/export?format=pairs", 404)["detail"]
 
 
 @pytest.mark.usefixtures("keys")

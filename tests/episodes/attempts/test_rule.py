@@ -1,4 +1,4 @@
-"""An episode that plays on from a step of another one is no attempt of its own, wherever attempts are counted."""
+"""What an attempt is: a continuation of another episode is none, wherever attempts are counted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.db.models import Q
 from django.test import Client
 
 from environments.models import Environment, TaskStatistics
@@ -14,6 +16,7 @@ from episodes.analytics.activity import activity, together
 from episodes.analytics.people import people_of
 from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
+from episodes.attempts.rule import FAILURES
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
@@ -21,7 +24,6 @@ from episodes.recording.recorder import Recorder
 from episodes.recording.recount import rebuild
 from episodes.rollups.activity import ActivityPart
 from episodes.transcript.peers import peers_of, standings
-from episodes.transfer.thresholds import attempts
 from tests.episodes.ended import end_episode
 from tests.episodes.recorded import commit, query, run
 from tests.factories import episode_ended, episode_started
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 
 def continued(parent: Episode, **values: Any) -> Episode:
-    """A person's episode that goes on from step 1 of `parent`."""
+    """Return a person's episode that continues `parent` after step 1."""
     facts = {"task": parent.task, "player": "human", "key_label": "@ada", "duration_seconds": 30.0}
     episode = end_episode(1.0, **facts, **values)
     Play.objects.create(episode=episode, parent=parent, parent_step=1)
@@ -40,7 +42,7 @@ def continued(parent: Episode, **values: Any) -> Episode:
 
 @pytest.fixture
 def parent() -> Episode:
-    """An agent's attempt, beside one of a person and one that continues the agent's."""
+    """An agent's attempt, with a person's attempt at its task and a continuation of it."""
     parent = end_episode(0.0, task=make_task())
     own = end_episode(0.5, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
     Play.objects.create(episode=own)
@@ -72,11 +74,11 @@ def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
 
 def test_a_filter_for_attempts_leaves_it_out(parent: Episode) -> None:
     listed = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt")).rows]
-    beside = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
+    of_people = [row.episode.pk for row in page_of(EpisodeFilter(ending="attempt", player="human")).rows]
     last = Episode.objects.latest("pk").pk
     assert last not in listed and len(listed) == 2
-    assert last not in beside and len(beside) == 1
-    assert attempts(Episode.objects.all()).count() == 2
+    assert last not in of_people and len(of_people) == 1
+    assert Episode.objects.attempts().count() == 2
 
 
 def test_a_filter_for_continuations_finds_it(parent: Episode) -> None:
@@ -89,7 +91,7 @@ def test_a_failure_of_the_machinery_stays_one(parent: Episode) -> None:
     assert endings_of(Episode.objects.filter(pk=continued(parent, cause="env_error").pk))[0].kind == "env_error"
 
 
-def test_what_happened_in_an_environment_tells_it_apart(parent: Episode) -> None:
+def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
     part = ActivityPart(now=lambda: 0.0)
     part.write(part.gather(endings_of(Episode.objects.all())))
     point = together(activity("all"))
@@ -117,6 +119,27 @@ def test_the_recorder_does_not_count_it_when_it_ends() -> None:
 
     run(play)
     assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(1, 0.0)]
+
+
+def test_condition_sql_predicate_and_kind_agree(parent: Episode) -> None:
+    for cause in ("finished", "abandoned", *FAILURES):
+        continued(parent, cause=cause)
+        end_episode(0.0, task=parent.task, cause=cause, is_probe=True)
+        end_episode(0.0, task=parent.task, cause=cause, player="human")
+    end_episode(0.0, task=parent.task, status="running", cause="")
+    attempts = {one.pk for one in Episode.objects.attempts()}
+    assert attempts == {one.episode for one in endings_of(Episode.objects.all()) if one.is_attempt}
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT e.id FROM episodes_episode AS e WHERE {Episode.objects.attempts().condition_sql('e')}")
+        assert attempts == {pk for (pk,) in cursor.fetchall()}
+
+
+def test_a_return_is_by_the_given_definition_or_the_environments(parent: Episode) -> None:
+    Environment.objects.update(default_return="max")
+    Episode.objects.update(return_sum=3.0, return_max=2.0)
+    for definition, value in (("sum", 3.0), (None, 2.0)):
+        found = Episode.objects.with_return(definition).filter(Q(own_return=value))
+        assert found.count() == 3
 
 
 LISTS: list[Callable[[Episode], str]] = [

@@ -1,4 +1,4 @@
-"""Sketches of distributions: exact while they can be, and close to it when they cannot."""
+"""Sketches of distributions: exact for few values, and close for many."""
 
 from __future__ import annotations
 

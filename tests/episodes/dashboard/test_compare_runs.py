@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from environments.scoring.definition import Definition
-from episodes.analytics.paired import paired
+from episodes.analytics.run_comparison import paired
 from episodes.models import Run
 from tests.episodes.ended import end_episode
 from tests.stored import make_run, make_task

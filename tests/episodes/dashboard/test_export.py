@@ -99,7 +99,7 @@ def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: st
         ("format=csv&run=grpo-4", "No run is named &#x27;grpo-4&#x27;. The nearest: &#x27;grpo-3&#x27;"),
         ("format=jsonl&ids=7", "No episode matches"),
         ("format=messages", "no conversation"),
-        ("format=pairs", "A pair needs two attempts"),
+        ("format=pairs", "a pair needs two attempts"),
     ],
 )
 def test_instead_of_an_empty_file_it_says_why(client: Client, query: str, words: str) -> None:

@@ -1,10 +1,10 @@
-"""Playing as a browser does, against the ASGI application in this process and the test database.
+"""Playing as a browser does, with the ASGI application in this process and the test database.
 
-async with table("tests.envs:Echo") as browser:
-    pk = await begin(browser, "echo")
-    async with seated(browser, pk) as tab:
+async with hosting("tests.envs:Echo") as browser:
+    pk = await start_play(browser, "echo")
+    async with open_tab(browser, pk) as tab:
         await tab.call("echo", text="hello")
-        step = await tab.told("step")
+        step = await tab.receive("step")
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Tab:
         await self._communicator.send_to(text_data=text)
 
     async def call(self, tool: str, *, task_id: str = "", anyway: bool = False, **arguments: Any) -> str:
-        """Its task_id."""
+        """Call a tool; return the task_id."""
         task_id = task_id or str(uuid.uuid4())
         await self.send("call", tool=tool, input=arguments, task_id=task_id, anyway=anyway)
         return task_id
 
-    async def told(self, kind: str) -> dict[str, Any]:
-        """The next message of that kind; others are passed over."""
+    async def receive(self, kind: str) -> dict[str, Any]:
+        """The next message of that type; others are skipped."""
         while (message := await self.next())["type"] != kind:
             pass
         return message
@@ -60,13 +60,13 @@ class Tab:
 
 
 @asynccontextmanager
-async def table(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser before a server that hosts `specifications`; `settings` override Django's."""
+async def hosting(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser for a server that hosts `specifications`. `settings` override those of Django."""
     async with serving(*specifications, **settings) as browser:
         try:
             yield browser
         finally:
-            readers().close()  # they keep connections to the test's database
+            readers().close()  # their threads have connections to the test's database
             readers.cache_clear()
 
 
@@ -76,8 +76,8 @@ async def send_form(browser: httpx.AsyncClient, **form: str) -> httpx.Response:
     return await browser.post("/play/", data={"csrfmiddlewaretoken": token, **form})
 
 
-async def begin(browser: httpx.AsyncClient, environment: str, **form: str) -> int:
-    """Number of the episode that now runs; by default of the first task in train."""
+async def start_play(browser: httpx.AsyncClient, environment: str, **form: str) -> int:
+    """Start a play, by default of the first task in train; return the id of its episode."""
     answer = await send_form(
         browser, environment=environment, **{"split": "train", "pick": "number", "number": "0", **form}
     )
@@ -96,8 +96,8 @@ def communicator(browser: httpx.AsyncClient, pk: int, after: int = -1, **changes
 
 
 @asynccontextmanager
-async def seated(browser: httpx.AsyncClient, pk: int, after: int = -1) -> AsyncIterator[Tab]:
-    """A tab that shows the play."""
+async def open_tab(browser: httpx.AsyncClient, pk: int, after: int = -1) -> AsyncIterator[Tab]:
+    """A tab that is connected to the play."""
     socket = communicator(browser, pk, after)
     is_open, _ = await socket.connect(timeout=WAIT_SECONDS)
     assert is_open
@@ -109,5 +109,5 @@ async def seated(browser: httpx.AsyncClient, pk: int, after: int = -1) -> AsyncI
 
 
 async def play_of(pk: int) -> Play:
-    """Its row, with the episode."""
+    """The row of a play, with its episode."""
     return await in_database(lambda: Play.objects.select_related("episode__environment", "user").get(pk=pk))

@@ -1,4 +1,4 @@
-"""The panel "what the agent sees": every provider's form of the prompt and the tools, whatever was recorded."""
+"""The panel "What the agent sees": prompt and tools in the format of every provider, for any record."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TOOLS = [
 ]
 
 
-def test_it_holds_every_provider_s_form() -> None:
+def test_it_has_the_format_of_every_provider() -> None:
     views = agent_view_of(json.dumps(PROMPT), json.dumps({"tools": TOOLS})).views
     assert [view.key for view in views] == ["openai", "anthropic", "google"]
     assert [json.loads(view.prompt) for view in views] == [prompt_as(PROMPT, view.key) for view in views]
     assert [json.loads(view.tools) for view in views] == [tools_as(TOOLS, view.key) for view in views]
 
 
-def test_the_data_of_images_is_cut() -> None:
+def test_the_data_of_images_is_shortened() -> None:
     image = {"type": "image", "data": "A" * 50_000, "mimeType": "image/png"}
     view = agent_view_of(json.dumps([image]), "[]")
     assert view.has_images and all(len(one.prompt) < 1000 and "characters)" in one.prompt for one in view.views)
@@ -33,7 +33,7 @@ def test_the_data_of_images_is_cut() -> None:
     "prompt", ["", "null", "5", "[5]", '[{"role": "user"}]', '[{"type": "image"}]', "{", "[" * 5000]
 )
 @pytest.mark.parametrize("tools", ["", "null", '{"tools": 5}', '[5, {"input_schema": {"anyOf": 3}}]', "{"])
-def test_odd_records_are_told_in_words(prompt: str, tools: str) -> None:
+def test_odd_records_become_sentences(prompt: str, tools: str) -> None:
     assert all(view.prompt and view.tools for view in agent_view_of(prompt, tools).views)
 
 

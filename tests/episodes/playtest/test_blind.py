@@ -1,4 +1,4 @@
-"""Blind play: nothing that is sent tells of rewards before the end. What is hidden from agents is never sent."""
+"""Blind play: no reward is sent before the end, and fields that are hidden from agents are never sent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from environments.models import Environment, Task
 from tests.environments.protocol.serving import in_database
-from tests.episodes.playtest.playing import begin, play_of, seated, table
+from tests.episodes.playtest.playing import hosting, open_tab, play_of, start_play
 from tests.sandboxed import needs_bubblewrap
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 REWARDS = ("+0.10", "Σ", "thread")
-"""What a step of SyncEcho tells: its reward, the return, a member of its metadata."""
+"""What a step of SyncEcho shows: its reward, the return, a member of its metadata."""
 SEED = "train/0"
 """A field of the first task of guess, which its prompt does not say."""
 
@@ -32,91 +32,91 @@ def has_none(text: str) -> bool:
 
 
 async def test_no_reward_is_sent_before_the_end() -> None:
-    async with table("tests.envs:SyncEcho") as browser:
-        pk = await begin(browser, "syncecho", blind="on")
-        async with seated(browser, pk) as tab:
+    async with hosting("tests.envs:SyncEcho") as browser:
+        pk = await start_play(browser, "syncecho", blind="on")
+        async with open_tab(browser, pk) as tab:
             await tab.call("echo", text="hello")
-            step = await tab.told("step")
+            step = await tab.receive("step")
             assert step["returned"] is None and "hello" in step["html"] and has_none(step["html"])
             assert has_none(await page_of(browser, f"/play/{pk}/"))
             assert has_none(await page_of(browser, f"/play/{pk}/steps/0/"))
             await page_of(browser, f"/play/{pk}/steps/0.json", status=404)
-        async with seated(browser, pk) as tab:
-            state = await tab.told("state")
+        async with open_tab(browser, pk) as tab:
+            state = await tab.receive("state")
             assert state["returned"] is None and has_none(state["html"])
 
 
 async def test_the_end_shows_everything() -> None:
-    async with table("tests.envs:SyncEcho") as browser:
-        pk = await begin(browser, "syncecho", blind="on")
-        async with seated(browser, pk) as tab:
+    async with hosting("tests.envs:SyncEcho") as browser:
+        pk = await start_play(browser, "syncecho", blind="on")
+        async with open_tab(browser, pk) as tab:
             await tab.call("echo", text="hello")
             await tab.call("finish")
-            assert "+0.60" in (await tab.told("ended"))["html"]
+            assert "+0.60" in (await tab.receive("ended"))["html"]
         page = await page_of(browser, f"/play/{pk}/")
         assert all(word in page for word in REWARDS)
         assert "+0.10" in await page_of(browser, f"/play/{pk}/steps/0/")
 
 
 async def test_an_environment_may_always_be_blind() -> None:
-    async with table("tests.envs:Echo") as browser:
+    async with hosting("tests.envs:Echo") as browser:
         await in_database(lambda: Environment.objects.update(is_blind=True))
         assert "Rewards stay hidden until the end" in await page_of(browser, "/play/")
-        assert (await play_of(await begin(browser, "echo"))).is_blind
+        assert (await play_of(await start_play(browser, "echo"))).is_blind
 
 
 async def test_no_field_of_the_task_is_sent_before_the_end() -> None:
-    async with table("environments.builtin.guess:Guess") as browser:
-        pk = await begin(browser, "guess")
+    async with hosting("environments.builtin.guess:Guess") as browser:
+        pk = await start_play(browser, "guess")
         page = await page_of(browser, f"/play/{pk}/")
         assert "an agent gets the prompt and the tools alone" in _beside(page)
         assert SEED not in page and ">low<" not in page
-        async with seated(browser, pk) as tab:
-            assert SEED not in json.dumps(await tab.told("state"))
+        async with open_tab(browser, pk) as tab:
+            assert SEED not in json.dumps(await tab.receive("state"))
             await tab.call("guess", number=1)
-            assert SEED not in json.dumps(await tab.told("step"))
+            assert SEED not in json.dumps(await tab.receive("step"))
 
 
-async def test_no_field_of_a_task_is_sent_to_who_is_about_to_play_it() -> None:
-    async with table("environments.builtin.guess:Guess") as browser:
+async def test_no_field_of_a_task_is_sent_before_it_is_played() -> None:
+    async with hosting("environments.builtin.guess:Guess") as browser:
         task = await in_database(lambda: Task.objects.get(spec__contains=f'"{SEED}"'))
         page = await page_of(browser, f"/play/?environment=guess&task={task.pk}")
         assert f"this one: <b>{task}</b>" in page and SEED not in page
 
 
-async def test_the_end_shows_the_fields_but_for_what_is_hidden_from_agents() -> None:
-    async with table("environments.builtin.guess:Guess") as browser:
-        pk = await begin(browser, "guess")
+async def test_the_end_shows_all_fields_that_are_not_hidden_from_agents() -> None:
+    async with hosting("environments.builtin.guess:Guess") as browser:
+        pk = await start_play(browser, "guess")
         target = await _given_up(browser, pk)
         page = await page_of(browser, f"/play/{pk}/")
         assert "hidden from whoever plays it" in page and ">low<" in page and SEED in page
         assert ">target<" not in page and f">{target}<" not in page
 
 
-async def test_a_page_that_is_open_gets_the_fields_with_the_end() -> None:
+async def test_an_open_page_gets_the_fields_at_the_end() -> None:
     async with (
-        table("environments.builtin.guess:Guess") as browser,
-        seated(browser, await begin(browser, "guess")) as tab,
+        hosting("environments.builtin.guess:Guess") as browser,
+        open_tab(browser, await start_play(browser, "guess")) as tab,
     ):
         await tab.send("leave")
-        content = (await tab.told("ended"))["content"]
+        content = (await tab.receive("ended"))["content"]
         assert SEED in content and ">target<" not in content
 
 
 @needs_bubblewrap
-async def test_what_shell_is_graded_by_is_never_sent() -> None:
+async def test_the_goals_of_shell_are_never_sent() -> None:
     async with (
-        table("environments.builtin.shell:Shell") as browser,
-        seated(browser, await begin(browser, "shell")) as tab,
+        hosting("environments.builtin.shell:Shell") as browser,
+        open_tab(browser, await start_play(browser, "shell")) as tab,
     ):
         await tab.send("leave")
-        content = (await tab.told("ended"))["content"]
+        content = (await tab.receive("ended"))["content"]
         assert ">files<" in content and not any(f">{name}<" in content for name in ("goals", "keep", "gone"))
 
 
-async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> None:
-    async with table("environments.builtin.guess:Guess") as browser:
-        pk = await begin(browser, "guess")
+async def test_the_task_is_not_shown_without_a_class_that_says_what_is_hidden() -> None:
+    async with hosting("environments.builtin.guess:Guess") as browser:
+        pk = await start_play(browser, "guess")
         await _given_up(browser, pk)
         task = (await play_of(pk)).episode.task_id
         spec = json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))
@@ -127,14 +127,14 @@ async def test_the_task_is_not_shown_where_no_class_says_what_is_hidden() -> Non
 
 
 def _beside(page: str) -> str:
-    """Text of all that stands beside the transcript, its task and what the agent sees of it among others."""
+    """Text of the column next to the transcript."""
     return re.sub(r"<[^>]*>", " ", page.split("<aside")[1].split("</aside>")[0])
 
 
 async def _given_up(browser: httpx.AsyncClient, pk: int) -> int:
-    """The number that was to be guessed."""
-    async with seated(browser, pk) as tab:
+    """Give up; return the number to guess."""
+    async with open_tab(browser, pk) as tab:
         await tab.send("leave")
-        await tab.told("ended")
+        await tab.receive("ended")
     task = (await play_of(pk)).episode.task_id
     return int(json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))["target"])

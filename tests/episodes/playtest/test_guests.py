@@ -1,4 +1,4 @@
-"""Guests: what somebody who came by an invite may play and see, which is that and nothing else."""
+"""Guests play and see what their invite is for, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from django.utils import timezone
 
 from environments.models import Environment, Split
 from episodes.models import Episode, Guest, Invite, Play
-from episodes.playtest.invites.rule import write
+from episodes.playtest.invites.rule import save_invite
 from tests.environments.protocol.serving import in_database
-from tests.episodes.playtest.playing import begin, communicator, seated, send_form, table
+from tests.episodes.playtest.playing import communicator, hosting, open_tab, send_form, start_play
 from tests.stored import make_environment, make_episode
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = {"lab": "0123456789"}
 ALLOWED = {"play", "invite", "leave"}
-"""Names of what a guest who plays nothing yet is answered by; files of pages and logins are everybody's."""
+"""Names of the addresses that a guest without a play may open. Static files and the login are open to everybody."""
 
 
 def invite(environment: str = "echo", split: str | None = None, **values: Any) -> str:
-    """Path of a new link."""
+    """Path of a new invite's link."""
     row = Invite(name="pilot", environment=Environment.objects.get(name=environment), author="ada", **values)
     row.split = Split.objects.get(name=split, environment=row.environment) if split else None
-    return f"/play/invite/{write(row, timedelta(days=1))}/"
+    return f"/play/invite/{save_invite(row, timedelta(days=1))}/"
 
 
-async def enter(browser: httpx.AsyncClient, **wish: Any) -> None:
+async def enter(browser: httpx.AsyncClient, **values: Any) -> None:
     """Make `browser` a guest."""
-    path = await in_database(lambda: invite(**wish))
+    path = await in_database(lambda: invite(**values))
     token = (await browser.get(path)).text.partition('csrfmiddlewaretoken" value="')[2].partition('"')[0]
     assert (await browser.post(path, data={"csrfmiddlewaretoken": token, "name": "Zoë"})).status_code == 302
 
 
 def routes(patterns: list[Any], before: str = "") -> Iterator[tuple[str, URLPattern]]:
-    """Every route with an address of it, of things that are there as far as that takes no thought."""
+    """Every route with an example of its address."""
     for one in patterns:
         route = before + str(one.pattern).lstrip("^").rstrip("$")
         if isinstance(one, URLResolver):
@@ -70,12 +70,12 @@ def test_nothing_but_the_players_pages_is_shown_to_a_guest(guest: Client, addres
     assert to_login or is_open or answer.status_code in (401, 403, 404, 405), answer.status_code
 
 
-def test_the_walk_has_met_the_pages() -> None:
+def test_the_sweep_includes_the_pages() -> None:
     met = {"/", "/episodes/", "/episodes/1/", "/play/people/", "/play/invites/", "/api/episodes", "/tasks/1/"}
     assert met <= set(ADDRESSES) and len(ADDRESSES) > 100
 
 
-def test_the_players_page_leads_a_guest_nowhere_else(guest: Client) -> None:
+def test_the_play_page_has_no_other_links_for_a_guest(guest: Client) -> None:
     page = guest.get("/play/").content.decode()
     for address in ('href="/episodes', 'href="/"', 'href="/environments', 'href="/admin', "/play/invites/"):
         assert address not in page
@@ -89,12 +89,12 @@ def test_a_guest_cannot_make_or_revoke_invites(guest: Client) -> None:
 
 
 async def test_a_guest_plays_the_split_of_the_invite() -> None:
-    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser, split="train")
-        pk = await begin(browser, "echo")
-        async with seated(browser, pk) as tab:
+        pk = await start_play(browser, "echo")
+        async with open_tab(browser, pk) as tab:
             await tab.call("echo", text="hello")
-            assert "hello" in (await tab.told("step"))["html"]
+            assert "hello" in (await tab.receive("step"))["html"]
         play = await in_database(lambda: Play.objects.select_related("episode").get(pk=pk))
         assert play.episode.key_label == f"@Zoë (guest {play.guest_id})"
 
@@ -108,28 +108,28 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("form", OUTSIDE)
-async def test_and_no_other_tasks_and_is_not_told_which_there_are(form: dict[str, str]) -> None:
-    async with table("tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS) as browser:
+async def test_a_guest_plays_no_other_task_and_learns_no_other_names(form: dict[str, str]) -> None:
+    async with hosting("tests.envs:Echo", "environments.builtin.math:Math", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser, split="train")
         answer = await send_form(browser, **{"environment": "echo", "split": "train", "pick": "random", **form})
         assert answer.status_code == 422
         assert re.findall(r'role="alert">([^<]*)<', answer.text) == [
-            "Your invite is for echo / train; choose a task there at random, the next or by number."
+            "Your invite is for echo / train. Choose a random task, the next one, or a number there."
         ]
         assert not await in_database(Episode.objects.exists)
 
 
 async def test_a_blind_invite_plays_blind() -> None:
-    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser, is_blind=True)
-        pk = await begin(browser, "echo")
+        pk = await start_play(browser, "echo")
         assert (await in_database(lambda: Play.objects.get(pk=pk))).is_blind
 
 
-async def test_one_guest_never_opens_anothers_play() -> None:
-    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+async def test_a_guest_cannot_open_the_play_of_another_guest() -> None:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser)
-        pk = await begin(browser, "echo")
+        pk = await start_play(browser, "echo")
         browser.cookies.clear()
         await enter(browser)
         assert (await browser.get(f"/play/{pk}/")).status_code == 404
@@ -137,20 +137,20 @@ async def test_one_guest_never_opens_anothers_play() -> None:
 
 
 async def test_a_revoked_invite_closes_the_open_socket_at_its_next_message() -> None:
-    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser)
-        pk = await begin(browser, "echo")
-        async with seated(browser, pk) as tab:
-            await tab.told("state")
+        pk = await start_play(browser, "echo")
+        async with open_tab(browser, pk) as tab:
+            await tab.receive("state")
             await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
             await tab.call("echo", text="hello")
-            assert "Your invite is over" in (await tab.told("error"))["message"]
+            assert "Your invite has ended" in (await tab.receive("error"))["message"]
         assert not await in_database(lambda: Episode.objects.get().steps.exists())
         assert (await browser.get(f"/play/{pk}/")).status_code == 410
 
 
 async def test_the_same_name_makes_another_guest_in_another_browser() -> None:
-    async with table("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
         await enter(browser)
         browser.cookies.clear()
         await enter(browser)

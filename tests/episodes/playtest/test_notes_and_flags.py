@@ -1,4 +1,4 @@
-"""Notes and flags by their addresses, for accounts and for guests; and what the pages show of them."""
+"""Writing notes and flags as an account and as a guest, and how pages show them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def person(name: str) -> Client:
 
 
 def guest_of(episode: Episode, name: str = "Bo") -> Client:
-    """Somebody who came by an invite and plays `episode`."""
+    """A guest who plays `episode`."""
     expires = timezone.now() + timedelta(days=1)
     invite = Invite.objects.create(token_hash=name, name=name, environment=episode.environment, expires=expires)
     guest = Guest.objects.create(invite=invite, name=name)
@@ -51,7 +51,7 @@ def flagged(client: Client, task: Task, **form: object) -> HttpResponse:
 # --- notes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_note_stands_in_the_replay_with_its_author_and_its_step() -> None:
+def test_the_replay_shows_a_note_with_its_author_and_step() -> None:
     episode = make_episode()
     make_step(episode)
     page = noted(person("ada"), episode, text="Look <here>", step="0").content.decode()
@@ -71,12 +71,12 @@ def test_only_the_author_is_offered_to_delete_it() -> None:
     assert "None yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
 
 
-def test_a_note_that_cannot_be_kept_is_told_where_it_was_written() -> None:
+def test_a_bad_note_is_explained_at_its_form() -> None:
     answer = noted(person("ada"), make_episode(), text=" ")
     assert answer.status_code == 200 and "data-problem" in answer.content.decode()
 
 
-def test_without_scripts_it_goes_back_to_the_replay_or_says_why_not() -> None:
+def test_without_scripts_a_note_redirects_to_the_replay_or_shows_an_error() -> None:
     episode, ada = make_episode(), person("ada")
     answer = ada.post(f"/play/notes/{episode.pk}/", {"text": "fine"})
     assert answer["Location"] == f"/episodes/{episode.pk}/#notes"
@@ -84,7 +84,7 @@ def test_without_scripts_it_goes_back_to_the_replay_or_says_why_not() -> None:
     assert refused.status_code == 422 and "has no step" in refused.content.decode()
 
 
-def test_a_guest_writes_on_what_the_guest_plays_and_reads_nobody_else() -> None:
+def test_a_guest_notes_only_own_plays_and_reads_only_own_notes() -> None:
     episode = make_episode()
     bo = guest_of(episode)
     add_note(episode, "ada", "for curators")
@@ -94,14 +94,14 @@ def test_a_guest_writes_on_what_the_guest_plays_and_reads_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2**63, 10**30])
-def test_an_episode_that_is_not_there_takes_no_notes(client: Client, number: int) -> None:
+def test_an_unknown_episode_takes_no_notes(client: Client, number: int) -> None:
     assert client.post(f"/play/notes/{number}/", {"text": "x"}).status_code == 404
 
 
 # --- flags -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_flag_waits_in_the_queue_with_the_episode_and_stands_on_the_tasks_pages() -> None:
+def test_a_flag_is_queued_with_its_episode_and_shown_on_the_tasks_pages() -> None:
     episode, ada = make_episode(), person("ada")
     page = flagged(ada, episode.task, note="The answer is <wrong>.", episode=episode.pk).content.decode()
     assert "a curator will look at it" in page
@@ -113,7 +113,7 @@ def test_a_flag_waits_in_the_queue_with_the_episode_and_stands_on_the_tasks_page
     assert "lt;wrong" not in ada.get(f"/tasks/{episode.task_id}/").content.decode()
 
 
-def test_a_flag_without_a_note_is_refused_with_what_was_said() -> None:
+def test_a_refused_flag_keeps_its_text() -> None:
     task, ada = make_task(), person("ada")
     assert "Say what is wrong" in flagged(ada, task, note=" ").content.decode()
     page = flagged(ada, task, note="x" * 2_001).content.decode()
@@ -122,19 +122,19 @@ def test_a_flag_without_a_note_is_refused_with_what_was_said() -> None:
 
 
 @pytest.mark.parametrize("episode", ["", "x", "999999", "9" * 40])
-def test_an_episode_that_does_not_show_it_is_left_out(client: Client, episode: str) -> None:
+def test_an_unknown_episode_is_left_out_of_a_flag(client: Client, episode: str) -> None:
     task = make_task()
     flagged(client, task, note="Wrong.", episode=episode)
     assert flags_of(task).open[0].episode is None
 
 
-def test_an_episode_of_another_task_does_not_show_it(client: Client) -> None:
+def test_an_episode_of_another_task_is_left_out_of_a_flag(client: Client) -> None:
     task = make_task()
     flagged(client, task, note="Wrong.", episode=make_episode().pk)
     assert flags_of(task).open[0].episode is None
 
 
-def test_without_scripts_a_page_says_what_came_of_it(client: Client) -> None:
+def test_without_scripts_a_page_shows_the_result(client: Client) -> None:
     task = make_task()
     page = client.post(f"/play/flag/{task.pk}/", {"note": "Wrong."}).content.decode()
     assert "Flagged as broken" in page and f'href="/tasks/{task.pk}/"' in page
@@ -142,7 +142,7 @@ def test_without_scripts_a_page_says_what_came_of_it(client: Client) -> None:
     assert refused.status_code == 422 and "Say what is wrong" in refused.content.decode()
 
 
-def test_a_guest_flags_what_the_guest_plays_and_reads_nobody_else() -> None:
+def test_a_guest_flags_only_own_plays_and_reads_only_own_flags() -> None:
     episode = make_episode()
     bo = guest_of(episode)
     flag(episode.task, "ada", "known already")
@@ -153,5 +153,5 @@ def test_a_guest_flags_what_the_guest_plays_and_reads_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2**63, 10**30])
-def test_a_task_that_is_not_there_is_not_flagged(client: Client, number: int) -> None:
+def test_an_unknown_task_is_not_flagged(client: Client, number: int) -> None:
     assert flagged(client, Task(pk=number), note="Wrong.").status_code == 404

@@ -1,4 +1,4 @@
-"""Who played what: the people of the record, with time and returns in each environment."""
+"""Who played what: people with their time and returns in each environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_person_has_episodes_time_and_returns_in_each_environment() -> None:
     assert found == [("math", 2, 0.5, 1), ("maze", 1, 0.5, 1)]
 
 
-def test_agents_and_what_was_only_opened_are_left_out() -> None:
+def test_agents_and_probes_are_left_out() -> None:
     end_episode(key_label="@agent")
     play("@opened", is_probe=True)
     play("@ada", cause="interrupted")
@@ -41,7 +41,7 @@ def test_agents_and_what_was_only_opened_are_left_out() -> None:
     assert (ada.name, ada.episodes, ada.running, list(ada.played)) == ("@ada", 2, 1, [])
 
 
-def test_what_still_runs_counts_with_its_time_so_far(client: Client) -> None:
+def test_running_episodes_count_with_their_time_so_far(client: Client) -> None:
     play()
     began = timezone.now() - timedelta(minutes=10)
     make_episode(player="human", key_label="@zoe", status="running", cause="", created=began, ended=None)
@@ -52,7 +52,7 @@ def test_what_still_runs_counts_with_its_time_so_far(client: Client) -> None:
     assert "0.0 ms" not in page and "so far" in page
 
 
-def test_the_page_leads_to_what_each_played(client: Client) -> None:
+def test_the_page_links_to_the_episodes_of_each_person(client: Client) -> None:
     play("@Zoë (guest 3)")
     page = client.get("/play/people/").content.decode()
     link = re.search(r'href="(/episodes/\?who=[^"]*)"', page)
@@ -60,13 +60,13 @@ def test_the_page_leads_to_what_each_played(client: Client) -> None:
     assert "1 of 1" in re.sub(r"<[^>]*>", "", client.get(link[1]).content.decode())
 
 
-def test_a_name_that_is_no_persons_leads_nowhere(client: Client) -> None:
+def test_a_name_without_a_person_has_no_link(client: Client) -> None:
     play("imported")
     page = client.get("/play/people/").content.decode()
     assert "imported" in page and "who=" not in page
 
 
-def test_it_says_what_would_be_there(client: Client) -> None:
+def test_an_empty_page_says_that_nobody_has_played(client: Client) -> None:
     assert "Nobody has played here yet" in client.get("/play/people/").content.decode()
 
 

@@ -1,4 +1,4 @@
-"""Prompts and tools as providers take them: the same that the SDK's own conversion makes."""
+"""Prompts and tools in providers' formats equal the results of the SDK."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def by_the_sdk(prompt: list[dict[str, Any]], provider: Format) -> Any:
 
 @pytest.mark.parametrize("provider", get_args(Format))
 @pytest.mark.parametrize("name", BUILTIN)
-def test_bundled_tools_are_as_both_sdks_convert_them(name: str, provider: Format) -> None:
+def test_bundled_tools_equal_those_of_both_sdks(name: str, provider: Format) -> None:
     [hosted] = registry.load([name])
     tools = [spec.model_dump() for spec in [*hosted.tools.shared, *hosted.tools.task_specific]]
     assert tools_as(tools, provider) == client.convert_tool_response({"tools": tools}, provider)
@@ -77,7 +77,7 @@ def test_bundled_tools_are_as_both_sdks_convert_them(name: str, provider: Format
 
 @pytest.mark.parametrize("provider", get_args(Format))
 @pytest.mark.parametrize("schema", [ODD, {}, None, {"type": "array"}, {"anyOf": [True, {}]}])
-def test_odd_schemas_are_as_the_sdk_converts_them(schema: Any, provider: Format) -> None:
+def test_odd_schemas_equal_those_of_the_sdk(schema: Any, provider: Format) -> None:
     tools = [
         {"name": "odd", "description": "Odd.", "input_schema": schema, "title": "lost", "more": {"title": "x", "y": 1}}
     ]
@@ -86,19 +86,19 @@ def test_odd_schemas_are_as_the_sdk_converts_them(schema: Any, provider: Format)
 
 @pytest.mark.parametrize("provider", get_args(Format))
 @pytest.mark.parametrize("number", range(len(PROMPTS)))
-def test_prompts_are_as_the_sdk_converts_them(number: int, provider: Format) -> None:
+def test_prompts_equal_those_of_the_sdk(number: int, provider: Format) -> None:
     assert prompt_as(PROMPTS[number], provider) == by_the_sdk(PROMPTS[number], provider)
 
 
 @pytest.mark.parametrize("provider", get_args(Format))
 @pytest.mark.parametrize("number", range(len(IMPOSSIBLE)))
-def test_what_the_sdk_cannot_convert_has_no_form_here_either(number: int, provider: Format) -> None:
+def test_prompts_that_the_sdk_refuses_are_refused(number: int, provider: Format) -> None:
     ours, theirs = attempt(prompt_as, IMPOSSIBLE[number], provider), attempt(by_the_sdk, IMPOSSIBLE[number], provider)
     assert ours == theirs
 
 
 def attempt(convert: Any, prompt: list[dict[str, Any]], provider: Format) -> Any:
-    """What `convert` makes, or that it refuses."""
+    """The result of `convert`, or Unrepresentable if it refuses."""
     try:
         return convert(prompt, provider)
     except ValueError:

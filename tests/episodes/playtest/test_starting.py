@@ -1,12 +1,12 @@
-"""Environments that take their time to be set up: the page opens meanwhile and is told how it went."""
+"""Environments with a slow setup: the page opens at once and is told how the setup went."""
 
 from __future__ import annotations
 
 import pytest
 
-from episodes.playtest import opening
+from episodes.playtest import session_start
 from tests.envs import GATES
-from tests.episodes.playtest.playing import begin, seated, table
+from tests.episodes.playtest.playing import hosting, open_tab, start_play
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -14,26 +14,26 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages do not wait for a session to be ready."""
-    monkeypatch.setattr(opening, "OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(session_start, "START_SECONDS", 0.05)
 
 
-async def test_the_page_is_told_when_it_is_ready() -> None:
-    async with table("tests.envs_slow:GatedSetup") as browser:
-        pk = await begin(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
+async def test_the_page_is_told_when_the_setup_is_done() -> None:
+    async with hosting("tests.envs_slow:GatedSetup") as browser:
+        pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
         assert "The environment is being set up" in (await browser.get(f"/play/{pk}/")).text
-        async with seated(browser, pk) as tab:
-            assert (await tab.told("state"))["status"] == "starting"
+        async with open_tab(browser, pk) as tab:
+            assert (await tab.receive("state"))["status"] == "starting"
             GATES["ready"].set()
-            await tab.told("ready")
+            await tab.receive("ready")
             await tab.call("echo", text="hello")
-            assert "hello" in (await tab.told("step"))["html"]
+            assert "hello" in (await tab.receive("step"))["html"]
 
 
-async def test_the_page_is_told_why_it_never_will_be() -> None:
-    async with table("tests.envs_slow:GatedSetup") as browser:
-        pk = await begin(browser, "gatedsetup", pick="spec", spec='{"gate": "fails", "fails": true}')
-        async with seated(browser, pk) as tab:
-            assert (await tab.told("state"))["status"] == "starting"
+async def test_the_page_is_told_why_the_setup_failed() -> None:
+    async with hosting("tests.envs_slow:GatedSetup") as browser:
+        pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"gate": "fails", "fails": true}')
+        async with open_tab(browser, pk) as tab:
+            assert (await tab.receive("state"))["status"] == "starting"
             GATES["fails"].set()
-            html = (await tab.told("ended"))["html"]
+            html = (await tab.receive("ended"))["html"]
             assert "could not be set up" in html and "the setup gave up late" in html

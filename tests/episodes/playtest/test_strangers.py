@@ -1,4 +1,4 @@
-"""Who gets to a play: its player alone, from pages of this server."""
+"""Only its player opens a play, and only from pages of this server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.contrib.sessions.models import Session
 from django.test import Client, override_settings
 
 from environments.errors import SessionNotFound
-from environments.service import opened_service
+from environments.service import get_service
 from environments.wire import ToolCall
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened
-from tests.episodes.playtest.playing import begin, communicator, play_of, seated, table
+from tests.episodes.playtest.playing import communicator, hosting, open_tab, play_of, start_play
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -25,7 +25,7 @@ PATHS = ("", "prompt/?part=prompt-0", "steps/0/", "steps/0.json", "steps/0/image
 
 
 async def log_in(browser: httpx.AsyncClient, name: str) -> None:
-    """As that user, who is made if need be."""
+    """Log in as that user, who is created if necessary."""
 
     def session() -> str:
         client = Client()
@@ -36,41 +36,41 @@ async def log_in(browser: httpx.AsyncClient, name: str) -> None:
 
 
 async def code_of(browser: httpx.AsyncClient, pk: int, **changes: Any) -> int | None:
-    """With which the socket was refused before it opened; None: it opened."""
+    """Code with which the socket was refused; None if it opened."""
     socket = communicator(browser, pk, **changes)
     is_open, code = await socket.connect(timeout=30)
     await socket.disconnect()
     return None if is_open else code
 
 
-async def test_a_player_reaches_what_is_theirs() -> None:
-    async with table("tests.envs:Echo", **KEYS) as browser:
+async def test_a_player_opens_the_own_play() -> None:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
-        pk = await begin(browser, "echo")
+        pk = await start_play(browser, "echo")
         assert (await play_of(pk)).episode.key_label == "@ada"
         assert await code_of(browser, pk) is None
 
 
 async def test_another_player_is_a_stranger() -> None:
-    async with table("tests.envs:Echo", **KEYS) as browser:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
-        pk = await begin(browser, "echo")
+        pk = await start_play(browser, "echo")
         await log_in(browser, "eve")
         assert await code_of(browser, pk) == 4404
         assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
 
 
-async def test_who_has_not_logged_in_is_a_stranger() -> None:
-    async with table("tests.envs:Echo", **KEYS) as browser:
+async def test_a_visitor_without_login_is_a_stranger() -> None:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
-        pk = await begin(browser, "echo")
+        pk = await start_play(browser, "echo")
         browser.cookies.clear()
         assert await code_of(browser, pk) == 4404
         assert (await browser.get(f"/play/{pk}/")).headers["Location"].startswith("/accounts/login/")
 
 
 async def test_an_agents_episode_is_nobodys_play() -> None:
-    async with table("tests.envs:Echo") as browser:
+    async with hosting("tests.envs:Echo") as browser:
         await opened(browser, "echo")
         pk = await in_database(lambda: Episode.objects.get().pk)
         assert await code_of(browser, pk) == 4404
@@ -78,8 +78,8 @@ async def test_an_agents_episode_is_nobodys_play() -> None:
 
 
 @pytest.mark.parametrize("pk", [999_999, 2**63])
-async def test_there_is_no_such_play(pk: int) -> None:
-    async with table("tests.envs:Echo") as browser:
+async def test_an_unknown_play_is_not_found(pk: int) -> None:
+    async with hosting("tests.envs:Echo") as browser:
         assert await code_of(browser, pk) == 4404
         assert (await browser.get(f"/play/{pk}/")).status_code == 404
 
@@ -96,28 +96,28 @@ async def test_there_is_no_such_play(pk: int) -> None:
     ],
 )
 async def test_a_foreign_page_or_machine_opens_no_socket(changes: dict[str, Any]) -> None:
-    async with table("tests.envs:Echo") as browser:
-        assert await code_of(browser, await begin(browser, "echo"), **changes) is not None
+    async with hosting("tests.envs:Echo") as browser:
+        assert await code_of(browser, await start_play(browser, "echo"), **changes) is not None
 
 
 async def test_the_protocol_does_not_reach_a_players_session() -> None:
-    async with table("tests.envs:Echo") as browser:
-        episode = (await play_of(await begin(browser, "echo"))).episode
+    async with hosting("tests.envs:Echo") as browser:
+        episode = (await play_of(await start_play(browser, "echo"))).episode
         header = {"X-Session-ID": episode.session_id}
         answer = await browser.post("/echo/call", json={"name": "echo", "input": {"text": "mine"}}, headers=header)
         assert answer.status_code == 404
 
 
-async def test_one_player_does_not_reach_anothers_session() -> None:
-    async with table("tests.envs:Echo") as browser:
-        episode = (await play_of(await begin(browser, "echo"))).episode
+async def test_a_player_does_not_reach_the_session_of_another_player() -> None:
+    async with hosting("tests.envs:Echo") as browser:
+        episode = (await play_of(await start_play(browser, "echo"))).episode
         with pytest.raises(SessionNotFound):
-            await opened_service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
+            await get_service().call(episode.session_id, "@eve", None, ToolCall(name="finish", input={}))
 
 
-async def test_a_socket_of_another_address_is_none() -> None:
+async def test_another_address_has_no_socket() -> None:
     with override_settings():
-        async with table("tests.envs:Echo") as browser:
+        async with hosting("tests.envs:Echo") as browser:
             socket = communicator(browser, 1)
             socket.scope["path"] = "/ws/none/"
             is_open, _ = await socket.connect(timeout=30)
@@ -128,16 +128,16 @@ ENDS = [lambda: Session.objects.all().delete(), lambda: User.objects.update(is_a
 
 
 @pytest.mark.parametrize("ends", ENDS)
-async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(ends: Callable[[], Any]) -> None:
-    async with table("tests.envs:Echo", **KEYS) as browser:
+async def test_an_open_socket_closes_at_the_next_message_after_a_logout(ends: Callable[[], Any]) -> None:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
-        pk = await begin(browser, "echo")
-        async with seated(browser, pk) as tab:
+        pk = await start_play(browser, "echo")
+        async with open_tab(browser, pk) as tab:
             await tab.call("echo", text="hello")
-            await tab.told("step")
+            await tab.receive("step")
             await in_database(ends)
             await tab.call("echo", text="again")
-            assert "logged out" in (await tab.told("error"))["message"]
+            assert "logged out" in (await tab.receive("error"))["message"]
         assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
 
 
@@ -145,10 +145,10 @@ async def test_an_open_socket_closes_at_the_next_message_of_who_is_logged_out(en
 async def test_an_open_socket_that_only_listens_closes_too(
     ends: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("episodes.playtest.consumer.ASKED_AGAIN_SECONDS", 0.1)
-    async with table("tests.envs:Echo", **KEYS) as browser:
+    monkeypatch.setattr("episodes.playtest.consumer.RECHECK_SECONDS", 0.1)
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
         await log_in(browser, "ada")
-        async with seated(browser, await begin(browser, "echo")) as tab:
-            await tab.told("state")
+        async with open_tab(browser, await start_play(browser, "echo")) as tab:
+            await tab.receive("state")
             await in_database(ends)
-            assert "logged out" in (await tab.told("error"))["message"]
+            assert "logged out" in (await tab.receive("error"))["message"]

@@ -1,4 +1,4 @@
-"""What followers of a channel are told, and when."""
+"""The events that followers of a channel receive, and when."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
 from tests.stored import make_environment
 
-Told = tuple[str, str, dict[str, Any]]
+Event = tuple[str, str, dict[str, Any]]
 
 
-def told(*rows: Row, to: str = "episodes") -> list[Told]:
+def events_for(*rows: Row, to: str = "episodes") -> list[Event]:
     news = News()
     news.add(rows)
     return list(news.events([to]))
@@ -31,7 +31,7 @@ def told(*rows: Row, to: str = "episodes") -> list[Told]:
 
 @contextmanager
 def following(channel: str) -> Iterator[Listener]:
-    """A listener as an open page has one."""
+    """Return a listener such as an open page has."""
     listener = Listener()
     listener.channels = {channel}
     listener.assign_loop()
@@ -43,7 +43,7 @@ def following(channel: str) -> Iterator[Listener]:
 
 
 async def heard(listener: Listener, channel: str, kind: str) -> Any:
-    """Data of the next event of that type."""
+    """Return the data of the next event of that type."""
     while True:
         await asyncio.wait_for(listener.aevent.wait(), DEADLINE_SECONDS)
         listener.aevent.clear()
@@ -64,10 +64,10 @@ def test_everything_else_is_no_channel(name: str) -> None:
     assert not is_channel(name)
 
 
-def test_everybody_is_told_ids_and_counts() -> None:
+def test_followers_of_all_episodes_receive_ids_and_counts() -> None:
     counts = {"started": 1, "steps": 2, "ended": 1}
     rows = (episode_started(7), step_taken(7, 0), step_taken(7, 1), episode_ended(6))
-    assert told(*rows) == [
+    assert events_for(*rows) == [
         ("episodes", "started", {"ids": [7], "counts": counts}),
         ("episodes", "steps", {"ids": [7], "counts": counts}),
         ("episodes", "ended", {"ids": [6], "counts": counts}),
@@ -75,20 +75,20 @@ def test_everybody_is_told_ids_and_counts() -> None:
 
 
 def test_the_newest_ids_are_named_and_all_are_counted() -> None:
-    ((_, _, data),) = told(*(episode_started(number) for number in range(1, 121)))
+    ((_, _, data),) = events_for(*(episode_started(number) for number in range(1, 121)))
     assert data["ids"] == list(range(121 - MAX_IDS, 121)) and data["counts"]["started"] == 120
 
 
-def test_the_followers_of_one_episode_are_told_of_its_last_step() -> None:
+def test_followers_of_one_episode_receive_its_last_step() -> None:
     rows = (step_taken(7, 4), step_taken(8, 9), step_taken(7, 5), episode_noted(7))
-    assert told(*rows, to="episode-7") == [
+    assert events_for(*rows, to="episode-7") == [
         ("episode-7", "noted", {"ids": [7], "last": 5}),
         ("episode-7", "steps", {"ids": [7], "last": 5}),
     ]
 
 
-def test_the_followers_of_another_episode_are_told_nothing() -> None:
-    assert told(episode_started(7), episode_ended(7), to="episode-70") == []
+def test_followers_of_another_episode_receive_nothing() -> None:
+    assert events_for(episode_started(7), episode_ended(7), to="episode-70") == []
 
 
 @pytest.mark.django_db(transaction=True)

@@ -112,17 +112,17 @@ def test_it_says_committed_when_others_can_read_the_rows() -> None:
 
 def test_it_says_committed_in_the_order_of_the_calls() -> None:
     async def play(recorder: Recorder) -> list[int]:
-        told: list[int] = []
+        committed: list[int] = []
         recorder.record(episode_started())
         for index in range(50):
-            recorder.record(step_taken(index=index), committed=partial(told.append, index))
+            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
         await commit(recorder, episode_ended())
-        return told
+        return committed
 
     assert run(play) == list(range(50))
 
 
-def test_it_goes_on_when_a_caller_fails_on_being_told() -> None:
+def test_it_continues_when_a_callback_fails() -> None:
     def fail() -> None:
         raise ZeroDivisionError
 
@@ -192,7 +192,7 @@ def test_it_uses_the_task_that_sync_made() -> None:
 
 
 def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_ids, "NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(row_ids, "CHECK_SECONDS", 0.0)
     echo = Environment.objects.create(name="echo")
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
     train = make_split(task, name="train", environment=echo)
@@ -270,7 +270,7 @@ def test_it_takes_all_that_waits_into_one_transaction(monkeypatch: pytest.Monkey
 
 
 def transactions(monkeypatch: pytest.MonkeyPatch, *calls: tuple[Row, ...]) -> list[int]:
-    """How many of `calls`, which all wait when the writer begins, each transaction took."""
+    """Return the number of calls in each transaction, if all of `calls` wait when the writer starts."""
     sizes, write_batch = [], RecordWriter._commit
     waiting = threading.Event()
     run_writer = RecordWriter.run

@@ -24,7 +24,7 @@ def execute(sql: str) -> None:
 
 
 async def take_away() -> None:
-    """Every write of a step fails, as it does when the database is gone."""
+    """Make every write of a step fail, as it does when the database is gone."""
     await query(lambda: execute("ALTER TABLE episodes_step RENAME TO taken_away"))
 
 
@@ -42,32 +42,32 @@ def nothing_stays_away(transactional_db: None) -> Iterator[None]:
 
 
 async def until_it_logs(caplog: pytest.LogCaptureFixture, event: str) -> None:
-    """Returns when the writer has said `event`."""
+    """Return when the writer has logged `event`."""
 
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while event not in caplog.text:  # noqa: ASYNC110  (said by another thread, which knows no asyncio.Event)
+        while event not in caplog.text:  # noqa: ASYNC110  (logged by another thread, which has no asyncio.Event)
             await asyncio.sleep(0.01)
 
 
 def test_it_waits_for_the_database_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def play(recorder: Recorder) -> list[int]:
-        told: list[int] = []
+        committed: list[int] = []
         await commit(recorder, episode_started())
         await take_away()
         for index in range(3):
-            recorder.record(step_taken(index=index), committed=partial(told.append, index))
+            recorder.record(step_taken(index=index), committed=partial(committed.append, index))
         await until_it_logs(caplog, "record_away")
-        assert told == []
+        assert committed == []
         await bring_back()
         await commit(recorder, episode_ended())
-        return told
+        return committed
 
     assert run(play) == [0, 1, 2]
     assert list(Step.objects.order_by("pk").values_list("index", flat=True)) == [0, 1, 2]
     assert Episode.objects.get().status == "ended"
 
 
-def test_it_says_once_that_the_database_went_and_came_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_logs_once_that_the_database_went_and_came_back(caplog: pytest.LogCaptureFixture) -> None:
     async def play(recorder: Recorder) -> None:
         await commit(recorder, episode_started())
         await take_away()
@@ -81,7 +81,7 @@ def test_it_says_once_that_the_database_went_and_came_back(caplog: pytest.LogCap
     assert (caplog.text.count("record_away"), caplog.text.count("record_back")) == (1, 1)
 
 
-def test_it_tells_how_many_rows_it_could_not_write() -> None:
+def test_it_returns_how_many_rows_it_could_not_write() -> None:
     async def play() -> int:
         recorder = Recorder()
         await recorder.start()
@@ -111,7 +111,7 @@ if connection.vendor == "postgresql":
 
     def test_it_replaces_dead_connections() -> None:
         others = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"
-        with connection.cursor() as cursor:  # of threads that serve pages to other tests
+        with connection.cursor() as cursor:  # connections of threads that serve pages to other tests
             cursor.execute(others)
             spared = ", ".join(["0", *(str(pid) for (pid,) in cursor.fetchall())])
         kill = f"SELECT pg_terminate_backend(pid) FROM ({others}) AS others WHERE pid NOT IN ({spared})"
@@ -123,7 +123,7 @@ if connection.vendor == "postgresql":
             await commit(recorder, step_taken(index=1))
             return await recorder.recall("session-1", "", "call-1") is not None
 
-        connection.close()  # the test's own would die too
+        connection.close()  # the test's own connection would die too
         assert run(play)
 
 else:

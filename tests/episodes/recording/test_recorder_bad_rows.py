@@ -13,7 +13,7 @@ from tests.factories import episode_ended, episode_started, step_taken
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ORPHAN = step_taken(episode=999)
-"""A step of an episode that is not there: the database refuses it at the commit."""
+"""A step of an episode that does not exist: the database refuses it at the commit."""
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_it_makes_a_text_storable(text: str, stored: str) -> None:
     assert (episode.key_label, episode.model, episode.run and episode.run.name) == (stored, stored, stored)
 
 
-def test_it_tells_long_ids_apart() -> None:
+def test_it_distinguishes_long_ids() -> None:
     ids = ["x" * 400 + "a", "x" * 400 + "b"]
     record((episode_started(), *(step_taken(index=n, task_id=task_id) for n, task_id in enumerate(ids))))
     assert Step.objects.count() == 2

@@ -17,26 +17,26 @@ def recall(session_id: str, task_id: str, owner: str = "") -> RecalledCall | Non
     return run(play)
 
 
-def test_it_tells_a_call_again_after_a_restart() -> None:
+def test_it_returns_a_call_after_a_restart() -> None:
     record((episode_started(key_label="lab"), step_taken(output_json='{"blocks": []}')))
     assert recall("session-1", "call-0", "lab") == RecalledCall("ok", '{"blocks": []}', "", "")
 
 
-def test_it_tells_a_refusal_again() -> None:
+def test_it_returns_a_refusal() -> None:
     record(
         (episode_started(), step_taken(status="refused", output_json=None, error="no such tool", reason="not_found"))
     )
     assert recall("session-1", "call-0") == RecalledCall("refused", None, "no such tool", "not_found")
 
 
-def test_it_tells_a_large_output_again() -> None:
+def test_it_returns_a_large_output() -> None:
     large = '"' + "x" * 20_000 + '"'
     record((episode_started(), step_taken(output_json=large)))
     recalled = recall("session-1", "call-0")
     assert recalled is not None and recalled.output_json == large
 
 
-def test_it_tells_the_newest_episode_of_a_session() -> None:
+def test_it_answers_from_the_newest_episode_of_a_session() -> None:
     for episode in (1, 2):
         start = episode_started(episode, session_id="same")
         record((start, step_taken(episode, output_json=f'{{"episode": {episode}}}')))
@@ -44,12 +44,12 @@ def test_it_tells_the_newest_episode_of_a_session() -> None:
     assert recalled is not None and recalled.output_json == '{"episode": 2}'
 
 
-def test_it_tells_each_key_its_own_though_both_used_the_same_ids() -> None:
+def test_each_key_gets_its_own_call_though_both_used_one_id() -> None:
     for episode, label in ((1, "alice"), (2, "bob")):
         start = episode_started(episode, session_id="same", key_label=label)
         record((start, step_taken(episode, output_json=f'{{"of": "{label}"}}')))
-    told = [recall("same", "call-0", label) for label in ("alice", "bob", "carol")]
-    assert [one and one.output_json for one in told] == ['{"of": "alice"}', '{"of": "bob"}', None]
+    found = [recall("same", "call-0", label) for label in ("alice", "bob", "carol")]
+    assert [one and one.output_json for one in found] == ['{"of": "alice"}', '{"of": "bob"}', None]
 
 
 @pytest.mark.parametrize(("session_id", "task_id"), [("session-1", "other"), ("other", "call-0"), ("\0", "\ud800")])

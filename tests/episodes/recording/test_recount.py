@@ -13,13 +13,14 @@ from django.db import connection
 from django.db.models import F
 from pytest_django.fixtures import Settings
 
+from environments.database.bulk import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row
 from episodes.models import Episode
 from episodes.recording import recount
 from episodes.recording.recorder import Recorder
 from episodes.recording.task_statistics import recorded_sql
-from tests.episodes.counting import misfiled, random_end, random_start, recounted, told
+from tests.episodes.counting import misfiled, random_end, random_start, recounted, stored
 from tests.episodes.recorded import DEADLINE_SECONDS, query, record, run
 from tests.factories import episode_ended, episode_started
 from tests.stored import make_statistics
@@ -29,12 +30,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def no_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.stale", list)
+    monkeypatch.setattr("episodes.recording.recount.Upkeep._recount", lambda upkeep: None)
 
 
 @pytest.fixture
 def played(no_upkeep: None) -> random.Random:
-    """100 episodes of two environments are recorded, of which 50 still run."""
+    """Record 100 episodes of two environments, of which 50 are still running."""
     source = random.Random(5)
     starts: list[tuple[Row, ...]] = [(random_start(source, n),) for n in range(1, 101)]
     record(*starts, *((random_end(source, n),) for n in source.sample(range(1, 101), 50)))
@@ -46,7 +47,7 @@ def override(**fields: Any) -> None:
 
 
 def end_some(source: random.Random, number: int) -> None:
-    """End twenty episodes that run, play ten others whole, and begin one more."""
+    """End twenty running episodes, record ten others from start to end, and start one more."""
     running = list(Episode.objects.filter(status="running").order_by("pk").values_list("pk", flat=True))
     new = range(number * 100, number * 100 + 10)
     ends = [random_end(source, n) for n in (*source.sample(running, 20), *new)]
@@ -62,24 +63,24 @@ def rebuild_all() -> None:
 def test_it_follows_an_override(played: random.Random, definition: str) -> None:
     override(default_return=definition, success_threshold=0.4)
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
     assert recount.stale() == []
 
 
 def test_it_counts_what_an_earlier_version_recorded(played: random.Random) -> None:
     TaskStatistics.objects.all().delete()
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
 
 
-def test_it_takes_away_what_no_episode_says(played: random.Random) -> None:
+def test_it_removes_statistics_without_episodes(played: random.Random) -> None:
     echo = Environment.objects.get(name="echo")
     task = Task.objects.create(environment=echo, content_hash="x", spec="x")
     TaskStatistics.objects.create(
         task=task, environment=echo, by="all", attempts=5, scored=5, successes=5, return_total=5, rate=1.0
     )
     rebuild_all()
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, settings: Settings) -> None:
@@ -90,7 +91,7 @@ def test_it_follows_other_thresholds_of_the_buckets(played: random.Random, setti
     assert misfiled() == [] == recount.stale()
 
 
-def test_what_no_episode_says_is_unseen_again(played: random.Random) -> None:
+def test_a_task_without_episodes_is_unseen_again(played: random.Random) -> None:
     unplayed = Task.objects.create(environment=Environment.objects.get(name="echo"), content_hash="x", spec="x")
     make_statistics(unplayed, 5, 5)
     rebuild_all()
@@ -103,7 +104,7 @@ def test_it_counts_in_parts(played: random.Random, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(recount, name, size)
     TaskStatistics.objects.update(attempts=F("attempts") + 7)
     rebuild_all()
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 @pytest.mark.parametrize("moment", ["_boundary", "_tallies", "_parts"])
@@ -122,7 +123,7 @@ def test_it_counts_what_ends_meanwhile_once(
     monkeypatch.setattr(recount, moment, meanwhile)
     override(default_return="max")
     rebuild_all()
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}
 
 
 def test_a_recount_that_was_stopped_is_due_again(played: random.Random) -> None:
@@ -142,7 +143,7 @@ def test_a_definition_that_changes_during_a_recount_makes_it_due_again(played: r
     assert echo in recount.stale()
 
 
-def test_it_tells_how_far_it_is(played: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_its_progress(played: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recount, "CHUNK_TASKS", 3)
     heard: list[int] = []
     assert recount.rebuild(Environment.objects.get(name="echo"), progress=heard.append) == 4
@@ -150,7 +151,7 @@ def test_it_tells_how_far_it_is(played: random.Random, monkeypatch: pytest.Monke
 
 
 def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("episodes.recording.recount.CHECK_SECONDS", 0.01)
     record((episode_started(), episode_ended(return_sum=0.0, return_max=1.0)))
     override(default_return="max")
 
@@ -160,7 +161,7 @@ def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
                 pass
 
     run(play)
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_the_command_counts_one_environment_or_all(played: random.Random, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +170,7 @@ def test_the_command_counts_one_environment_or_all(played: random.Random, capsys
     assert capsys.readouterr().out == "echo: 4 tasks counted\n"
     assert set(TaskStatistics.objects.values_list("environment__name", flat=True)) == {"echo"}
     call_command("rebuild_statistics")
-    assert told() == recounted()
+    assert stored() == recounted()
 
 
 def test_the_command_names_the_environments_there_are(played: random.Random) -> None:
@@ -177,10 +178,10 @@ def test_the_command_names_the_environments_there_are(played: random.Random) -> 
         call_command("rebuild_statistics", "--environment", "chess")
 
 
-if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     def test_what_ended_meanwhile_is_found_by_its_id() -> None:
-        sql = recorded_sql(recount._SINCE.format(list=recount._LISTS["sqlite"]))
+        sql = recorded_sql(recount._SINCE.format(list=ID_LISTS["sqlite"]))
         with connection.cursor() as cursor:
             cursor.execute(f"EXPLAIN QUERY PLAN {sql}", ["[1]", 1, "[1]"])
             plan = [row[-1] for row in cursor.fetchall()]

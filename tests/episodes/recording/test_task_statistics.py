@@ -1,4 +1,4 @@
-"""What the record says of a task, counted as episodes end."""
+"""Statistics of a task, counted as its episodes end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row, RunInfo
 from episodes.models import Episode
 from episodes.recording.recorder import Recorder
-from tests.episodes.counting import misfiled, random_end, random_start, recounted, told
+from tests.episodes.counting import misfiled, random_end, random_start, recounted, stored
 from tests.episodes.recorded import commit, record, run
 from tests.factories import episode_ended, episode_started, step_taken
 
@@ -21,7 +21,7 @@ ALL = ("echo", '{"id": 1}', "all", "")
 
 
 def attempt(episode: int = 1, **changes: Any) -> tuple[Row, ...]:
-    """An episode of one task, from start to end."""
+    """Record an episode of one task, from start to end."""
     returned = changes.pop("returned", 0.5)
     start = {name: changes.pop(name) for name in ("run", "spec_json", "environment") if name in changes}
     returns = {f"return_{name}": returned for name in ("sum", "last", "max", "mean")}
@@ -30,17 +30,17 @@ def attempt(episode: int = 1, **changes: Any) -> tuple[Row, ...]:
 
 def test_it_counts_an_attempt() -> None:
     record(attempt(returned=0.5))
-    assert told() == {ALL: (1, 1, 0, 0.5, 0.5, 0.5, 0.0)}
+    assert stored() == {ALL: (1, 1, 0, 0.5, 0.5, 0.5, 0.0)}
 
 
 def test_attempts_add_up() -> None:
     record(*(attempt(n, returned=score) for n, score in enumerate([0.5, 1.0, -1.0, 0.95], start=1)))
-    assert told() == {ALL: (4, 4, 2, 1.45, -1.0, 1.0, 0.5)}
+    assert stored() == {ALL: (4, 4, 2, 1.45, -1.0, 1.0, 0.5)}
 
 
 def test_attempts_of_one_batch_add_up() -> None:
     record(tuple(row for n in range(1, 11) for row in attempt(n, returned=n / 10)))
-    assert told() == {ALL: (10, 10, 1, 5.5, 0.1, 1.0, 0.1)}
+    assert stored() == {ALL: (10, 10, 1, 5.5, 0.1, 1.0, 0.1)}
 
 
 def test_it_counts_for_the_run_and_the_model_too() -> None:
@@ -49,7 +49,7 @@ def test_it_counts_for_the_run_and_the_model_too() -> None:
         attempt(2, run=RunInfo("r2", None, "m1"), returned=0.0),
         attempt(3, run=RunInfo("", None, "m2"), returned=1.0),
     )
-    assert {place[2:]: (row[0], row[2]) for place, row in told().items()} == {
+    assert {place[2:]: (row[0], row[2]) for place, row in stored().items()} == {
         ("all", ""): (3, 2),
         ("run", "r1"): (1, 1),
         ("run", "r2"): (1, 0),
@@ -97,7 +97,7 @@ def test_probes_and_failures_of_the_machinery_are_no_attempts(
 
 def test_a_running_episode_is_no_attempt() -> None:
     record((episode_started(), step_taken(finished=True)))
-    assert told() == {}
+    assert stored() == {}
 
 
 @pytest.mark.parametrize(("definition", "score"), [("sum", 1.0), ("last", 2.0), ("max", 3.0), ("mean", None)])
@@ -105,23 +105,23 @@ def test_it_counts_by_the_return_in_force(definition: str, score: float | None) 
     Environment.objects.create(name="echo", default_return=definition, success_threshold=1.5)
     record(attempt(return_sum=1.0, return_last=2.0, return_max=3.0, return_mean=None))
     is_scored, is_success = score is not None, (score or 0) > 1.5
-    assert told() == {ALL: (1, is_scored, is_success, score or 0.0, score, score, is_success)}
+    assert stored() == {ALL: (1, is_scored, is_success, score or 0.0, score, score, is_success)}
 
 
 def test_an_attempt_without_return_counts_as_no_success() -> None:
     Environment.objects.create(name="echo", default_return="last", success_threshold=-1.0)
     record(attempt(1, return_last=None), attempt(2, return_last=0.25), attempt(3, return_last=None))
-    assert told() == {ALL: (3, 1, 1, 0.25, 0.25, 0.25, 1 / 3)}
+    assert stored() == {ALL: (3, 1, 1, 0.25, 0.25, 0.25, 1 / 3)}
 
 
 def test_a_return_at_the_threshold_is_no_success() -> None:
     record(attempt(1, returned=0.9), attempt(2, returned=0.9000000000000001))
-    assert told()[ALL][:3] == (2, 2, 1)
+    assert stored()[ALL][:3] == (2, 2, 1)
 
 
 def test_huge_returns_stay_countable() -> None:
     assert record(*(attempt(n, returned=1.7e308) for n in range(1, 4))) == 0
-    assert told() == {ALL: (3, 3, 3, 3e290, 1e290, 1e290, 1.0)}
+    assert stored() == {ALL: (3, 3, 3, 3e290, 1e290, 1e290, 1.0)}
     assert Episode.objects.get(pk=1).return_sum == 1.7e308
 
 
@@ -129,18 +129,18 @@ def test_what_is_written_again_counts_once() -> None:
     rows = attempt(1, run=RunInfo("r1", None, "m1"))
     record(rows, rows, rows[1:])
     record(rows)
-    assert {row[0] for row in told().values()} == {1}
+    assert {row[0] for row in stored().values()} == {1}
 
 
 def test_calls_refused_after_the_end_change_nothing() -> None:
     record(attempt(1, steps=1), (step_taken(index=1, status="refused"), episode_ended(1, refused=1)))
-    assert told()[ALL][0] == 1
+    assert stored()[ALL][0] == 1
 
 
 def test_a_rejected_batch_counts_what_it_could_keep() -> None:
     bad = episode_started(2, created=1e20)
     assert record(attempt(1), (bad, episode_ended(2)), attempt(3)) == 2
-    assert told()[ALL][0] == 2
+    assert stored()[ALL][0] == 2
 
 
 def test_it_counts_thousands_of_attempts_at_one_task() -> None:
@@ -150,16 +150,16 @@ def test_it_counts_thousands_of_attempts_at_one_task() -> None:
         await commit(recorder, *attempt(3001, returned=1.0))
 
     run(play)
-    assert told()[ALL] == (3001, 3001, 1501, 1501.0, 0.0, 1.0, 1501 / 3001)
-    assert told() == recounted()
+    assert stored()[ALL] == (3001, 3001, 1501, 1501.0, 0.0, 1.0, 1501 / 3001)
+    assert stored() == recounted()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_counts_what_the_episodes_say(seed: int) -> None:
+def test_it_counts_what_is_in_the_episodes(seed: int) -> None:
     source = random.Random(seed)
     Environment.objects.create(name="echo", default_return="max", success_threshold=0.4)
     starts = [(random_start(source, n),) for n in range(1, 101)]
     ends = [(random_end(source, n),) for n in source.sample(range(1, 101), 80)]
     again = source.sample(starts + ends, 40)
     record(*starts, *ends, *again)
-    assert told() == recounted() != {}
+    assert stored() == recounted() != {}

@@ -1,4 +1,4 @@
-"""Activity by minute, hour and day is what ended then."""
+"""Activity by minute, hour and day counts the episodes that ended then."""
 
 from __future__ import annotations
 
@@ -13,14 +13,8 @@ from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 DAY = 86400
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
 
 
 def within(row: Activity) -> list[Ending]:
@@ -29,7 +23,7 @@ def within(row: Activity) -> list[Ending]:
 
 
 @pytest.mark.parametrize("period", [60, 3600, DAY])
-def test_each_row_tells_what_ended_then(period: int) -> None:
+def test_each_row_counts_what_ended_then(period: int) -> None:
     play(200)
     catch_up()
     for row in Activity.objects.filter(period=period):

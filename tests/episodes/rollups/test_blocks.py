@@ -1,4 +1,4 @@
-"""Blocks say what the episodes say, on every level, for every scope."""
+"""Blocks hold what their episodes hold, on every level and for every scope."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ import pytest
 
 from episodes.attempts.endings import Ending
 from episodes.attempts.sketches import above, count_of, mean_of
-from episodes.attempts.summary import SKETCHES
 from episodes.models import CurveBlock, Episode
 from episodes.rollups import blocks
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up
+from episodes.rollups.summaries import RETURN_COLUMNS
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SIZE = 8
 SCOPES = ("environment", "split", "run")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of SIZE endings; tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    """Blocks of SIZE endings."""
     monkeypatch.setattr(blocks, "BLOCK_ENDINGS", SIZE)
 
 
 def found() -> list[tuple[CurveBlock, list[Ending]]]:
-    """Every block with the endings that it should hold."""
+    """Yield every block with the endings that it should hold."""
     of_scope: dict[tuple[str, int], list[Ending]] = {}
     pairs = []
     for block in CurveBlock.objects.all():
@@ -63,7 +62,7 @@ def test_there_are_as_many_as_are_full() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_tells_of_its_own_endings(seed: int) -> None:
+def test_each_holds_its_own_endings(seed: int) -> None:
     play(300, seed=seed)
     catch_up()
     for block, endings in found():
@@ -74,7 +73,7 @@ def test_each_tells_of_its_own_endings(seed: int) -> None:
         assert block.steps == sum(values(endings, "length"))
 
 
-@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("name", [*RETURN_COLUMNS, "length"])
 def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> None:
     play(300)
     catch_up()

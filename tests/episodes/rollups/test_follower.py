@@ -1,4 +1,4 @@
-"""While a recorder runs its endings are followed, and what goes wrong in one part holds up no other."""
+"""While a recorder runs its endings are followed, and a failure in one part delays no other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.follower.GATHER_SECONDS", 0.001)
-    monkeypatch.setattr("episodes.rollups.follower.FIRST_REST_SECONDS", 0.001)
+    monkeypatch.setattr("episodes.rollups.follower.MIN_ROUND_SECONDS", 0.001)
+    monkeypatch.setattr("episodes.rollups.follower.FIRST_RETRY_SECONDS", 0.001)
 
 
 async def until_followed(name: str, end_number: int) -> None:

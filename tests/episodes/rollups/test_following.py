@@ -1,4 +1,4 @@
-"""Every ending is followed exactly once, whatever stops in between."""
+"""Every ending is followed exactly once, wherever following is interrupted."""
 
 from __future__ import annotations
 
@@ -23,18 +23,12 @@ from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started, step_taken
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 FOLLOWED = (Activity, CurveBlock, ToolUse)
 
 
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
-
-
 class Numbers:
-    """A part that lists what it was given."""
+    """A part that lists the endings that it was given."""
 
     name, most_endings, most_steps = "numbers", 3, NO_LIMIT
 
@@ -59,7 +53,7 @@ class Numbers:
 
 
 def rows() -> list[Any]:
-    """Everything that is derived, without ids. Sums are rounded, for they are added in another order."""
+    """Return all rollups without ids. Sums are rounded, because they are added in another order."""
     found = []
     for model in FOLLOWED:
         names = [field.name for field in model._meta.fields if field.name != "id"]
@@ -189,7 +183,7 @@ def test_it_remembers_only_some_scopes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows() == plenty
 
 
-def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlocksPart, "most_endings", 2)
     play(3)
     heard: list[tuple[str, int]] = []
@@ -197,7 +191,7 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard[:4] == [("activity", 3), ("blocks", 2), ("blocks", 3), ("steps", 3)]
 
 
-def test_the_command_makes_everything_anew() -> None:
+def test_the_command_rebuilds_everything() -> None:
     play(150)
     catch_up()
     before = rows()
@@ -228,7 +222,7 @@ def test_what_is_at_its_end_costs_one_query(django_assert_num_queries: Any) -> N
         following.advance()
 
 
-if connection.vendor == "sqlite":  # whose plan does not depend on what is in the tables
+if connection.vendor == "sqlite":  # its plan does not depend on the content of the tables
 
     def test_endings_are_found_by_their_number() -> None:
         found = Episode.objects.filter(end_number__gt=5, status="ended").order_by("end_number")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from environments.scoring.definition import Definition
-from episodes.analytics import paired as module
-from episodes.analytics.paired import Pairing, paired
+from episodes.analytics import run_comparison as module
+from episodes.analytics.run_comparison import Pairing, paired
 from episodes.models import Run, RunTask
 from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.ended import end_episode
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def sums(run: Run) -> list[tuple[int, int, float]]:
-    """Attempts, and those that have a last reward with their total."""
+    """Return the attempts, those that have a last reward, and the total of these."""
     return list(RunTask.objects.filter(run_id=run.pk).values_list("attempts", "scored_last", "total_last"))
 
 
@@ -46,7 +46,7 @@ def test_probes_failures_and_episodes_without_a_run_are_left_out() -> None:
 
 
 def two_runs() -> tuple[Run, Run]:
-    """At one task, the second with a return beyond all sums."""
+    """Record attempts at one task, the second with a return that sums cannot hold."""
     first, second, task = make_run("first"), make_run("second"), make_task()
     for run, reward in ((first, 0.5), (first, 1.0), (second, 1e300)):
         end_episode(reward, run=run, task=task)
@@ -57,7 +57,7 @@ def means(pairing: Pairing) -> list[tuple[float, int]]:
     return [(one.mean, one.n) for one in pairing.versus]
 
 
-def test_runs_compare_alike_before_and_after_their_endings_are_followed() -> None:
+def test_comparing_runs_before_and_after_their_endings_are_followed_is_equal() -> None:
     runs = two_runs()
     before = means(paired(runs, Definition(), 9))
     catch_up()
@@ -71,14 +71,14 @@ def test_what_is_followed_and_what_is_not_count_together_once() -> None:
     assert means(paired((first, second), Definition(), 9))[0] == (0.5, 3)
 
 
-def test_rows_that_are_made_anew_do_not_count_meanwhile() -> None:
+def test_rows_do_not_count_while_they_are_rebuilt() -> None:
     runs = two_runs()
     catch_up()
     start_over()
     assert means(paired(runs, Definition(), 9))[0] == (0.75, 2)
 
 
-def test_older_endings_that_were_not_followed_are_told_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_endings_that_were_not_followed_are_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = two_runs()
     monkeypatch.setattr(module, "MAX_ENDINGS", 1)
     behind = paired(runs, Definition(), 9)

@@ -1,4 +1,4 @@
-"""Spans say what the episodes of their training steps say, for every scope, in whatever order those end."""
+"""Spans hold what the episodes of their training steps hold, for every scope and any order of endings."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ import pytest
 
 from episodes.attempts.endings import Ending
 from episodes.attempts.sketches import above, count_of, mean_of
-from episodes.attempts.summary import SKETCHES
 from episodes.models import Episode, StepSpan
 from episodes.rollups import spans
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.spans import SpansPart
+from episodes.rollups.summaries import RETURN_COLUMNS
 from tests.episodes.ended import end_episode
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.stored import make_run
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SCOPES = ("environment", "split", "run")
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four spans of a scope; small batches; tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+    """Four spans of a scope; small batches."""
     monkeypatch.setattr(spans, "MAX_SPANS", 4)
     monkeypatch.setattr(SpansPart, "most_endings", 37)
 
 
 def shuffled() -> None:
-    """Episodes of one run whose training steps, from -300 to 900, end in no order; every fifth or so says none."""
+    """Record episodes of one run whose training steps, from -300 to 900, end in no order; a fifth of them has none."""
     random, run = Random(3), make_run("shuffled")
     for _ in range(150):
         end_episode(run=run, run_step=random.choice([None, *(random.randint(-300, 900) for _ in range(4))]))
 
 
 def of(span: StepSpan) -> list[Ending]:
-    """The endings that it should tell of."""
+    """Return the endings that the span should hold."""
     endings = played(**{span.scope: span.scope_id})
     return [one for one in endings if one.run_step is not None and one.run_step // span.width == span.number]
 
 
 def counted() -> list[tuple[Any, ...]]:
-    """What spans say that does not depend on how the endings came in batches."""
+    """Return the content of spans that does not depend on how the endings came in batches."""
     names = (
         "scope",
         "scope_id",
@@ -62,14 +61,14 @@ def counted() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("make", [lambda: play(300), shuffled], ids=["in order", "in no order"])
-def test_each_tells_of_its_own_endings(make: Callable[[], None]) -> None:
+def test_each_holds_its_own_endings(make: Callable[[], None]) -> None:
     make()
     catch_up()
     assert StepSpan.objects.exists()
     for span in StepSpan.objects.all():
         endings = of(span)
-        told = [ending.run_step for ending in endings if ending.run_step is not None]
-        assert (span.step_low, span.step_high) == (min(told), max(told))
+        steps = [ending.run_step for ending in endings if ending.run_step is not None]
+        assert (span.step_low, span.step_high) == (min(steps), max(steps))
         assert (span.first_end, span.last_end) == (endings[0].number, endings[-1].number)
         assert (span.began.timestamp(), span.ended.timestamp()) == (endings[0].ended, endings[-1].ended)
         assert (span.episodes, span.attempts) == (len(endings), len(attempts(endings)))
@@ -78,7 +77,7 @@ def test_each_tells_of_its_own_endings(make: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: play(300), shuffled], ids=["in order", "in no order"])
-def test_every_ending_is_told_once_in_each_scope(make: Callable[[], None]) -> None:
+def test_every_ending_is_held_once_in_each_scope(make: Callable[[], None]) -> None:
     make()
     catch_up()
     for scope in SCOPES:
@@ -103,7 +102,7 @@ def test_spans_are_as_narrow_as_they_can_be(run_steps: Sequence[int], width: int
     assert [span.number for span in found] == numbers
 
 
-@pytest.mark.parametrize("name", SKETCHES)
+@pytest.mark.parametrize("name", [*RETURN_COLUMNS, "length"])
 def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> None:
     play(300)
     catch_up()
@@ -136,7 +135,7 @@ def test_while_its_scopes_are_remembered_a_batch_asks_for_what_it_changes(django
         part.gather(endings[-1:])
 
 
-def test_what_says_no_step_asks_for_nothing(django_assert_num_queries: Any) -> None:
+def test_endings_without_a_step_cause_no_query(django_assert_num_queries: Any) -> None:
     shuffled()
     part, endings = SpansPart(), played(run_step=None)
     assert endings

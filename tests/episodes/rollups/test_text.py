@@ -1,4 +1,4 @@
-"""What ends is searchable soon, and once."""
+"""Episodes can be searched soon after they end, and are found once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_restart_neither_repeats_nor_forgets() -> None:
     assert TranscriptText.objects.count() == 2
 
 
-def test_it_can_begin_anew() -> None:
+def test_it_can_start_over() -> None:
     fox = ended(1, "fox")
     follow()
     Progress.objects.update(end_number=EMPTYING)

@@ -1,4 +1,4 @@
-"""Use of tools: calls, refusals, failures and durations, by day."""
+"""Use of tools by day: calls, refusals, failures and durations."""
 
 from __future__ import annotations
 
@@ -11,13 +11,7 @@ from episodes.rollups.follower import catch_up
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests follow by themselves."""
-    monkeypatch.setattr("episodes.rollups.follower.make_parts", list)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 
 
 def test_it_counts_calls_by_what_became_of_them() -> None:

@@ -1,4 +1,4 @@
-"""Alignment of two transcripts, written as one letter a call; a digit after it is another answer."""
+"""Alignment of two transcripts. Each call is written as a letter; a digit after it makes its answer a different one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def traces(letters: str) -> list[Trace]:
 
 
 def aligned(left: str, right: str) -> list[str]:
-    """Each row as its two places and its verdict, `0-0 same`."""
+    """Each row as its two indexes and its verdict, such as `0-0 same`."""
     rows = align(traces(left), traces(right))
     return [
         f"{'' if row.left is None else row.left}-{'' if row.right is None else row.right} {row.verdict}" for row in rows
@@ -35,12 +35,12 @@ def aligned(left: str, right: str) -> list[str]:
         ("aaa", "aa", ["0-0 same", "1-1 same", "2- left"]),
     ],
 )
-def test_what_belongs_together_stands_together(left: str, right: str, rows: list[str]) -> None:
+def test_matching_steps_share_a_row(left: str, right: str, rows: list[str]) -> None:
     assert aligned(left, right) == rows
 
 
 @pytest.mark.parametrize(("left", "right"), [("abcabc", "cbacba"), ("aabbcc", "ccbbaa"), ("abcdefg", "xbydzfw")])
-def test_every_step_stands_once_and_in_order(left: str, right: str) -> None:
+def test_rows_contain_every_step_once_and_in_order(left: str, right: str) -> None:
     rows = align(traces(left), traces(right))
     assert [row.left for row in rows if row.left is not None] == list(range(len(left)))
     assert [row.right for row in rows if row.right is not None] == list(range(len(right)))
@@ -49,5 +49,5 @@ def test_every_step_stands_once_and_in_order(left: str, right: str) -> None:
 @pytest.mark.parametrize(
     ("left", "right", "place"), [("ab", "ab1", None), ("abc", "axc", 1), ("ab", "abc", 2), ("", "", None)]
 )
-def test_they_part_where_another_call_is_made(left: str, right: str, place: int | None) -> None:
+def test_the_first_divergence_is_the_first_different_call(left: str, right: str, place: int | None) -> None:
     assert first_divergence(align(traces(left), traces(right))) == place

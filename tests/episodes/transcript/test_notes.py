@@ -1,4 +1,4 @@
-"""Notes on episodes and steps: what is kept, what is refused, whose can be deleted."""
+"""Notes on episodes and steps: which are saved, which are refused, and who can delete them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.stored import make_episode, make_step
 pytestmark = pytest.mark.django_db
 
 
-def test_those_on_the_whole_episode_come_first_then_step_by_step() -> None:
+def test_notes_on_the_whole_episode_come_first_then_by_step() -> None:
     episode = make_episode()
     make_step(episode)
     make_step(episode)
@@ -26,7 +26,7 @@ def test_those_on_the_whole_episode_come_first_then_step_by_step() -> None:
     ]
 
 
-def test_one_persons_can_be_read_alone() -> None:
+def test_the_notes_of_one_author_can_be_read() -> None:
     episode = make_episode()
     for author in ("ada", "bob"):
         add_note(episode, author, f"by {author}")
@@ -34,32 +34,32 @@ def test_one_persons_can_be_read_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "step", "told"),
+    ("text", "step", "message"),
     [
-        (" \n\t", "", "needs some words"),
-        ("x" * (MAX_CHARACTERS + 1), "", "4,001 characters; at most 4,000 fit"),
+        (" \n\t", "", "is empty"),
+        ("x" * (MAX_CHARACTERS + 1), "", "4,001 characters; at most 4,000 are allowed"),
         ("x", "1", "has no step '1'"),
         ("x", "-1", "has no step '-1'"),
         ("x", "٣٣", "has no step"),
         ("x", "9" * 50, "has no step '9999"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(text: str, step: str, told: str) -> None:
+def test_a_bad_note_is_refused(text: str, step: str, message: str) -> None:
     episode = make_episode()
     make_step(episode)
-    with pytest.raises(BadNote, match=told):
+    with pytest.raises(BadNote, match=message):
         add_note(episode, "ada", text, step)
     assert not Note.objects.exists()
 
 
-def test_there_is_an_end_to_the_notes_on_an_episode() -> None:
+def test_the_number_of_notes_on_an_episode_is_limited() -> None:
     episode = make_episode()
     Note.objects.bulk_create(Note(episode=episode, author="ada", text="x") for _ in range(MAX_NOTES))
-    with pytest.raises(BadNote, match="the most that fit"):
+    with pytest.raises(BadNote, match="the maximum"):
         add_note(episode, "bob", "one more")
 
 
-def test_text_that_no_database_holds_is_kept_without_what_it_cannot_hold() -> None:
+def test_characters_that_no_database_can_store_are_removed() -> None:
     assert add_note(make_episode(), "ada", "a\0b\r\nc").text == "ab\nc"
 
 

@@ -1,4 +1,4 @@
-"""Increment: steps after one that is known are the same as any other way of reading them gives."""
+"""Steps after a known one: which are read, with which values, in how many queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.stored import make_blob, make_episode, make_step
 pytestmark = pytest.mark.django_db
 
 
-def test_they_are_those_after_it_in_order_and_no_others() -> None:
+def test_it_returns_the_steps_after_an_index_in_order() -> None:
     episode, other = make_episode(), make_episode()
     for _ in range(4):
         make_step(episode)
@@ -22,15 +22,15 @@ def test_they_are_those_after_it_in_order_and_no_others() -> None:
     assert not steps_after(episode.pk, 3, 9)
 
 
-def test_every_member_is_as_django_reads_it() -> None:
+def test_every_field_has_the_value_that_django_reads() -> None:
     made = make_step(make_episode(), reward=0.5, finished=True, error="no", input='{"é": 1e20}')
-    [found], known = steps_after(made.episode_id, -1, 9), Step.objects.get(pk=made.pk)
+    [found], expected = steps_after(made.episode_id, -1, 9), Step.objects.get(pk=made.pk)
     for field in Step._meta.concrete_fields:
-        assert getattr(found, field.attname) == getattr(known, field.attname), field.name
+        assert getattr(found, field.attname) == getattr(expected, field.attname), field.name
     assert found.started.utcoffset() is not None
 
 
-def test_large_texts_are_there_as_blobs(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_blobs_take_a_second_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     episode = make_episode()
     make_step(episode, input="", input_blob=make_blob('{"long": 1}'), output="", output_blob=make_blob("{}"))
     with django_assert_num_queries(2):

@@ -73,7 +73,7 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
     assert export(tmp_path / "a.csv").startswith("episode,environment,")
     assert "messages" in json.loads(export(tmp_path / "a.messages.jsonl"))
     assert "orsweb" in json.loads(export(tmp_path / "a.out", "--format", "jsonl"))
-    with pytest.raises(CommandError, match="the name does not tell the format; add --format jsonl"):
+    with pytest.raises(CommandError, match="the extension does not name a format; add --format jsonl"):
         export(tmp_path / "a.txt")
 
 
@@ -105,7 +105,7 @@ def test_those_still_running_are_told(tmp_path: Path) -> None:
     make_episode(status="running", cause="", ended=None)
     told, path = StringIO(), tmp_path / "a.jsonl"
     call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
-    sentence = "1 episode is still running. The file holds it without an end, and import_episodes will refuse it"
+    sentence = "1 episode is still running. The file contains it without an end, and import_episodes will refuse it"
     assert told.getvalue().startswith(sentence)
     assert len(path.read_text().splitlines()) == 2
 
@@ -128,7 +128,7 @@ def test_new_ids_are_told(tmp_path: Path) -> None:
     path.write_text(text_of())
     forget_everything()
     make_episode(id=4)
-    assert "episode 4 is 5 here, for another episode has its id" in import_episodes(path)
+    assert "episode 4 became 5, because another episode has its id" in import_episodes(path)
 
 
 def test_it_does_not_run_beside_a_server(tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ def refusal(tmp_path: Path, text: str, good: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"orsweb": "episode/2"}, "is written as 'episode/2'; this version of orsweb reads 'episode/1'"),
-        ({"status": "running"}, "still running; export it again now that it has ended"),
+        ({"orsweb": "episode/2"}, "has the format 'episode/2'; this version of orsweb reads 'episode/1'"),
+        ({"status": "running"}, "still running; export it again after its end"),
         ({"cause": "bored"}, "cause is 'bored': input should be '', 'finished'"),
         ({"return_sum": "high"}, "return_sum is 'high': input should be a valid number"),
         ({"return_sum": None}, "return_sum is None: input should be a valid number"),
@@ -68,13 +68,13 @@ def test_a_bad_value_is_named(tmp_path: Path, line: dict[str, Any], changes: dic
     [
         ("oops", "is not JSON: Expecting value"),
         ('{"orsweb": "episode/1", "id": 3', "is not JSON: Expecting ',' at character 32"),
-        ('{"orsweb": "episode/1", "orsweb": 1}', "is not JSON: The key 'orsweb' stands twice in one object"),
+        ('{"orsweb": "episode/1", "orsweb": 1}', "is not JSON: The key 'orsweb' appears twice in one object"),
         ('{"orsweb": "episode/1",}', "is not JSON: Something is expected after the comma"),
         ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 24"),
-        ('{"orsweb": NaN}', "is not JSON: NaN is no JSON"),
+        ('{"orsweb": NaN}', "is not JSON: NaN is not JSON"),
         ('{"orsweb": ' + "[" * 100_000, "is not JSON"),
-        ('{"question": "2 + 2?"}', "is no episode: it has no key 'orsweb'"),
-        ("[1, 2]", "is no episode: it has no key 'orsweb'"),
+        ('{"question": "2 + 2?"}', "is not an episode: it has no key 'orsweb'"),
+        ("[1, 2]", "is not an episode: it has no key 'orsweb'"),
         ("\udcff", "is not UTF-8: byte 0xff at 1"),
     ],
 )
@@ -93,7 +93,7 @@ def test_two_steps_that_are_the_same_are_refused(tmp_path: Path, line: dict[str,
 
 @pytest.mark.parametrize("start", ["PAR1", "[{", "episode,environment"])
 def test_another_kind_of_file_is_refused_as_a_whole(tmp_path: Path, start: str) -> None:
-    with pytest.raises(Unreadable, match=r"0\.jsonl does not begin with a line of JSON"):
+    with pytest.raises(Unreadable, match=r"0\.jsonl does not start with a line of JSON"):
         import_text(tmp_path, start)
 
 

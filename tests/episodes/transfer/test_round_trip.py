@@ -10,7 +10,7 @@ import pytest
 from environments.models import Environment, Split, TaskStatistics
 from episodes.models import Episode, Step
 from episodes.rollups.follower import catch_up
-from tests.episodes.counting import recounted, told
+from tests.episodes.counting import recounted, stored
 from tests.episodes.transfer.record import everything, forget_everything, import_text, make_rich_episodes, text_of
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
@@ -118,7 +118,7 @@ def test_endings_are_numbered_after_those_that_are_there(tmp_path: Path) -> None
     catch_up()
     report = import_text(tmp_path, text)
     assert list(Episode.objects.order_by("pk").values_list("pk", "end_number")) == [(1, 40), (3, 41), (4, 42)]
-    assert report.new_ends == 2 and "(2 with a new number of their ending)" in report.sentence
+    assert report.new_ends == 2 and "(2 with a new ending number)" in report.sentence
 
 
 def test_endings_of_two_databases_do_not_share_a_number(tmp_path: Path) -> None:
@@ -174,4 +174,4 @@ def test_statistics_of_tasks_follow(tmp_path: Path) -> None:
     forget_everything()
     import_text(tmp_path, text)
     assert TaskStatistics.objects.get(by="all").attempts == 3
-    assert told() == recounted()
+    assert stored() == recounted()

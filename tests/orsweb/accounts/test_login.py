@@ -1,4 +1,4 @@
-"""Logging in and out, with keys set: who may, what a failure says, where it leads."""
+"""Logging in and out when keys are set: who may, the error message, and the page afterwards."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def keys(settings: Settings) -> None:
 
 @pytest.fixture
 def ada() -> User:
-    """An account without any status."""
+    """An account without staff or superuser status."""
     return User.objects.create_user("ada", password=PASSWORD)
 
 
 def log_in(client: Client, name: str = "ada", password: str = PASSWORD, **also: str) -> tuple[int, str]:
-    """Status, and where it leads or what the page says."""
+    """Log in; return the status, and the redirect or the page."""
     response = client.post(LOGIN, {"username": name, "password": password, **also})
     return response.status_code, response.headers.get("Location") or response.content.decode()
 
@@ -65,14 +65,14 @@ def test_the_admin_is_for_staff(client: Client) -> None:
 def test_what_is_wrong_is_said_and_not_which_half(client: Client, name: str, password: str) -> None:
     User.objects.create(username=OPERATOR, is_staff=True, is_superuser=True, password="!")
     status, page = log_in(client, name, password)
-    assert status == 200 and "No active account has that name and password." in page
+    assert status == 200 and "Wrong user name or password." in page
     assert client.get("/").status_code == 302
 
 
-def test_an_account_that_is_not_active_is_told_the_same(client: Client, ada: User) -> None:
+def test_an_account_that_is_not_active_is_reported_the_same(client: Client, ada: User) -> None:
     ada.is_active = False
     ada.save()
-    assert "No active account has that name and password." in log_in(client)[1]
+    assert "Wrong user name or password." in log_in(client)[1]
 
 
 @pytest.mark.usefixtures("ada")

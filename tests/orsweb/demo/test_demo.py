@@ -1,4 +1,4 @@
-"""`manage.py demo`: what stands on record afterwards."""
+"""`manage.py demo`: what it records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo is going to play: the same for the same seed, and something of everything."""
+"""The script of the demo: determined by its seed, with episodes of every kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from orsweb.demo.script import GROUP, ScriptPart, script
+from orsweb.demo.script import GROUP_ATTEMPTS, ScriptPart, script
 
 NAMES = ["math", "guess", "maze"]
 COUNTS = {(name, split): 50 for name in NAMES for split in ("train", "test")}
@@ -27,7 +27,7 @@ def test_the_same_seed_plays_the_same() -> None:
 
 def test_training_attempts_each_task_eight_times_in_one_step() -> None:
     groups = Counter((part.run, part.step, part.environment, part.index) for part in parts() if part.step is not None)
-    assert set(groups.values()) == {GROUP}
+    assert set(groups.values()) == {GROUP_ATTEMPTS}
 
 
 def test_a_training_run_grows_more_skilled() -> None:
@@ -37,8 +37,8 @@ def test_a_training_run_grows_more_skilled() -> None:
 
 
 def test_it_goes_through_the_past_in_order() -> None:
-    begun = [-part.days_ago for part in parts()]
-    assert begun == sorted(begun)
+    starts = [-part.days_ago for part in parts()]
+    assert starts == sorted(starts)
 
 
 def test_three_models_are_evaluated_at_the_same_tasks() -> None:

@@ -1,4 +1,4 @@
-"""Colours of text can be read on their grounds: WCAG AA, 4.5 to 1, in light and in dark."""
+"""The contrast of text with its background: at least 4.5 to 1 (WCAG AA), in light and in dark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands before static files does its work, though Django's way of calling it was left."""
+"""The middleware before static files works on the event loop, where Django does not run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages share a few threads, and wait for no page that is stuck."""
+"""Pages share a few threads, and do not wait for pages that are stuck."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 0.05
 
 
 class Pages:
-    """An application that notes its threads; `gate` holds a page back on its thread, once it is `busy`."""
+    """An application that records its threads. `gate` blocks a page on its thread, after it has set `busy`."""
 
     def __init__(self) -> None:
         self.threads: list[int] = []

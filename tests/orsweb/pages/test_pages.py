@@ -1,5 +1,4 @@
-"""What holds for every page outside the admin: it loads nothing from elsewhere, runs nothing that stands in it, and
-gives no two things one id."""
+"""Rules for all pages outside the admin: nothing from other hosts, no inline scripts, no duplicate ids."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 
 def routes(patterns: list[Any], before: str = "") -> Iterator[str]:
-    """Of all pages outside the admin."""
+    """The routes of all pages outside the admin."""
     for pattern in patterns:
         route = before + str(pattern.pattern)
         if hasattr(pattern, "url_patterns"):
@@ -69,7 +68,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture
 def episode() -> Any:
-    """Something that every page can be about, with a hostile text in it."""
+    """An episode with hostile text, which every page can show."""
     episode = make_episode(run=make_run(), model='<img src=x onerror="alert(1)">', run_step=1)
     make_split(episode.task)
     make_step(episode, "<script>alert(1)</script><style>*{color:red}</style> <b onclick=alert(1)>x</b>", reward=1.0)
@@ -77,7 +76,7 @@ def episode() -> Any:
 
 
 def address(route: str, episode: Any) -> str:
-    """`route` with what the episode is about in place of its parameters."""
+    """The address of `route`, with the ids of the episode as parameters."""
     known = {"name": episode.environment.name, "index": "0", "number": "0"}
     numbers = {"runs/": episode.run_id, "tasks/": episode.task_id}
     pk = next((number for start, number in numbers.items() if route.startswith(start)), episode.pk)
@@ -85,7 +84,7 @@ def address(route: str, episode: Any) -> str:
 
 
 def reader_of(client: Client, path: str) -> Reader:
-    """Of the page there; it has read nothing where there is no page."""
+    """A parser that has read the page at this address, or nothing if there is no page."""
     response, reader = client.get(path), Reader()
     if response["Content-Type"].startswith("text/html"):
         reader.feed(response.getvalue().decode())

@@ -1,4 +1,4 @@
-"""Static files on the wire: compressed for who takes that, and nothing else is."""
+"""Static files are compressed for clients that accept it; nothing else is."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PLAIN = (Path(ROOT) / "static/orsweb/tokens.css").read_bytes()
 
 
 def get(server: LiveServer, path: str, **headers: str) -> tuple[httpx.Response, bytes]:
-    """The answer, and its body as it was sent."""
+    """The response, and its body as it was sent."""
     own = {"Accept-Encoding": "identity"} | {name.replace("_", "-"): value for name, value in headers.items()}
     with httpx.stream("GET", f"{server.url}{path}", headers=own) as answer:
         return answer, b"".join(answer.iter_raw())
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "gzip, deflate, br, zstd", "br;q=1.0, gzip;q=0.5"])
-def test_a_file_is_gzipped_for_who_takes_it(server: LiveServer, accepted: str) -> None:
+def test_a_file_is_gzipped_for_clients_that_accept_it(server: LiveServer, accepted: str) -> None:
     answer, sent = get(server, FILE, Accept_Encoding=accepted)
     assert answer.headers["content-encoding"] == "gzip"
     assert int(answer.headers["content-length"]) == len(sent) < len(PLAIN) / 2
@@ -30,14 +30,14 @@ def test_a_file_is_gzipped_for_who_takes_it(server: LiveServer, accepted: str) -
 
 
 @pytest.mark.parametrize("accepted", ["identity", "", "br", "gzip;q=0"])
-def test_it_is_plain_for_who_does_not(server: LiveServer, accepted: str) -> None:
+def test_it_is_plain_for_clients_that_do_not(server: LiveServer, accepted: str) -> None:
     answer, sent = get(server, FILE, Accept_Encoding=accepted)
     assert "content-encoding" not in answer.headers
     assert sent == PLAIN
 
 
 @pytest.mark.parametrize("accepted", ["identity", "gzip"])
-def test_caches_are_told_that_answers_differ_and_how_long_they_last(server: LiveServer, accepted: str) -> None:
+def test_caches_are_reported_that_answers_differ_and_how_long_they_last(server: LiveServer, accepted: str) -> None:
     answer, _ = get(server, FILE, Accept_Encoding=accepted)
     assert answer.headers["vary"] == "Accept-Encoding"
     assert (answer.headers["cache-control"], answer.headers["content-type"]) == (

@@ -1,4 +1,4 @@
-"""Too large requests for pages are refused before they are read to the end, with a page that says what to do."""
+"""Requests for pages that are too large are refused before they are read completely, with a helpful page."""
 
 from __future__ import annotations
 

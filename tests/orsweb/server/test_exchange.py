@@ -1,4 +1,4 @@
-"""However an agent's request is put on the wire, it is answered, and the connection is kept or closed as was asked."""
+"""An agent's request is answered however it is sent, and its connection is kept or closed as it requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ask(connection: socket.socket, *pieces: bytes) -> None:
 
 
 def answer(connection: socket.socket) -> tuple[bytes, bytes]:
-    """Head and body of the next response. Raises: AssertionError at the connection's end."""
+    """The head and body of the next response. Raises: AssertionError at the end of the connection."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         byte = connection.recv(1)

@@ -1,4 +1,4 @@
-"""Whatever a client sends for a header, it is told so and the server's memory does not grow."""
+"""Headers that are too long are refused with an error, and the server's memory does not grow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def connection(server: LiveServer) -> Iterator[socket.socket]:
 
 
 def read_answer(connection: socket.socket) -> tuple[int, bytes]:
-    """Status and body of the next response."""
+    """The status and body of the next response."""
     with connection.makefile("rb") as stream:
         status = int(stream.readline().split()[1])
         length = 0
@@ -37,7 +37,7 @@ def read_answer(connection: socket.socket) -> tuple[int, bytes]:
 
 def is_refused(connection: socket.socket) -> bool:
     status, body = read_answer(connection)
-    detail = f"Request header is over {LIMIT} bytes, the most that ORSWEB_MAX_HEADER_BYTES allows"
+    detail = f"The request header has more than {LIMIT} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
     return (status, json.loads(body)) == (431, {"detail": detail})
 
 
@@ -80,7 +80,7 @@ def test_it_keeps_its_memory_while_200_mb_of_trailer_arrive(server: LiveServer, 
     process = psutil.Process(server.pid)
     before = process.memory_info().rss
     connection.sendall(PING + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX-Long: ")
-    with suppress(ConnectionError):  # the request is being answered, so it is cut off without a word
+    with suppress(ConnectionError):  # the request is being answered, so the connection is closed without an error
         send_much(connection, 200)
     assert process.memory_info().rss - before < 8 * MIB
 

@@ -1,4 +1,4 @@
-"""`manage.py runserver`, for people who write environments: it listens where `serve` would, for the same people."""
+"""`manage.py runserver`, for authors of environments, which follows the rules of `serve` for host and port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server import ROOT, LiveServer
 
 
 class Runserver(LiveServer):
-    """As LiveServer, but daphne, which is told its port by the setting; `args` are those of the command."""
+    """A LiveServer that runs daphne, which gets its port from the setting; `args` are those of the command."""
 
     def __init__(self, *args: str, env: Mapping[str, str] | None = None) -> None:
         super().__init__(*args, env=env)
@@ -48,8 +48,8 @@ def test_it_takes_an_address_of_ipv6() -> None:
 @pytest.mark.parametrize(
     ("host", "sentence"),
     [
-        ("0.0.0.0", "Listening on 0.0.0.0 lets other machines in without a key"),
-        ("no-such-host.invalid", "Listening on no-such-host.invalid lets other machines in without a key"),
+        ("0.0.0.0", "Listening on 0.0.0.0 gives other machines access without a key"),
+        ("no-such-host.invalid", "Listening on no-such-host.invalid gives other machines access without a key"),
     ],
 )
 def test_it_refuses_whom_serve_refuses(host: str, sentence: str) -> None:
@@ -61,11 +61,14 @@ def test_it_refuses_a_port_that_is_in_use() -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
-        refused(Runserver(env={"ORSWEB_PORT": port}), f"Port {port} of 127.0.0.1 is in use; stop what listens there")
+        refused(
+            Runserver(env={"ORSWEB_PORT": port}),
+            f"Port {port} of 127.0.0.1 is in use; stop what uses it",
+        )
 
 
 def refused(server: LiveServer, sentence: str) -> None:
-    """It ends with status 1 and that sentence."""
+    """Check that it ends with status 1 and this sentence."""
     try:
         assert server.launch().process.wait(60) == 1
         assert server.log.startswith(sentence) and "Traceback" not in server.log

@@ -1,4 +1,4 @@
-"""`manage.py serve` as its operator meets it: what it prints, what it refuses, how it ends."""
+"""`manage.py serve` from the operator's side: what it prints, what it refuses, how it ends."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_it_refuses_a_class_that_cannot_be_imported() -> None:
 
 def test_it_refuses_other_machines_without_a_key() -> None:
     assert refusal("--host", "0.0.0.0").startswith(
-        "Listening on 0.0.0.0 lets other machines in without a key; set ORSWEB_API_KEYS=label:key"
+        "Listening on 0.0.0.0 gives other machines access without a key; set ORSWEB_API_KEYS=label:key"
     )
 
 
 def test_it_refuses_other_hosts_without_a_key() -> None:
     assert refusal(env={"ORSWEB_ALLOWED_HOSTS": "play.example.org"}).startswith(
-        "ORSWEB_ALLOWED_HOSTS=play.example.org lets others in without a key; set ORSWEB_API_KEYS=label:key"
+        "ORSWEB_ALLOWED_HOSTS=play.example.org gives other machines access without a key; set ORSWEB_API_KEYS=label:key"
     )
 
 
@@ -90,10 +90,10 @@ def test_it_refuses_a_port_in_use() -> None:
     refused = LiveServer("tests.envs:Echo")
     with socket.create_server(("127.0.0.1", refused.port)):
         refused.launch().process.wait(60)
-    sentence = f"Port {refused.port} of 127.0.0.1 is in use; stop what listens there, or choose another with --port.\n"
-    told = (refused.returncode, refused.log)
+    sentence = f"Port {refused.port} of 127.0.0.1 is in use; stop what uses it, or choose another port with --port.\n"
+    message = (refused.returncode, refused.log)
     refused.discard()
-    assert told == (1, sentence)
+    assert message == (1, sentence)
 
 
 def test_it_refuses_a_second_server_on_the_database_and_names_the_first(server: LiveServer) -> None:
@@ -113,7 +113,7 @@ if "DATABASE_URL" in os.environ:
 
     def test_it_leaves_migrating_postgresql_to_its_operator(server_environment: dict[str, str]) -> None:
         sentence = refusal(env={"DATABASE_URL": server_environment["DATABASE_URL"]})
-        assert sentence == f"The database lacks migrations; run first: {command_line.command('migrate', ROOT)}"
+        assert sentence == f"The database has pending migrations; run first: {command_line.command('migrate', ROOT)}"
 
 else:
 

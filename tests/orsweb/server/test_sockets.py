@@ -1,4 +1,4 @@
-"""Players' sockets at a real server: messages beyond all bounds, foreign pages, a stop, a crash."""
+"""Websockets of players on a real server: huge messages, foreign pages, a stop, a crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server() -> Iterator[LiveServer]:
 
 
 def begin(server: LiveServer) -> int:
-    """Number of the episode that a person now plays."""
+    """Start an episode as a person; return its number."""
     with httpx.Client(base_url=server.url, timeout=30) as browser:
         [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text))
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
@@ -38,17 +38,17 @@ def tab(server: LiveServer, episode: int, origin: str = "") -> ClientConnection:
     return connect(address, origin=origin or server.url, max_size=None)  # type: ignore[arg-type]
 
 
-def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
-    """The next message of that kind."""
+def next_message(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next message of this kind."""
     while (message := json.loads(socket.recv(timeout=30)))["type"] != kind:
         pass
     return dict(message)
 
 
 def call(socket: ClientConnection, text: str) -> str:
-    """Of the step that came of it."""
+    """Make a call and return the HTML of its step."""
     socket.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text[:20]}))
-    return str(told(socket, "step")["html"])
+    return str(next_message(socket, "step")["html"])
 
 
 def test_a_message_of_50_megabytes_ends_its_socket_and_nothing_else(server: LiveServer) -> None:
@@ -58,7 +58,7 @@ def test_a_message_of_50_megabytes_ends_its_socket_and_nothing_else(server: Live
         before = process.memory_info().rss
         with tab(server, episode) as socket, pytest.raises(ConnectionClosed):
             socket.send("x" * 50 * MEGABYTE)
-            told(socket, "error")
+            next_message(socket, "error")
         assert process.memory_info().rss - before < 25 * MEGABYTE
         assert "second" in call(other, "second")
 
@@ -72,17 +72,17 @@ def test_a_foreign_page_opens_no_socket(server: LiveServer, origin: str) -> None
 
 def test_an_open_tab_does_not_hold_up_a_stop(server: LiveServer) -> None:
     with tab(server, begin(server)) as socket:
-        told(socket, "state")
+        next_message(socket, "state")
         assert server.stop(timeout_seconds=30) == 0
 
 
-def test_after_a_crash_the_page_is_told_that_the_server_stopped(server: LiveServer) -> None:
+def test_after_a_crash_the_page_is_reported_that_the_server_stopped(server: LiveServer) -> None:
     episode = begin(server)
     with tab(server, episode) as socket:
         call(socket, "kept")
         server.kill()
     server.start()
     with tab(server, episode) as socket:
-        assert "The server stopped" in told(socket, "ended")["html"]
+        assert "The server stopped" in next_message(socket, "ended")["html"]
     page = httpx.get(f"{server.url}/play/{episode}/", timeout=30).text
     assert "kept" in page and "This one again" in page

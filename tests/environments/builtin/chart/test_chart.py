@@ -12,7 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from environments import ToolError, ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.chart.canvas import HEIGHT, WIDTH
 from environments.builtin.chart.chart import Chart, Reading, Window, reward_for
 from environments.builtin.chart.picture import BOTTOM, COLOURS, LEFT, RIGHT, TOP, Axis
@@ -55,7 +55,7 @@ def zoomed(chart: Chart, **window: int) -> ToolOutput:
 
 
 def test_it_can_be_hosted() -> None:
-    hosted = Hosted(Chart)
+    hosted = HostedClass(Chart)
     assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == ("chart", ["submit", "zoom"])
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.code.code import Answer, Case, Code, Program, is_right, is_same
 from tests.sandboxed import needs_bubblewrap
 
@@ -46,7 +46,7 @@ def said(output: ToolOutput) -> str:
 
 
 def test_it_can_be_hosted() -> None:
-    hosted = Hosted(Code)
+    hosted = HostedClass(Code)
     assert hosted.name == "code"
     assert [spec.name for spec in hosted.class_tools.tools] == ["run", "submit"]
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from environments import ToolError, ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.maze.grid import Situation
 from environments.builtin.maze.maze import Look, Maze, Move
 from environments.builtin.maze.tasks import COUNTS
@@ -66,7 +66,7 @@ def returned(outputs: list[ToolOutput]) -> float:
 
 
 def test_it_can_be_hosted_with_the_tools_of_its_levels() -> None:
-    hosted = Hosted(Maze)
+    hosted = HostedClass(Maze)
     assert (hosted.name, [spec.name for spec in hosted.class_tools.tools]) == ("maze", ["move"])
     assert {spec.name for spec in hosted.tools.task_specific} == {"look", "pick_up", "unlock", "light", "map"}
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolError, ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.shell.shell import FORBIDDEN, Command, FilePath, Shell
 from environments.display.card import card_of
 from tests.conformance.agent import eventually
@@ -43,7 +43,7 @@ def told(command: str, episode: Shell | None = None) -> str:
 
 
 def test_it_can_be_hosted() -> None:
-    hosted = Hosted(Shell)
+    hosted = HostedClass(Shell)
     assert hosted.name == "shell"
     assert [spec.name for spec in hosted.class_tools.tools] == ["bash", "read_file", "submit"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from environments import ToolError, ToolOutput
-from environments.authoring.hosted import Hosted
+from environments.authoring.hosted_class import HostedClass
 from environments.builtin.web.page import Field
 from environments.builtin.web.stock import Item, stock_of
 from environments.builtin.web.tasks import COUNTS, GOALS
@@ -146,7 +146,7 @@ async def test_it_can_reach_every_goal_with_the_full_return(kind: Any) -> None:
 
 
 def test_it_can_be_hosted_with_its_task_specific_tool() -> None:
-    hosted = Hosted(Web)
+    hosted = HostedClass(Web)
     assert hosted.name == "web"
     assert [spec.name for spec in hosted.class_tools.tools] == ["back", "click", "open", "read", "type"]
     assert [spec.name for spec in hosted.tools.task_specific] == ["answer"]

@@ -1,4 +1,4 @@
-"""Playing on from a step of a recorded episode: its prefix is run again, and what came out otherwise is told first."""
+"""Continuing a recorded episode from a step: its prefix is run again, and differences are shown before play goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.environments.protocol.serving import in_database, opened
 from tests.envs_base import said
 from tests.envs_drifting import WORLD
 from tests.envs_slow import GATES
-from tests.episodes.playtest.playing import play_of, seated, table
+from tests.episodes.playtest.playing import hosting, open_tab, play_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,7 +42,7 @@ async def recorded(agent: httpx.AsyncClient, calls: Calls, environment: str = "d
     return (await in_database(lambda: Episode.objects.latest("pk"))).pk
 
 
-async def asked(browser: httpx.AsyncClient, pk: int, step: object) -> httpx.Response:
+async def question(browser: httpx.AsyncClient, pk: int, step: object) -> httpx.Response:
     return await browser.get(f"/play/continue/{pk}/?step={step}")
 
 
@@ -51,7 +51,7 @@ async def send(browser: httpx.AsyncClient, address: str, **form: str) -> httpx.R
     return await browser.post(address, data={"csrfmiddlewaretoken": token, **form})
 
 
-async def begun(browser: httpx.AsyncClient, pk: int, step: int, **form: str) -> httpx.Response:
+async def start_rerun(browser: httpx.AsyncClient, pk: int, step: int, **form: str) -> httpx.Response:
     return await send(browser, f"/play/continue/{pk}/", step=str(step), **form)
 
 
@@ -70,23 +70,23 @@ async def newest() -> Play:
 
 
 async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_played() -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
-        answer = await begun(browser, parent, 1)
+        answer = await start_rerun(browser, parent, 1)
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/"
         assert (play.parent_id, play.parent_step, play.differs_at) == (parent, 1, None)
         assert "All came out as recorded." in (await browser.get(f"/play/{play.pk}/")).text
         assert [step.input for step in await steps_of(play.pk)] == ['{"text":"left"}', '{"text":"right"}']
-        async with seated(browser, play.pk) as tab:
+        async with open_tab(browser, play.pk) as tab:
             await tab.call("look", text="down")
-            assert (await tab.told("step"))["index"] == 2
+            assert (await tab.receive("step"))["index"] == 2
 
 
 async def test_the_new_episode_is_a_humans_of_the_same_task_and_of_no_run() -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS, task_spec={"id": "new", "weight": 1.0})
-        await begun(browser, parent, 0)
+        await start_rerun(browser, parent, 0)
         episode = (await newest()).episode
         assert episode.task.spec == '{"id":"new","weight":1.0}'
         assert (episode.player, episode.run_id, episode.key_label) == ("human", None, "@local operator")
@@ -95,9 +95,9 @@ async def test_the_new_episode_is_a_humans_of_the_same_task_and_of_no_run() -> N
 async def test_refused_and_failed_steps_are_run_again_too() -> None:
     WORLD["wall"] = RuntimeError("no way")
     calls: Calls = [("look", {"text": "wall"}), ("lok", {}), ("look", {}), ("look", {"text": "left"})]
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, calls)
-        await begun(browser, parent, 3)
+        await start_rerun(browser, parent, 3)
         play = await newest()
         again = await steps_of(play.pk)
         assert [(step.tool, step.status) for step in again] == [
@@ -109,38 +109,38 @@ async def test_refused_and_failed_steps_are_run_again_too() -> None:
         assert play.differs_at is None
 
 
-async def test_a_large_input_is_sent_as_it_was() -> None:
-    async with table("tests.envs:Echo") as browser:
+async def test_a_large_input_is_sent_unchanged() -> None:
+    async with hosting("tests.envs:Echo") as browser:
         parent = await recorded(browser, [("echo", {"text": "é" * 20_000})], "echo")
-        await begun(browser, parent, 0)
+        await start_rerun(browser, parent, 0)
         play = await newest()
         [step] = await in_database(lambda: list(Step.objects.filter(episode=play.pk).select_related("input_blob")))
         assert step.input_json.count("\\u00e9") == 20_000 and play.differs_at is None
 
 
-async def test_a_tab_is_told_of_all_steps_however_many_there_are() -> None:
+async def test_a_tab_gets_all_of_many_steps() -> None:
     GATES["many"].set()
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [("hold", {"gate": "many"}), *LOOKS])
         await in_database(lambda: prolong(parent, 250))
         GATES["many"].clear()
-        await begun(browser, parent, 249)
-        async with seated(browser, (await newest()).pk) as tab:
-            await tab.told("state")
+        await start_rerun(browser, parent, 249)
+        async with open_tab(browser, (await newest()).pk) as tab:
+            await tab.receive("state")
             GATES["many"].set()
-            while (step := await tab.told("step"))["index"] < 249:
+            while (step := await tab.receive("step"))["index"] < 249:
                 pass
             assert (step["steps"], round(step["returned"], 6)) == (250, 25.0)
 
 
-# --- what came out otherwise -----------------------------------------------------------------------------------------
+# --- differences -----------------------------------------------------------------------------------------------------
 
 
 async def test_a_difference_is_told_before_anything_else_is_called(world: dict[str, ToolOutput | Exception]) -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         world["right"] = said("a <door>", 0.4)
-        answer = await begun(browser, parent, 2)
+        answer = await start_rerun(browser, parent, 2)
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
@@ -149,11 +149,11 @@ async def test_a_difference_is_told_before_anything_else_is_called(world: dict[s
         assert len(await steps_of(play.pk)) == 2 and (await newest()).differs_at == 1
 
 
-async def test_the_rest_is_run_all_the_same_and_further_differences_do_not_stop_it() -> None:
-    async with table(DRIFTING) as browser:
+async def test_the_rest_is_run_despite_further_differences() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [*LOOKS, ("roll", {}), ("look", {"text": "left"})])
         WORLD["left"] = said("gone", 0.1)
-        await begun(browser, parent, 4)
+        await start_rerun(browser, parent, 4)
         play = await newest()
         await send(browser, f"/play/{play.pk}/again/", choice="rest")
         answer = await browser.get(f"/play/{play.pk}/again/")
@@ -164,121 +164,121 @@ async def test_the_rest_is_run_all_the_same_and_further_differences_do_not_stop_
         assert "3 did not come out as recorded, first" in (await browser.get(f"/play/{play.pk}/")).text
 
 
-async def test_one_may_play_on_from_where_it_came_out_otherwise() -> None:
-    async with table(DRIFTING) as browser:
+async def test_play_can_continue_from_the_difference() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("gone", 0.1)
-        await begun(browser, parent, 2)
+        await start_rerun(browser, parent, 2)
         play = await newest()
         await send(browser, f"/play/{play.pk}/again/", choice="here")
         play = await newest()
         assert (play.parent_step, play.differs_at) == (0, 0)
-        async with seated(browser, play.pk) as tab:
+        async with open_tab(browser, play.pk) as tab:
             await tab.call("look", text="down")
-            assert (await tab.told("step"))["index"] == 1
+            assert (await tab.receive("step"))["index"] == 1
 
 
-async def test_one_may_stop() -> None:
-    async with table(DRIFTING) as browser:
+async def test_a_continuation_can_be_given_up() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("gone", 0.1)
-        await begun(browser, parent, 2)
+        await start_rerun(browser, parent, 2)
         play = await newest()
-        async with seated(browser, play.pk) as tab:
+        async with open_tab(browser, play.pk) as tab:
             answer = await send(browser, f"/play/{play.pk}/again/", choice="stop")
             assert answer.headers["Location"] == f"/episodes/{parent}/#step-2"
-            await tab.told("ended")
+            await tab.receive("ended")
         assert (await play_of(play.pk)).episode.cause == "abandoned"
 
 
 async def test_nothing_can_be_called_before_the_player_has_chosen() -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("gone", 0.1)
-        await begun(browser, parent, 2)
-        async with seated(browser, (await newest()).pk) as tab:
+        await start_rerun(browser, parent, 2)
+        async with open_tab(browser, (await newest()).pk) as tab:
             await tab.call("look", text="down")
-            assert "recorded steps come first" in (await tab.told("error"))["message"]
+            assert "recorded steps are still being run again" in (await tab.receive("error"))["message"]
 
 
-async def test_other_metadata_alone_stops_nothing() -> None:
+async def test_a_difference_in_metadata_does_not_stop_the_rerun() -> None:
     WORLD["left"] = said("as ever", 0.1, seconds=0.25)
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("as ever", 0.1, seconds=0.75)
-        await begun(browser, parent, 2)
+        await start_rerun(browser, parent, 2)
         play = await newest()
         assert play.differs_at is None and len(await steps_of(play.pk)) == 3
         assert "All came out as recorded, but for the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
 
 
-async def test_an_episode_that_is_over_too_soon_cannot_be_played_on() -> None:
-    async with table(DRIFTING) as browser:
+async def test_an_episode_that_ends_too_soon_cannot_be_continued() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("as ever", 0.1, finished=True)
-        await begun(browser, parent, 2)
+        await start_rerun(browser, parent, 2)
         page = (await browser.get(f"/play/{(await newest()).pk}/again/")).text
         assert "The episode is over now" in page and 'value="rest"' not in page and 'value="here"' not in page
 
 
-async def test_a_blind_player_is_told_of_a_difference_without_its_reward() -> None:
-    async with table(DRIFTING) as browser:
+async def test_a_blind_player_sees_a_difference_without_rewards() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         WORLD["left"] = said("as ever", 0.4, components={"x": 0.4})
-        await begun(browser, parent, 2, blind="on")
+        await start_rerun(browser, parent, 2, blind="on")
         page = (await browser.get(f"/play/{(await newest()).pk}/again/")).text
         assert page.count("hidden until the end") == 4 and "+0.10" not in page and "0.4" not in page
 
 
-# --- on the way ------------------------------------------------------------------------------------------------------
+# --- progress --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_long_prefix_shows_how_far_it_is_and_may_be_left() -> None:
     GATES["prefix"].set()
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [("look", {"text": "left"}), ("hold", {"gate": "prefix"}), *LOOKS])
         GATES["prefix"].clear()
-        answer = await begun(browser, parent, 4)
+        answer = await start_rerun(browser, parent, 4)
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
         assert "1 of 5" in page and "came out otherwise" not in page
-        async with seated(browser, play.pk) as tab:
-            await tab.told("state")
+        async with open_tab(browser, play.pk) as tab:
+            await tab.receive("state")
             GATES["prefix"].set()
-            assert [(await tab.told("step"))["index"] for _ in range(4)] == [1, 2, 3, 4]
+            assert [(await tab.receive("step"))["index"] for _ in range(4)] == [1, 2, 3, 4]
         piece = await browser.get(f"/play/{play.pk}/again/", headers={"HX-Request": "true"})
         assert piece.headers["HX-Redirect"] == f"/play/{play.pk}/"
 
 
-async def test_giving_it_up_on_the_way_ends_the_session() -> None:
+async def test_giving_up_during_the_rerun_ends_the_session() -> None:
     GATES["given-up"].set()
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [("hold", {"gate": "given-up"})])
         GATES["given-up"].clear()
-        await begun(browser, parent, 0)
+        await start_rerun(browser, parent, 0)
         play = await newest()
-        async with seated(browser, play.pk) as tab:
+        async with open_tab(browser, play.pk) as tab:
             await send(browser, f"/play/{play.pk}/again/", choice="stop")
             GATES["given-up"].set()
-            await tab.told("ended")
+            await tab.receive("ended")
         assert (await play_of(play.pk)).episode.status == "ended"
 
 
-async def test_an_environment_that_cannot_be_set_up_is_told() -> None:
-    async with table(DRIFTING) as browser:
+async def test_an_environment_that_is_switched_off_is_reported() -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         await in_database(lambda: Environment.objects.update(is_enabled=False))
-        assert "drifting is switched off" in (await asked(browser, parent, 0)).text
+        assert "drifting is switched off" in (await question(browser, parent, 0)).text
 
 
 # --- what cannot be continued ----------------------------------------------------------------------------------------
 
 
 async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
-        answer = await asked(browser, parent, 1)
+        answer = await question(browser, parent, 1)
         assert answer.status_code == 200
         for shown in (f"Play on after step 1 of episode {parent}", "2 steps 0 to 1", "right", "Play on from here"):
             assert shown in answer.text
@@ -287,62 +287,62 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        ("2", "Step 1 ended the episode, so nothing can be played after it. Play on from step 0 instead."),
+        ("2", "Step 1 ended the episode, so nothing can follow it. Continue from step 0 instead."),
         ("1", "Step 1 ended the episode"),
-        ("9", "has no step '9'; it has 0 to 2."),
+        ("9", "has no step '9'; it has steps 0 to 2."),
         ("", "has no step ''"),
         ("-1", "has no step '-1'"),
         ("1e9", "has no step '1e9'"),
         ("9" * 400, "has no step"),
     ],
 )
-async def test_a_step_from_which_one_cannot_play_on_is_told_with_one_from_which_one_can(step: str, told: str) -> None:
-    async with table(DRIFTING) as browser:
+async def test_an_impossible_step_is_explained_with_a_possible_one(step: str, told: str) -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, [LOOKS[0], ("finish", {}), LOOKS[1]])
-        answer = await asked(browser, parent, step)
+        answer = await question(browser, parent, step)
         assert answer.status_code == 422 and told in answer.text.replace("&#x27;", "'") and "?step=" in answer.text
 
 
 async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> None:
-    async with table("tests.envs:Echo") as browser:
+    async with hosting("tests.envs:Echo") as browser:
         calls: Calls = [("echo", {"text": "hi"}), ("echo", {"text": "the password is hunter2-hunter2"})]
         parent = await recorded(browser, calls, "echo", secrets={"password": "hunter2-hunter2"})
-        assert "The input of step 1 holds" in (await asked(browser, parent, 1)).text
-        assert (await begun(browser, parent, 1)).status_code == 422
-        assert (await begun(browser, parent, 0)).status_code == 302
-        assert (await begun(browser, parent, 1, stars="on")).status_code == 302
+        assert "The input of step 1 holds" in (await question(browser, parent, 1)).text
+        assert (await start_rerun(browser, parent, 1)).status_code == 422
+        assert (await start_rerun(browser, parent, 0)).status_code == 302
+        assert (await start_rerun(browser, parent, 1, stars="on")).status_code == 302
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"status": "running"}, "is still being played"),
+        ({"status": "running"}, "is still running"),
         ({"environment__is_hosted": False}, "no longer hosted here"),
         ({"environment__unavailable": "It needs bwrap."}, "It needs bwrap."),
-        ({"task__spec": '{"key": "********"}'}, "stars stand where a secret stood"),
+        ({"task__spec": '{"key": "********"}'}, "a secret in it was replaced by stars"),
     ],
 )
-async def test_what_cannot_be_played_now_is_told(change: dict[str, Any], told: str) -> None:
-    async with table(DRIFTING) as browser:
+async def test_an_episode_that_cannot_be_continued_is_explained(change: dict[str, Any], told: str) -> None:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         await in_database(lambda: changed(Episode.objects.get(pk=parent), **change))
-        answer = await asked(browser, parent, 1)
+        answer = await question(browser, parent, 1)
         assert answer.status_code == 422 and told in answer.text
 
 
 async def test_an_input_that_was_not_recorded_is_told() -> None:
-    async with table(DRIFTING) as browser:
+    async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         lost = '{"not recorded":"nested too deeply"}'
         await in_database(lambda: Step.objects.filter(episode=parent, index=1).update(input=lost))
-        answer = await asked(browser, parent, 2)
-        assert "The input of step 1 could not be recorded" in answer.text and "step=0" in answer.text
+        answer = await question(browser, parent, 2)
+        assert "The input of step 1 couldn&#x27;t be recorded" in answer.text and "step=0" in answer.text
 
 
 @pytest.mark.parametrize("number", [999_999, 2**63, 10**30])
 async def test_an_episode_that_is_not_there_is_not_found(number: int) -> None:
-    async with table(DRIFTING) as browser:
-        assert (await asked(browser, number, 0)).status_code == 404
+    async with hosting(DRIFTING) as browser:
+        assert (await question(browser, number, 0)).status_code == 404
 
 
 def prolong(episode: int, count: int) -> None:

@@ -11,7 +11,7 @@ from episodes.playtest.forms.answer import answer_form
 class _Elements(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.held: dict[str, str] = {}
+        self.state: dict[str, str] = {}
         self.classes: list[str] = []
         self.texts: list[str] = []
         self._select = self._textarea = ""
@@ -23,19 +23,19 @@ class _Elements(HTMLParser):
         if tag == "input" and given.get("type") in ("checkbox", "radio"):
             self._tick(name, given)
         elif tag == "input":
-            self.held[name] = given.get("value", "")
+            self.state[name] = given.get("value", "")
         elif tag == "select":
             self._select = name
         elif tag == "option" and "selected" in given:
-            self.held[self._select] = given["value"]
+            self.state[self._select] = given["value"]
         elif tag == "textarea":
             self._textarea, self._text = name, []
 
     def _tick(self, name: str, given: dict[str, str]) -> None:
         if given["type"] == "checkbox":
-            self.held[name] = "true" if "checked" in given else "false"
+            self.state[name] = "true" if "checked" in given else "false"
         elif "checked" in given:
-            self.held[name] = given["value"]
+            self.state[name] = given["value"]
 
     def handle_data(self, data: str) -> None:
         self._text.append(data)
@@ -43,15 +43,15 @@ class _Elements(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "textarea":
-            self.held[self._textarea] = "".join(self._text).removeprefix("\n")  # as the standard has it
+            self.state[self._textarea] = "".join(self._text).removeprefix("\n")  # as the standard has it
             self._textarea = ""
 
 
-def held(html: str) -> dict[str, str]:
+def state_of(html: str) -> dict[str, str]:
     """What the elements of `html` hold, by name."""
     elements = _Elements()
     elements.feed(html)
-    return elements.held
+    return elements.state
 
 
 class Page:
@@ -60,15 +60,15 @@ class Page:
     def __init__(self, schema: Any) -> None:
         self.tools = {"tool": schema}
         self.html = ""
-        self.held: dict[str, str] = {}
+        self.state: dict[str, str] = {}
         self.do("show")
 
     def do(self, do: str, at: str = "", **more: Any) -> dict[str, Any]:
         """An operation; the form is as the answer has it, if it has one."""
-        message = {"type": "form", "id": 1, "tool": "tool", "do": do, "at": at, "state": self.held, **more}
+        message = {"type": "form", "id": 1, "tool": "tool", "do": do, "at": at, "state": self.state, **more}
         answer = answer_form(self.tools, message)
         if "html" in answer:
-            self.html, self.held = answer["html"], held(answer["html"])
+            self.html, self.state = answer["html"], state_of(answer["html"])
         return answer
 
     def read(self) -> str:

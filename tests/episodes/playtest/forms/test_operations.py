@@ -1,4 +1,4 @@
-"""What people do in a form: members and items come, go and move; parts are left out, opened, chosen, made JSON."""
+"""Operations in a form: adding, removing and moving items, choosing branches, leaving out, JSON view."""
 
 from __future__ import annotations
 
@@ -41,8 +41,13 @@ def member(schema: Any, *, required: bool = True) -> dict[str, Any]:
 def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert page.do("add", "/pwords")["focus"] == "/pwords/i1"
-    page.held["v/pwords/i1"] = "b"
+    page.state["v/pwords/i1"] = "b"
     assert page.read() == '{"words": ["a", "b"]}'
+
+
+def test_an_item_is_added_to_a_list_in_a_union() -> None:
+    page = page_with(member({"oneOf": [{"type": "array", "items": STRING}, WHOLE]}), {"a": ["x"]})
+    assert page.do("add", "/pa")["focus"] == "/pa/b0/i1"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +65,7 @@ def test_items_are_removed_and_moved(do: str, at: str, left: list[str], focus: s
     assert json.loads(page.read()) == {"words": left}
 
 
-def test_a_removed_item_takes_what_was_in_it_along() -> None:
+def test_a_removed_item_is_removed_with_its_content() -> None:
     page = page_with(
         {"type": "object", "properties": {"rows": {"items": {"items": STRING}}}}, {"rows": [["a"], ["b", "c"]]}
     )
@@ -68,17 +73,17 @@ def test_a_removed_item_takes_what_was_in_it_along() -> None:
     assert page.read() == '{"rows": [["b", "c"]]}'
 
 
-def test_what_was_typed_and_is_no_number_moves_along() -> None:
+def test_text_that_is_not_a_number_moves_with_its_item() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
-    page.held["v/pa/i0"] = "one"
+    page.state["v/pa/i0"] = "one"
     page.do("down", "/pa/i0")
-    assert page.problems() == [(["a", 1], '"one" is no number; write digits, such as 42 or 0.75.')]
+    assert page.problems() == [(["a", 1], '"one" is not a number. Enter digits, such as 42 or 0.75.')]
 
 
 @pytest.mark.parametrize(
     ("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")]
 )
-def test_what_cannot_move_stays(do: str, at: str) -> None:
+def test_impossible_moves_change_nothing(do: str, at: str) -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert "error" in page.do(do, at)
     assert page.read() == '{"words": ["a"]}'
@@ -89,35 +94,35 @@ def test_no_more_items_are_added_than_the_schema_allows() -> None:
     assert page.do("add", "/pa")["error"] == "No more can be added here."
 
 
-def test_a_list_begins_with_the_items_it_has_to_have() -> None:
+def test_a_list_starts_with_its_required_items() -> None:
     page = Page(member({"items": {"type": "string", "default": "x"}, "minItems": 2}))
     assert page.read() == '{"a": ["x", "x"]}'
 
 
-def test_a_member_with_a_name_of_ones_own() -> None:
+def test_a_member_can_have_an_entered_name() -> None:
     page = Page(member({"type": "object", "additionalProperties": WHOLE}))
     assert page.do("add", "/pa")["focus"] == "/pa/e0"
-    page.held |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
+    page.state |= {"k/pa/e0": "a/b.c", "v/pa/e0": "5"}
     assert page.read() == '{"a": {"a/b.c": 5}}'
 
 
-def test_a_name_that_is_there_already_is_refused() -> None:
+def test_a_duplicate_name_is_refused() -> None:
     page = page_with(member({"additionalProperties": WHOLE}), {"a": {"x": 1, "y": 2}})
-    page.held["k/pa/e1"] = "x"
-    assert page.problems() == [(["a", "x"], 'There is another member named "x"; rename one.')]
+    page.state["k/pa/e1"] = "x"
+    assert page.problems() == [(["a", "x"], 'There is another member named "x". Rename one.')]
 
 
 def test_the_name_of_a_member_decides_what_it_has_to_be() -> None:
     page = page_with(member({"patternProperties": {"^n": WHOLE, "^s": STRING}}), {"a": {"n": 1}})
-    page.held["k/pa/e0"] = "s"
+    page.state["k/pa/e0"] = "s"
     page.do("refresh", "/pa/e0")
     assert page.read() == '{"a": {"s": "1"}}'
 
 
-def test_another_way_keeps_what_both_have() -> None:
+def test_another_branch_keeps_common_members() -> None:
     page = page_with(SHAPE, {"shape": {"is": "circle", "r": 1, "at": 7}})
     page.do("choose", "/pshape", choice=1)
-    page.held["v/pshape/b1/pw"] = "3"
+    page.state["v/pshape/b1/pw"] = "3"
     assert page.read() == '{"shape": {"is": "box", "w": 3, "at": 7}}'
 
 
@@ -131,7 +136,7 @@ def test_an_optional_member_is_left_out_until_it_is_included() -> None:
 @pytest.mark.parametrize(("presence", "value"), [("given", '{"a": ""}'), ("null", '{"a": null}'), ("absent", "{}")])
 def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> None:
     page = Page(member({"type": ["string", "null"]}, required=False))
-    page.held["s/pa"] = presence
+    page.state["s/pa"] = presence
     assert page.read() == value
 
 
@@ -153,55 +158,55 @@ def test_a_default_is_filled_in(schema: Any, value: str) -> None:
 
 def test_a_recursive_part_is_opened_a_level_at_a_time() -> None:
     page = Page(TREE)
-    assert "v/pname" in page.held and "v/pnext/pname" not in page.held
+    assert "v/pname" in page.state and "v/pnext/pname" not in page.state
     page.do("include", "/pnext")
-    assert "v/pnext/pname" in page.held and "v/pnext/pnext/pname" not in page.held
+    assert "v/pnext/pname" in page.state and "v/pnext/pnext/pname" not in page.state
     assert page.problems() == [(["next", "next"], "Open this and fill it in.")]
 
 
-def test_json_that_cannot_be_read_stays_in_its_view_with_line_and_column() -> None:
+def test_faulty_json_stays_in_its_view_with_line_and_column() -> None:
     page = Page(WORDS)
     page.do("raw")
-    page.held["r"] = '{"words":\n  ["a",]}'
+    page.state["r"] = '{"words":\n  ["a",]}'
     [problem] = page.do("form")["errors"]
-    assert problem["path"] == [] and problem["message"].startswith("This is no JSON: line 2, column ")
-    assert page.held["r"] == '{"words":\n  ["a",]}'
+    assert problem["path"] == [] and problem["message"].startswith("This is not JSON: line 2, column ")
+    assert page.state["r"] == '{"words":\n  ["a",]}'
 
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
-def test_text_that_is_no_json_is_refused_in_words(text: str) -> None:
+def test_text_that_is_not_json_is_refused(text: str) -> None:
     page = Page(WORDS)
     page.do("raw")
-    page.held["r"] = text
+    page.state["r"] = text
     assert page.do("form")["errors"][0]["message"].endswith(".")
 
 
-def test_what_was_begun_is_seen_in_the_raw_view_too() -> None:
+def test_the_raw_view_shows_incomplete_input() -> None:
     page = Page({"type": "object", "properties": {"n": WHOLE, "s": STRING}, "required": ["n", "s"]})
-    page.held |= {"v/pn": "3/4", "v/ps": "x"}
+    page.state |= {"v/pn": "3/4", "v/ps": "x"}
     page.do("raw")
-    assert json.loads(page.held["r"]) == {"n": "3/4", "s": "x"}
+    assert json.loads(page.state["r"]) == {"n": "3/4", "s": "x"}
 
 
-def test_a_value_without_a_control_can_be_given_up() -> None:
+def test_a_value_without_a_control_can_be_reset() -> None:
     page = page_with(member(WHOLE), {"a": "text"})
     assert page.do("form", "/pa")["errors"][0]["path"] == ["a"]
     page.do("anew", "/pa")
-    page.held["v/pa"] = "4"
+    page.state["v/pa"] = "4"
     assert page.read() == '{"a": 4}'
 
 
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ({"tool": "other", "do": "show"}, 'There is no tool "other"; there are "tool".'),
-        ({"tool": ["tool"], "do": "show"}, 'There is no tool ["tool"]; there are "tool".'),
-        ({"do": "dance"}, "A form cannot 'dance'; it can include, add"),
-        ({"do": "add", "at": "/pnowhere"}, "This part of the form is gone"),
+        ({"tool": "other", "do": "show"}, 'There is no tool "other"; the tools are "tool".'),
+        ({"tool": ["tool"], "do": "show"}, 'There is no tool ["tool"]; the tools are "tool".'),
+        ({"do": "dance"}, "Unknown operation 'dance'; use include, add"),
+        ({"do": "add", "at": "/pnowhere"}, "This part of the form no longer exists"),
         ({"do": "choose", "at": "/pwords"}, "There is nothing to choose here."),
-        ({"do": "read", "state": {"v": 1}}, "The state of a form is an object of texts"),
-        ({"do": "set", "text": "{"}, "This is no JSON: line 1, column 2"),
+        ({"do": "read", "state": {"v": 1}}, "The state of a form has to be an object of texts"),
+        ({"do": "set", "text": "{"}, "This is not JSON: line 1, column 2"),
     ],
 )
-def test_a_message_that_makes_no_sense_is_answered_in_words(message: dict[str, Any], said: str) -> None:
+def test_a_faulty_message_is_answered_with_a_sentence(message: dict[str, Any], said: str) -> None:
     assert Page(WORDS).do(**{"do": "show", **message})["error"].startswith(said)

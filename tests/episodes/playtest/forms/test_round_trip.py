@@ -1,4 +1,4 @@
-"""A value in controls, on a page and back is the same value: each feature of JSON Schema that forms know."""
+"""A value is unchanged after it was in controls on a page, for each feature of JSON Schema that forms support."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     ("tree", TREE, [{}, {"name": "a", "children": [{"name": "b"}, {"children": [{"name": "c", "children": []}]}]}]),
     ("map", {"type": "object", "additionalProperties": WHOLE}, [{}, {"a": 1, "": 2, "b/c~d.e'\"": 3}, {"a": "x"}]),
     ("patterns", {"patternProperties": {"^n_": NUMBER, "^s_": STRING}}, [{"n_a": 1.5, "s_b": "1.5", "other": [1]}]),
-    ("members unheard of", {"type": "object", "properties": {"a": STRING}}, [{"a": "x", "b": 1}, {"b": {"c": None}}]),
+    ("unnamed members", {"type": "object", "properties": {"a": STRING}}, [{"a": "x", "b": 1}, {"b": {"c": None}}]),
     (
-        "ways",
+        "union",
         {"oneOf": [CIRCLE, BOX]},
         [{"kind": "circle", "r": 1}, {"kind": "box", "w": 1, "h": 2.0}, {"kind": "tree"}, 1],
     ),
@@ -73,7 +73,7 @@ CASES: list[tuple[str, Any, list[Any]]] = [
     ("merged", MOVE, [{"x": 3}, {"x": 4, "y": 5}, {"x": 1}]),
     ("reference", {"$defs": {"a/b~": WHOLE}, "$ref": "#/$defs/a~1b~0"}, [1, "a"]),
     ("recursive expression", EXPRESSION, [1, {"a": 1, "b": {"a": {"a": 2, "b": 3}, "b": 4}}]),
-    ("a reference that leads nowhere", {"$ref": "#/nowhere"}, [1, {"a": None}]),
+    ("broken reference", {"$ref": "#/nowhere"}, [1, {"a": None}]),
     ("a circle", {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}, ["x"]),
     ("anything", {}, [1, "a", None, {"b": [1.0, {}]}]),
     ("true", True, [[1, 2], "a"]),
@@ -96,14 +96,14 @@ NAMES = [f"{name}-{number}" for name, _, values in CASES for number in range(len
 
 
 @pytest.mark.parametrize(("schema", "value"), ROWS, ids=NAMES)
-def test_a_value_is_the_same_after_it_was_on_a_page(schema: Any, value: Any) -> None:
-    page = Page({"type": "object", "properties": {"in": _named(schema)}, **_defs(schema)})
+def test_a_value_on_a_page_is_unchanged(schema: Any, value: Any) -> None:
+    page = Page({"type": "object", "properties": {"in": _without_defs(schema)}, **_defs(schema)})
     page.do("set", text=json.dumps({"in": value}))
     assert page.read() == json.dumps({"in": value})
 
 
 @pytest.mark.parametrize(("schema", "value"), ROWS, ids=NAMES)
-def test_a_whole_value_is_the_same_in_controls(schema: Any, value: Any) -> None:
+def test_a_value_in_controls_is_unchanged(schema: Any, value: Any) -> None:
     filled, loaded = Form(schema), Form(schema)
     filled.fill(value)
     loaded.load(filled.state())
@@ -111,15 +111,15 @@ def test_a_whole_value_is_the_same_in_controls(schema: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("schema", "value"), ROWS, ids=NAMES)
-def test_the_raw_view_and_the_form_lead_to_each_other_without_loss(schema: Any, value: Any) -> None:
-    page = Page({"type": "object", "properties": {"in": _named(schema)}, **_defs(schema)})
+def test_switching_between_form_and_raw_view_loses_nothing(schema: Any, value: Any) -> None:
+    page = Page({"type": "object", "properties": {"in": _without_defs(schema)}, **_defs(schema)})
     page.do("set", text=json.dumps({"in": value}))
     for do in ("raw", "form", "raw"):
         page.do(do)
     assert page.read() == json.dumps({"in": value})
 
 
-def _named(schema: Any) -> Any:
+def _without_defs(schema: Any) -> Any:
     return {key: one for key, one in schema.items() if key != "$defs"} if isinstance(schema, dict) else schema
 
 

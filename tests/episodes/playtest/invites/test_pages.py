@@ -1,4 +1,4 @@
-"""Invites: made, shown once, watched, taken back; and what they let in."""
+"""Invites: creating, listing and revoking them, and becoming a guest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from episodes.models import Guest, Invite, Play
-from episodes.playtest.invites.rule import write
+from episodes.playtest.invites.rule import save_invite
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -20,24 +20,24 @@ DAY = timedelta(days=1)
 
 
 def form(**changes: Any) -> dict[str, Any]:
-    """Of an invite for the environment `math`."""
+    """The form of an invite for the environment `math`."""
     return {"place": str(make_environment().pk), "name": "pilot", "lasts": "7", "unit": "days", **changes}
 
 
 def make_link(lasts: timedelta = DAY, **values: Any) -> str:
     """Path of a new invite's link."""
     invite = Invite(**{"name": "pilot", "environment": make_environment(), "author": "ada", **values})
-    return f"/play/invite/{write(invite, lasts)}/"
+    return f"/play/invite/{save_invite(invite, lasts)}/"
 
 
 @pytest.fixture
 def stranger(settings: Any) -> Client:
-    """Before a server with keys."""
+    """A visitor of a server with keys."""
     settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
     return Client()
 
 
-def test_a_link_is_shown_once_and_kept_as_its_hash(client: Client) -> None:
+def test_a_link_is_shown_once_and_stored_as_its_hash(client: Client) -> None:
     answer = client.post("/play/invites/", form())
     [token] = re.findall(r"http://testserver/play/invite/([\w-]{43})/", answer.content.decode())
     assert (answer.status_code, token in Invite.objects.get().token_hash) == (201, False)
@@ -45,7 +45,7 @@ def test_a_link_is_shown_once_and_kept_as_its_hash(client: Client) -> None:
     assert client.get(f"/play/invite/{token}/").status_code == 200
 
 
-def test_it_is_for_a_split_for_a_time_and_blind_as_asked(client: Client) -> None:
+def test_the_form_sets_split_time_and_blindness(client: Client) -> None:
     split = make_split(make_task())
     place = f"{split.environment_id}/{split.pk}"
     client.post("/play/invites/", form(place=place, lasts="3", unit="hours", is_blind="on"))
@@ -58,20 +58,20 @@ def test_it_is_for_a_split_for_a_time_and_blind_as_asked(client: Client) -> None
     ("changes", "told"),
     [
         ({"name": ""}, "required"),
-        ({"place": "999"}, "no environment or split here"),
+        ({"place": "999"}, "This choice doesn&#x27;t exist"),
         ({"lasts": "0"}, "greater than or equal to 1"),
-        ({"lasts": "366"}, "365 days at most"),
-        ({"lasts": "9" * 400}, "365 days at most"),
+        ({"lasts": "366"}, "at most 365 days"),
+        ({"lasts": "9" * 400}, "at most 365 days"),
         ({"unit": "years"}, "not one of the available choices"),
     ],
 )
-def test_what_cannot_be_made_is_told_at_its_field(client: Client, changes: dict[str, str], told: str) -> None:
+def test_a_faulty_form_shows_errors_at_its_fields(client: Client, changes: dict[str, str], told: str) -> None:
     answer = client.post("/play/invites/", form(**changes))
     assert answer.status_code == 422 and told in answer.content.decode()
     assert not Invite.objects.exists()
 
 
-def test_the_list_tells_state_guests_and_their_episodes(client: Client) -> None:
+def test_the_list_shows_state_guests_and_their_episodes(client: Client) -> None:
     make_link()
     guest = Guest.objects.create(invite=Invite.objects.get(), name="Zoë")
     make_link(-DAY, name="old")
@@ -109,16 +109,16 @@ def test_a_guest_who_comes_again_is_the_same_guest(stranger: Client) -> None:
     assert Guest.objects.count() == 1
 
 
-def test_an_account_plays_as_itself(stranger: Client) -> None:
+def test_an_account_does_not_become_a_guest(stranger: Client) -> None:
     stranger.force_login(User.objects.create_user("bob"))
     assert stranger.get(make_link()).status_code == 302
     assert not Guest.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was taken back")]
+    ("lasts", "revoked", "told"), [(-DAY, None, "has expired"), (DAY, timezone.now(), "was revoked")]
 )
-def test_a_link_that_is_over_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
+def test_a_closed_link_says_so_and_nothing_else(stranger: Client, lasts: Any, revoked: Any, told: str) -> None:
     answer = stranger.get(make_link(lasts, revoked=revoked))
     assert answer.status_code == 410 and told in answer.content.decode()
     assert "math" not in answer.content.decode() and "/episodes/" not in answer.content.decode()
@@ -130,14 +130,14 @@ def test_an_unknown_link_is_not_found(stranger: Client, token: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"revoked": timezone.now()}, {"expires": timezone.now() - DAY}])
-def test_when_it_is_over_its_guests_are_told_at_their_next_request(stranger: Client, change: Any) -> None:
+def test_guests_of_a_closed_invite_are_told_at_their_next_request(stranger: Client, change: Any) -> None:
     stranger.post(make_link(), {"name": "Zoë"})
     Invite.objects.update(**change)
     answer = stranger.get("/play/")
-    assert answer.status_code == 410 and "Your invite is over" in answer.content.decode()
+    assert answer.status_code == 410 and "Your invite has ended" in answer.content.decode()
 
 
-def test_revoking_ends_it_once_and_keeps_what_was_played(client: Client) -> None:
+def test_revoking_twice_keeps_the_first_time(client: Client) -> None:
     make_link()
     invite = Invite.objects.get()
     assert client.post(f"/play/invites/{invite.pk}/revoke/").status_code == 302
@@ -156,11 +156,11 @@ def test_the_operator_can_try_one_out_and_stop(client: Client) -> None:
     assert "guest" not in client.session
 
 
-def test_the_link_does_not_leave_by_the_referrer(stranger: Client) -> None:
+def test_the_referrer_does_not_contain_the_link(stranger: Client) -> None:
     assert stranger.get(make_link())["Referrer-Policy"] == "strict-origin"
 
 
-def test_the_log_holds_no_link(stranger: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_does_not_contain_the_link(stranger: Client, caplog: pytest.LogCaptureFixture) -> None:
     from orsweb.logs import WithoutInvites
 
     path = make_link()
@@ -170,19 +170,19 @@ def test_the_log_holds_no_link(stranger: Client, caplog: pytest.LogCaptureFixtur
     assert record.getMessage().endswith(": /play/invite/…/")
 
 
-def test_an_account_without_the_permission_neither_makes_nor_sees_nor_ends_one(stranger: Client) -> None:
+def test_an_account_without_the_permission_has_no_access_to_invites(stranger: Client) -> None:
     make_link()
     stranger.force_login(User.objects.create_user("bob", is_staff=True))
     revoke = f"/play/invites/{Invite.objects.get().pk}/revoke/"
     posts = [stranger.post("/play/invites/", form()), stranger.post(revoke)]
     for answer in (stranger.get("/play/invites/"), *posts):
-        assert answer.status_code == 403 and "which bob does not have" in answer.content.decode()
+        assert answer.status_code == 403 and "Your account, bob, needs the permission" in answer.content.decode()
     assert list(Invite.objects.values_list("name", "revoked")) == [("pilot", None)]
     assert "/play/invites/" not in stranger.get("/play/").content.decode()
     assert "/play/invites/" not in stranger.get("/play/people/").content.decode()
 
 
-def test_the_permission_is_given_in_the_admin(stranger: Client) -> None:
+def test_the_permission_allows_invites(stranger: Client) -> None:
     ada = User.objects.create_user("ada")
     ada.user_permissions.add(Permission.objects.get(codename="add_invite"))
     stranger.force_login(ada)

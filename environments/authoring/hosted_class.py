@@ -1,0 +1,257 @@
+"""One environment class as this server serves it, whichever SDK it was written for.
+
+Classes of `ors` (0.1.0), of `openreward.environments` (0.1.167) and of this package differ only in their base classes
+and message types. Everything that the server needs to know about a class is collected here once, when the server
+starts. No instance is created or called in this module; `environments/runtime/instance.py` does that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import structlog
+from pydantic import BaseModel
+
+from environments import wire
+from environments.authoring.declarations import (
+    check_class_methods,
+    listed_tools,
+    served_name,
+    splits_of,
+    tools_of,
+    toolsets_of,
+    unavailable_of,
+)
+from environments.authoring.tools import ToolTable
+from environments.errors import MAX_QUOTED_CHARACTERS, InvalidRequest, Unavailable, Unhostable, shorten
+from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """The types that environments of one SDK use; `types` is the module that defines its messages."""
+
+    name: str
+    base: type
+    types: Any
+    runs_on_one_thread: bool = False
+
+    @property
+    def tool_output(self) -> type[BaseModel]:
+        output: type[BaseModel] = self.types.ToolOutput
+        return output
+
+
+# module of the SDK's base class, module of its types, whether its own server runs all plain code on one thread
+_SDKS = {
+    "environments": ("environments.authoring.environment", "environments.wire", False),
+    "ors": ("ors.environment", "ors.types", True),
+    "openreward": ("openreward.environments.environment", "openreward.environments.types", False),
+}
+
+
+def sdk_of(cls: type) -> Sdk | None:
+    """The SDK whose Environment is a base of `cls`. Imports none of them: an SDK not yet imported has no subclasses."""
+    for name, (base_module, types_module, one_thread) in _SDKS.items():
+        module: ModuleType | None = sys.modules.get(base_module)
+        if module is not None and issubclass(cls, module.Environment):
+            return Sdk(name, module.Environment, sys.modules[types_module], one_thread)
+    return None
+
+
+class HostedClass:
+    """An environment class and the name under which it is served.
+
+    `tools` is its table of tools, `splits` what `list_splits()` returned, `unavailable` the reason why this machine
+    cannot run it (empty: it can).
+    """
+
+    def __init__(self, cls: type, alias: str | None = None) -> None:
+        """Raises: Unhostable with one sentence that says what to change."""
+        sdk = sdk_of(cls) if isinstance(cls, type) else None
+        if sdk is None:
+            raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
+        _unmark_bases(cls)
+        check_class_methods(cls)
+        self.cls, self.sdk = cls, sdk
+        self.name = served_name(cls, alias)
+        self.toolsets: tuple[type, ...] = toolsets_of(cls)
+        self.tools: ToolTable = tools_of(cls, self.toolsets, sdk.tool_output)
+        self.splits: list[Split] = splits_of(cls)
+        self._check()
+        self.unavailable: str = unavailable_of(cls)
+        _ = self.class_tools  # computed now, because an author's own list_tools may raise
+        for tool, reason in self.tools.skipped.items():
+            log.warning("tool_skipped", tool=tool, reason=reason)
+
+    def _check(self) -> None:
+        """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
+        self._check_tools()
+        self._check_content()
+        self._check_constructor()
+
+    def _check_tools(self) -> None:
+        label = self.cls.__name__
+        if self.tools.collisions:
+            [tool, toolset] = next(iter(self.tools.collisions.items()))
+            raise Unhostable(f"Tool name collision: {tool!r} is in both {label} and toolset {toolset!r}; rename one.")
+        if not self.tools.by_name and not self.dispatches_itself:
+            reasons = "; ".join(f"{tool}: {reason}" for tool, reason in self.tools.skipped.items())
+            found = f" ({reasons})" if reasons else ""
+            raise Unhostable(
+                f"{label} has no tools{found}; mark at least one method that returns ToolOutput with @tool."
+            )
+
+    def _check_content(self) -> None:
+        label = self.cls.__name__
+        if not self.splits:
+            raise Unhostable(f"{label} has no splits; let list_splits() return at least one, such as ['train'].")
+        if not self.overrides("get_prompt") and not self.overrides("get_messages"):
+            raise Unhostable(f"{label} has no prompt; implement get_prompt() or get_messages().")
+        if missing := getattr(self.cls, "__abstractmethods__", None):
+            raise Unhostable(f"{label} cannot be constructed; implement {', '.join(sorted(missing))}.")
+        if not self.overrides("list_tasks") and not (self.overrides("num_tasks") and self.overrides("get_task")):
+            raise Unhostable(f"{label} has no tasks; implement list_tasks(), or num_tasks() and get_task().")
+
+    def _check_constructor(self) -> None:
+        label = self.cls.__name__
+        try:
+            signature = inspect.signature(self.cls)
+        except (TypeError, ValueError):  # a constructor written in C may have no signature
+            return
+        try:
+            signature.bind(task_spec={}, secrets={})
+        except TypeError as error:
+            raise Unhostable(
+                f"{label} cannot be constructed as {label}(task_spec=…, secrets=…): {error}; let __init__ take both."
+            ) from error
+
+    def overrides(self, method: str) -> bool:
+        """Whether the class, rather than the base class of its SDK, defines `method`."""
+        theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
+        return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
+
+    @cached_property
+    def own_thread(self) -> bool:
+        """Whether the plain code of an instance runs in one thread with a loop of its own.
+
+        This is the default for an `ors` class with plain code: the `ors` server runs everything on one thread, so
+        objects that a plain constructor creates may be bound to that thread. A class whose code is all async shares the
+        server's loop, and may share clients and locks between instances.
+        """
+        declared = getattr(self.cls, "own_thread", None)
+        return bool(declared) if declared is not None else self.sdk.runs_on_one_thread and self._has_plain_code
+
+    @cached_property
+    def own_loop(self) -> bool:
+        """Whether the async code of an instance runs in its own thread too.
+
+        A class that has an own thread only by default must also define a constructor or `setup`: without them it
+        creates nothing that plain and async code would share.
+        """
+        makes_state = self.runs_constructor or self.overrides("setup")
+        return self.own_thread and (makes_state or getattr(self.cls, "own_thread", None) is not None)
+
+    @property
+    def _has_plain_code(self) -> bool:
+        ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
+        methods = [getattr(self.cls, name) for name in ours if hasattr(self.cls, name) and self.overrides(name)]
+        methods += [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
+        plain = [method for method in methods if not inspect.iscoroutinefunction(inspect.unwrap(method))]
+        return bool(plain) or self.runs_constructor
+
+    @cached_property
+    def recoverable_errors(self) -> tuple[type[Exception], ...]:
+        return tuple(getattr(self.cls, "recoverable_errors", ()))
+
+    @cached_property
+    def runs_constructor(self) -> bool:
+        """Whether construction runs the author's code; the constructors of the base classes only assign."""
+        return self.overrides("__init__") or self.overrides("__new__")
+
+    @cached_property
+    def dispatches_itself(self) -> bool:
+        """Whether a class of an SDK overrides `_call_tool`, so that its tools need not be methods."""
+        return hasattr(self.sdk.base, "_call_tool") and self.overrides("_call_tool")
+
+    @cached_property
+    def session_toolsets(self) -> dict[str, type]:
+        """The toolsets that `toolset_name` of /create may name, by name; only openreward has a registry of them."""
+        if self.sdk.name != "openreward":
+            return {}
+        return dict(importlib.import_module("openreward.toolsets").BUILTIN_TOOLSETS)
+
+    def check_available(self) -> None:
+        """Raise Unavailable, with the sentence that the class gives, if this machine cannot run it."""
+        if self.unavailable:
+            raise Unavailable(self.name, self.unavailable)
+
+    def check_toolset(self, name: str | None) -> None:
+        """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always accepted."""
+        if name is not None and name not in self.session_toolsets:
+            known = sorted(self.session_toolsets)
+            reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
+            quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+            raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
+
+    @cached_property
+    def supports_score_group(self) -> bool:
+        return hasattr(self.cls, "score_group") and self.overrides("score_group")
+
+    @cached_property
+    def class_tools(self) -> ListToolsOutput:
+        """The response to GET /{env}/tools."""
+        listed = self.tools.shared
+        if self.overrides("list_tools"):
+            listed = listed_tools(self.cls)
+        return self._listing(listed, self.tools.terminal)
+
+    @cached_property
+    def tools_json(self) -> str:
+        return wire.model_json(self.class_tools)
+
+    def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
+        """The response to GET /{env}/task_tools: every tool once, without the terminal tool.
+
+        `table` holds the tools of the session. `task_tools` is None when the class does not override list_task_tools.
+        """
+        shared = self.class_tools.tools if table is self.tools else table.shared
+        more = table.task_specific if task_tools is None else task_tools
+        by_name = {spec.name: spec for spec in [*more, *shared]}  # a shared one wins
+        names = dict.fromkeys(spec.name for spec in [*shared, *more])
+        hidden = table.terminal.name if table.terminal else None
+        return self._listing([by_name[name] for name in names if name != hidden], table.terminal)
+
+    def _listing(self, specs: Sequence[ToolSpec], ending: TerminalToolSpec | None) -> ListToolsOutput:
+        return ListToolsOutput(
+            tools=list(specs),
+            terminal_tool=ending,
+            supports_score_group=self.supports_score_group,
+            message_block_types=wire.MESSAGE_BLOCK_TYPES,
+        )
+
+    def candidates(self, group: Sequence[wire.GroupCandidate]) -> list[Any]:
+        """`group` converted to the types of the SDK that the class was written for."""
+        theirs = getattr(self.sdk.types, "GroupCandidate", wire.GroupCandidate)
+        return [theirs.model_validate(candidate.model_dump()) for candidate in group]
+
+
+def _unmark_bases(cls: type) -> None:
+    """Remove zope.interface's `__provides__` from the standard library's base classes.
+
+    Importing twisted, as daphne does, leaves on `abc.ABC` a `__provides__` that `dir` lists but getattr refuses, and
+    `list_tools` of both SDKs fails on it (ors 0.1.0, openreward 0.1.167). It only describes `abc.ABC` itself, so
+    removing it is safe.
+    """
+    for base in cls.__mro__:
+        if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
+            delattr(base, "__provides__")

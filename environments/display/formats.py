@@ -1,0 +1,134 @@
+"""How rewards, success rates, buckets and times are written on pages, for template tags, admin columns and step cards.
+
+Rewards and times are HTML that shows the exact value on hover. `static/episodes/steps.js` writes signed numbers like
+`signed` does (`tests/browser/test_figures.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Protocol
+
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from environments.scoring.buckets import interval
+
+NOTHING = "\N{EN DASH}"
+"""Text in the place of a value that does not exist."""
+NONE = format_html('<span class="none">{}</span>', NOTHING)
+"""`NOTHING` as HTML."""
+BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
+"""Mark of each bucket. The shape tells buckets apart, not only the colour."""
+
+_BUCKET_WORDS = {
+    "unseen": "no attempt yet",
+    "hopeless": "enough attempts, almost no success: no signal to learn from",
+    "learnable": "neither hopeless nor saturated, or too few attempts to say so",
+    "saturated": "enough attempts, almost all succeed: nothing left to learn",
+}
+_REWARD_LEVELS = 3
+_AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+class RewardRange(Protocol):
+    """The range in which an environment's rewards lie, as its author declares it. A row of environments has one."""
+
+    reward_low: float
+    reward_high: float
+
+
+def reward(value: float | None, environment: RewardRange) -> SafeString:
+    """A reward or return as a signed number, coloured by its place in the environment's declared range of rewards."""
+    if value is None:
+        return NONE
+    return format_html(
+        '<span class="reward" data-level="{}" title="{}">{}</span>',
+        _level(value, environment.reward_low, environment.reward_high),
+        repr(value),
+        signed(value),
+    )
+
+
+def signed(value: float) -> str:
+    """`value` with two decimals and a sign, or with two significant digits where two decimals would hide it."""
+    return f"+{unsigned(value)}" if value > 0 else unsigned(value)
+
+
+def unsigned(value: float) -> str:
+    """`value` with two decimals but no plus sign: for a size, such as a standard error, or an end of a range."""
+    size = abs(value)
+    if size == 0:
+        return "0.00"
+    text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
+
+
+def success(successes: int, attempts: int) -> SafeString:
+    """The success rate with the ends of its 95 % interval, in percent, and the counts on hover."""
+    if not attempts:
+        return NONE
+    low, high = interval(successes, attempts)
+    words = f"{successes:,} of {attempts:,} attempts; 95 % interval {low:.0%} to {high:.0%}"
+    return format_html(
+        '<span class="rate" title="{}">{} <span class="hint">{}</span></span>',
+        words,
+        f"{successes / attempts:.0%}",
+        f"{low * 100:.0f}\N{EN DASH}{high * 100:.0f}",
+    )
+
+
+def bucket(name: str) -> SafeString:
+    """Mark and name of a bucket of difficulty, and its meaning on hover."""
+    return format_html(
+        '<span class="bucket" data-bucket="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
+        name,
+        _BUCKET_WORDS.get(name, name),
+        BUCKETS.get(name, "?"),
+        name,
+    )
+
+
+def moment(when: datetime | None) -> SafeString:
+    """The time since `when`, such as "5 min ago", and the exact time (UTC) on hover."""
+    if when is None:
+        return NONE
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        when.isoformat(),
+        f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC",
+        _age((timezone.now() - when).total_seconds()),
+    )
+
+
+def until(when: datetime) -> SafeString:
+    """The time left until `when`, rounded up to the next minute, and the exact time (UTC) on hover."""
+    age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
+    exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
+
+
+def _rounded(size: float) -> Decimal:
+    """`size` rounded to two decimals of its shortest text, halves up: 0.075 becomes 0.08, as in JavaScript."""
+    return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def _age(seconds: float) -> str:
+    for unit, size in _AGES:
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "now"
+
+
+def _level(value: float, low: float, high: float) -> int:
+    """Sign and strength of `value` in the declared range, from -3 to 3; 0 for NaN."""
+    if not value or math.isnan(value):
+        return 0
+    span = high if value > 0 else abs(low)
+    span = span if span > 0 else max(abs(low), abs(high)) or 1.0
+    # capped before the multiplication: three times a huge value is infinite, and infinity has no ceiling
+    share = min(1.0, abs(value) / span)
+    return int(math.copysign(math.ceil(_REWARD_LEVELS * share - 1e-9), value))

@@ -1,0 +1,98 @@
+"""The endpoints with which clients discover environments, tools, splits and tasks.
+
+Source: Open Reward Standard, HTTP API, "Discovery".
+
+Divergences from the references: `/get_task` and `/get_task_range` (the names on the page Tasks & Splits) are served
+too; every response with tasks contains `env_name`; long lists of tasks are streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from importlib.metadata import version
+
+from environments import conf, wire
+from environments.protocol.response import Response, json_response, text_response
+from environments.protocol.view import ProtocolView
+from environments.wire import value_json
+
+VERSION = version("orsweb")
+
+
+class Health(ProtocolView):
+    """GET /health; needs no key, so that load balancers can use it."""
+
+    authenticators = (type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),)
+
+    async def get(self) -> Response:
+        return text_response('{"status":"ok"}')
+
+
+class Version(ProtocolView):
+    async def get(self) -> Response:
+        return json_response({"version": VERSION, "build_sha": conf.build_sha()})
+
+
+class ListEnvironments(ProtocolView):
+    async def get(self) -> Response:
+        return json_response(self.service.registry.names)
+
+
+class Tools(ProtocolView):
+    async def get(self) -> Response:
+        return text_response(self.hosted.tools_json)
+
+
+class Splits(ProtocolView):
+    async def get(self) -> Response:
+        return json_response([split.model_dump() for split in await self.service.tasks.splits(self.hosted.name)])
+
+
+class Tasks(ProtocolView):
+    """POST …/tasks `{split}`: all tasks of a split, in order."""
+
+    async def post(self) -> Response:
+        split = self.body(wire.ListTasks).split
+        return await _task_list_response(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
+
+
+class NumTasksView(ProtocolView):
+    async def post(self) -> Response:
+        split = self.body(wire.NumTasks).split
+        return json_response({"num_tasks": await self.service.tasks.count(self.hosted.name, split)})
+
+
+class GetTaskView(ProtocolView):
+    async def post(self) -> Response:
+        request = self.body(wire.GetTask)
+        task = await self.service.tasks.get(self.hosted.name, request.split, request.index)
+        return text_response(f'{{"task":{task},"env_name":{value_json(self.env_name)}}}')
+
+
+class TaskRange(ProtocolView):
+    """POST …/task_range `{split, start?, stop?}`: a slice of a split. A procedural class may have 10**12 tasks."""
+
+    async def post(self) -> Response:
+        request = self.body(wire.GetTaskRange)
+        chunks = self.service.tasks.range(self.hosted.name, request.split, request.start, request.stop)
+        return await _task_list_response(chunks, self.env_name)
+
+
+async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:
+    # The first chunk is read here, so that errors become responses. A list as default, because Python 3.11 unpacks a
+    # tuple into several values.
+    first: Sequence[str] = await anext(chunks, [])
+    return Response(_task_list(first, chunks, env_name))
+
+
+async def _task_list(
+    first: Sequence[str], rest: AsyncIterator[Sequence[str]], env_name: str
+) -> AsyncGenerator[bytes, None]:
+    """The body in pieces, one for each chunk, even an empty one: after each piece the handler checks the connection."""
+    yield b'{"tasks":[' + ",".join(first).encode("ascii")
+    has_tasks = bool(first)
+    async for chunk in rest:
+        comma = b"," if has_tasks and chunk else b""
+        yield comma + ",".join(chunk).encode("ascii")
+        has_tasks = has_tasks or bool(chunk)
+    yield b'],"env_name":' + value_json(env_name).encode("ascii") + b"}"

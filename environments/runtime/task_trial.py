@@ -1,0 +1,96 @@
+"""A trial of a task: playing its beginning (construct, setup, prompt, teardown) shows whether it can be played.
+
+SessionService runs trials for people who edit tasks. A trial is not an episode: nothing is recorded or counted, and no
+tool is called. It uses the same Host as sessions, under an id that no client can send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from environments.errors import EnvironmentFault, OrsError
+from environments.runtime.host import Host
+
+Stage = Literal["construct", "setup", "prompt", "teardown"]
+MAX_CANCEL_SECONDS = 1.0
+"""Time for async code to end after its cancellation; after that it is left running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One stage that failed, and why."""
+
+    stage: Stage
+    text: str
+    """Type and message of the exception that the author's code raised, or that it took too long."""
+    trace: str = ""
+    """The traceback of the author's code; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The result of playing the beginning of a task."""
+
+    prompt_json: str
+    """JSON array of blocks as an agent would get it; empty if an earlier stage failed."""
+    failures: tuple[Failure, ...]
+    """The stages that failed, in their order; empty if the task can be played."""
+    seconds: float
+    """Time from the start of construction to the end of teardown."""
+
+
+class _Beginning:
+    """The stages before teardown, with the current one."""
+
+    def __init__(self, host: Host, sid: str, environment: str) -> None:
+        self._host, self._sid, self._environment = host, sid, environment
+        self.stage: Stage = "construct"
+        self.prompt_json = ""
+
+    async def play(self, spec: Any) -> None:
+        """Run the stages in order. Raises: what the host raises at `stage`."""
+        if await self._host.construct(self._sid, self._environment, spec, {}, None):
+            self.stage = "setup"
+            await self._host.set_up(self._sid)
+        self.stage = "prompt"
+        self.prompt_json = await self._host.prompt_json(self._sid)
+
+
+async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Trial:
+    """Play the beginning of the task `spec` for at most `seconds`, and tear it down within the host's own limit.
+
+    Raises: OrsError for errors outside the author's code, such as an unknown environment.
+    """
+    started, sid = time.monotonic(), f"\0trial-{uuid.uuid4().hex}"
+    beginning = _Beginning(host, sid, environment)
+    failures = []
+    task = asyncio.get_running_loop().create_task(beginning.play(spec))
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        if failed := _failure(task, beginning.stage, seconds):
+            failures.append(failed)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=MAX_CANCEL_SECONDS)
+        try:
+            await host.close(sid)
+        except EnvironmentFault as fault:
+            failures.append(Failure("teardown", str(fault), fault.trace))
+    return Trial(beginning.prompt_json, tuple(failures), time.monotonic() - started)
+
+
+def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:
+    """Why the stage failed; None if it did not. Raises: OrsError other than EnvironmentFault."""
+    if not task.done():
+        return Failure(stage, f"it took longer than {seconds:g} s and was given up")
+    error = task.exception()
+    if isinstance(error, EnvironmentFault):
+        return Failure(stage, str(error), error.trace)
+    if isinstance(error, OrsError):
+        raise error
+    return None if error is None else Failure(stage, f"{type(error).__name__}: {error}")

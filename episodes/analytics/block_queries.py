@@ -1,0 +1,185 @@
+"""Queries for what curves are made of: blocks as coarse as possible, spans by training step, and rows of single
+endings.
+
+`summary_cover.py` and `zoom.py` use them. Rows have no more columns than a curve needs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+from django.db import connection
+from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
+from django.db.models.expressions import RawSQL
+
+from environments.scoring.definition import Definition
+from environments.scoring.returns import Return
+from episodes.analytics.figures import EndingRow
+from episodes.analytics.scopes import Scope
+from episodes.attempts.endings import Epoch, rows_of
+from episodes.attempts.rule import KIND
+from episodes.attempts.summary import Summary
+from episodes.models import CurveBlock, Episode, StepSpan
+from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
+
+Axis = Literal["episode", "time", "step"]
+
+_PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F("run_step")}
+
+
+def read_rows(
+    parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
+) -> list[list[EndingRow]]:
+    """Return the endings of each part in order of `end_number`. One query for all parts.
+
+    `most`: for a single part, the number of endings to return at most.
+    """
+    if not parts:
+        return []
+    columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis])
+    found: list[list[EndingRow]] = [[] for _ in parts]
+    if len(parts) == 1:
+        found[0] = cast(
+            list[EndingRow],
+            rows_of(parts[0].filter(status="ended").order_by("end_number").values_list(*columns)[:most]),
+        )
+        return found
+    marked = [
+        part.filter(status="ended").order_by().values_list(*columns, Value(place, BigIntegerField()))
+        for place, part in enumerate(parts)
+    ]
+    for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
+        found[place].append(cast(EndingRow, tuple(row)))
+    for rows in found:
+        rows.sort(key=lambda row: row[0])
+    return found
+
+
+MIN_BLOCKS = 80
+SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
+"""Columns for `_summary`, followed by that of the return and `length`."""
+_ENDS: dict[str, tuple[Any, Any]] = {
+    "episode": (Value(0), Value(0)),  # computed from the block's number
+    "time": (Epoch("began"), Epoch("ended")),
+}
+_HEAD = (
+    "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
+    " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
+)
+_RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBlock:
+    first: int
+    """0-based place of its first ending within the scope; for a span its lowest training step."""
+    low: float
+    """Where it begins on the axis."""
+    high: float
+    """Where it ends on the axis; by episode the place after its last episode."""
+    summary: Summary
+
+
+class ScopeHead(NamedTuple):
+    """The number of full level 0 blocks that a scope has, and the `end_number` of the last ending in them."""
+
+    blocks: int = 0
+    last_end: int = 0
+
+    @property
+    def endings(self) -> int:
+        return self.blocks * BLOCK_ENDINGS
+
+
+class BlockRange(NamedTuple):
+    """Blocks of one level, by number."""
+
+    level: int
+    first: int
+    beyond: int
+
+
+def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
+    """Return the head of each scope. One query."""
+    asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
+    found = [ScopeHead()] * len(scopes)
+    if asked:
+        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in asked]
+        values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(parts), values)
+            for place, number, end in cursor.fetchall():
+                found[place] = ScopeHead(number + 1, end)
+    return found
+
+
+def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
+    """Return ranges of blocks, as large as possible, that hold the level 0 blocks from `first` up to `beyond`, in
+    order.
+
+    No block is so large that fewer than `least_blocks` of its size would hold all.
+    """
+    top = 0
+    while (beyond - first) // BLOCKS_ABOVE ** (top + 1) >= least_blocks:
+        top += 1
+    found: list[BlockRange] = []
+    while first < beyond:
+        level = top
+        while first % BLOCKS_ABOVE**level or first + BLOCKS_ABOVE**level > beyond:
+            level -= 1
+        size = BLOCKS_ABOVE**level
+        if found and found[-1].level == level:
+            found[-1] = found[-1]._replace(beyond=first // size + 1)
+        else:
+            found.append(BlockRange(level, first // size, first // size + 1))
+        first += size
+    return found
+
+
+def read_blocks(
+    scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definition: Definition, axis: Axis
+) -> list[list[StoredBlock]]:
+    """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
+    asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
+    values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
+    chosen = RawSQL(
+        " OR ".join([_RANGE] * len(asked)), values, BooleanField()
+    )  # the equivalent Q costs more than the query
+    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
+    for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
+        found[kind, key].append(_block(row, axis, definition.return_))
+    return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
+
+
+def _summary(row: Sequence[Any], return_: Return) -> Summary:
+    """Return the summary in the columns SUMMARY_COLUMNS, the return's and `length`."""
+    first_end, last_end, episodes, attempts, causes, returns, lengths = row
+    kinds, sketch, length_sketch = json.loads(f"[{causes},{returns},{lengths}]")  # faster than three calls
+    return Summary(first_end, last_end, episodes, attempts, kinds, {return_: sketch}, length_sketch)
+
+
+def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
+    level, number, low, high, *rest = row
+    summary, first = _summary(rest, return_), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+    if axis == "episode":
+        low, high = first, first + summary.episodes
+    return StoredBlock(first, low, high, summary)
+
+
+_OF_SCOPE = "(scope = %s AND scope_id = %s)"
+
+
+def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
+    """Return the spans of each scope in order of training steps. One query at most."""
+    values = [value for scope in scopes for value in (scope.kind, scope.id)]
+    chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
+    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")
+    rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
+    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
+    for kind, key, low, high, *row in rows:
+        found[kind, key].append(StoredBlock(low, low, high, _summary(row, definition.return_)))
+    return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}

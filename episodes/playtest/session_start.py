@@ -1,0 +1,104 @@
+"""Starting a session that a person plays, and recording who plays it. Called by views, on their threads."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from environments.errors import EnvironmentFault, OrsError
+from environments.runtime.live_episode import NewSession
+from environments.runtime.service import SessionService
+from environments.service import ask_service
+from episodes.models import Episode, Play
+from episodes.playtest.live_plays import live_plays_of
+from episodes.playtest.seat import PlayerSeat
+
+START_SECONDS = 10.0
+"""A view waits this long for the session to be ready. After that, the player's page waits."""
+ANSWER_SECONDS = 5.0
+"""Additional time before the service counts as hung."""
+RECORD_SECONDS = 5.0
+"""The session is on record milliseconds after its construction starts, unless the database is away."""
+POLL_SECONDS = 0.05
+
+
+class NotStarted(OrsError):
+    """The session could not be started; `episode` is the id of its record, if there is one."""
+
+    def __init__(self, sentence: str, episode: int | None = None) -> None:
+        super().__init__(sentence)
+        self.episode = episode
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The recorded step from which a play continues."""
+
+    parent: Episode
+    step: int
+    """Index of the last step of the parent that is run again."""
+
+
+def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continues: Continuation | None = None) -> Play:
+    """Start the session of `request`, whose owner is `seat`. It may still be starting when this returns.
+
+    Raises: NotStarted, with a sentence for the player.
+    """
+    assert request.owner == seat.owner and request.player == "human"
+    try:
+        is_ready = ask_service(lambda service: _start(service, request), START_SECONDS + ANSWER_SECONDS)
+    except TimeoutError as error:
+        raise NotStarted("The server did not answer in time. Check its log, then try again.") from error
+    except EnvironmentFault as error:
+        play = _save_play(seat, request, is_blind, continues)
+        with_what = "" if request.spec is None else " with this task"
+        sentence = f"The environment could not be set up{with_what}: {_sentence(error)}"
+        raise NotStarted(sentence, play.pk if play else None) from error
+    except OrsError as error:
+        raise NotStarted(_sentence(error)) from error
+    if is_ready:
+        _await_record(
+            request.sid, prompt__isnull=False
+        )  # otherwise the page would show that the session is still starting
+    play = _save_play(seat, request, is_blind, continues)
+    if play is None:
+        raise NotStarted("The session was not recorded in time. Try again in a moment.")
+    return play
+
+
+async def _start(service: SessionService, request: NewSession) -> bool:
+    """Whether the session is ready; otherwise it is still starting. Raises: OrsError."""
+    play = live_plays_of(service).open(request)
+    try:
+        await asyncio.wait([play.start_task], timeout=START_SECONDS)
+    finally:
+        play.start_grace()
+    if play.fault is not None:
+        raise play.fault
+    return play.start_task.done()
+
+
+def _save_play(seat: PlayerSeat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
+    """Save who plays the episode; None if the episode was not recorded in time."""
+    episode = _await_record(request.sid)
+    if episode is None:
+        return None
+    parent, step = (continues.parent, continues.step) if continues else (None, None)
+    return Play.objects.create(
+        episode=episode, user_id=seat.user_id, guest=seat.guest, is_blind=is_blind, parent=parent, parent_step=step
+    )
+
+
+def _await_record(sid: str, **conditions: object) -> Episode | None:
+    """Wait for the episode of that session to meet `conditions`; None if it does not in time."""
+    until = time.monotonic() + RECORD_SECONDS
+    while (episode := Episode.objects.filter(session_id=sid, **conditions).only("pk").first()) is None:
+        if time.monotonic() > until:
+            return None
+        time.sleep(POLL_SECONDS)
+    return episode
+
+
+def _sentence(error: OrsError) -> str:
+    return f"{str(error).rstrip('.')}."

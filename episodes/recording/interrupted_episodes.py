@@ -1,0 +1,125 @@
+"""Ends the episodes that a server left open when it died. The server that holds the database does so at its start.
+
+Sums of huge rewards may leave the range of floats: SQLite then returns an infinity, PostgreSQL refuses the statement.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import DataError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Coalesce
+from django.db.models.sql.compiler import SQLCompiler
+
+from environments.database.storable import finite
+from episodes.models import Episode, Step
+from episodes.rollups.progress import last_end
+
+_STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
+_REFUSED = Q(status="refused")
+
+
+class Completed(Func):
+    """Moment at which a step was answered; to the millisecond on SQLite."""
+
+    arity = 3
+    output_field = DateTimeField()
+
+    def __init__(self) -> None:
+        super().__init__("started", "waited_ms", "duration_ms")
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
+        return f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', {started}, (({waited} + {took}) / 1000) || ' seconds')", ()
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        started, waited, took = (compiler.compile(part)[0] for part in self.get_source_expressions())
+        return f"({started} + ({waited} + {took}) * interval '1 millisecond')", ()
+
+
+class Elapsed(Func):
+    """Seconds from one moment to another; null where either of them is null."""
+
+    arity = 2
+    output_field = FloatField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        return self.as_sql(
+            compiler, connection, template="((julianday(%(expressions)s)) * 86400.0)", arg_joiner=") - julianday("
+        )
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template="extract(epoch FROM (%(expressions)s))", arg_joiner=" - ")
+
+
+class Finite(Func):
+    """The nearest finite number. On PostgreSQL aggregates are finite, or the statement fails."""
+
+    arity = 1
+    output_field = FloatField()
+    template = "%(expressions)s"
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
+        most = repr(sys.float_info.max)
+        return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})")
+
+
+def close_interrupted(now: float) -> int:
+    """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch."""
+    running, ending = Episode.objects.filter(status="running"), _ending(now)
+    try:
+        with transaction.atomic():
+            return running.update(
+                **ending,
+                return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
+                return_mean=_over_steps(Finite(Avg("reward"))),
+            )
+    except DataError:  # because of one episode, but the error does not say which
+        numbers = list(running.values_list("pk", flat=True))
+        return sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
+
+
+def _ending(now: float) -> dict[str, Any]:
+    """Return column -> value or expression, except for the sum and the mean of the rewards."""
+    first_acted, last_acted = _over_steps(Min("started")), _over_steps(Max(Completed()))
+    last_reward = _STEPS.filter(reward__isnull=False).order_by("-index").values("reward")[:1]
+    return {
+        "status": "ended",
+        "cause": "interrupted",
+        "ended": datetime.fromtimestamp(now, UTC),
+        "steps_count": Coalesce(_over_steps(Count("pk", filter=~_REFUSED)), 0),
+        "failed_count": Coalesce(_over_steps(Count("pk", filter=Q(status="failed"))), 0),
+        "refused_count": Coalesce(_over_steps(Count("pk", filter=_REFUSED)), 0),
+        "return_last": Subquery(last_reward),
+        "return_max": _over_steps(Max("reward")),
+        "first_acted": first_acted,
+        "last_acted": last_acted,
+        "duration_seconds": Elapsed(last_acted, Coalesce(F("ready"), first_acted)),
+        "end_number": F("pk") + _number_offset(),
+    }
+
+
+def _number_offset() -> int:
+    """Return what to add to the ids of running episodes to make them numbers of endings beyond all that are taken."""
+    first = Episode.objects.filter(status="running").aggregate(first=Min("pk"))["first"] or 0
+    return last_end() + 1 - int(first)
+
+
+def _returns(number: int) -> dict[str, float | None]:
+    """Return sum and mean of one episode's rewards, made finite as for an episode that ended by itself."""
+    rewards = Step.objects.filter(episode=number).order_by("index").values_list("reward", flat=True)
+    values = [reward for reward in rewards if reward is not None]
+    total = sum(values)  # not math.fsum, which raises where this gives an infinity
+    return {
+        "return_sum": finite(total) or 0.0,
+        "return_mean": finite(total / len(values)) if values else None,
+    }
+
+
+def _over_steps(aggregate: Any) -> Subquery:
+    """Return `aggregate` over one episode's steps; null without steps."""
+    return Subquery(_STEPS.values("episode").annotate(value=aggregate).values("value"))

@@ -1,0 +1,95 @@
+"""Plays the demo's script: opens the service with the demo's clock and plays one episode after another.
+
+Episodes do not overlap, so the same seed gives the same record in the same order. `manage.py demo` calls this while it
+holds the database's lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+from django.conf import settings
+
+from environments.errors import EnvironmentFault
+from environments.runtime.service import SessionService
+from environments.service import close_service, open_service
+from orsweb.demo.players import PLAYERS
+from orsweb.demo.pretended_time import CLOCK
+from orsweb.demo.script import ScriptPart, script
+from orsweb.demo.scripted_session import Over, ScriptedSession
+
+DAY_SECONDS = 86_400.0
+MAX_CLOSE_SECONDS = 10.0
+MIN_PAUSE_SECONDS = 1.0
+"""Shortest time between the starts of two episodes; they start in the order in which they are played."""
+
+
+async def play(episodes: int, seed: int, progress: Callable[[int, int], None]) -> list[ScriptPart]:
+    """Play about `episodes` episodes and return the script. Calls `progress` with the numbers of finished and of all.
+
+    Raises: Unhostable; django.db.Error.
+    """
+    with _demo_settings():
+        service = await open_service(recovers=True)
+        try:
+            return await _play_all(service, episodes, seed, progress)
+        finally:
+            await close_service(MAX_CLOSE_SECONDS)
+
+
+async def _play_all(
+    service: SessionService, episodes: int, seed: int, progress: Callable[[int, int], None]
+) -> list[ScriptPart]:
+    parts = await _script(service, episodes, seed)
+    started = time.time()
+    for number, part in enumerate(parts):
+        progress(number, len(parts))
+        CLOCK.start(max(started - part.days_ago * DAY_SECONDS, CLOCK.moment + MIN_PAUSE_SECONDS if number else 0.0))
+        await _play(service, part, Random(f"demo/{seed}/{number}"))
+    progress(len(parts), len(parts))
+    return parts
+
+
+@contextlib.contextmanager
+def _demo_settings() -> Iterator[None]:
+    """Host the bundled environments only, record with the demo's clock, and log no warnings.
+
+    Some tasks of the script fail on purpose, which would be logged.
+    """
+    logger = logging.getLogger("environments.runtime")
+    before = settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS, logger.level
+    settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = "orsweb.demo.pretended_time.ClockedRecorder", []
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        settings.ORSWEB_RECORD, settings.ORSWEB_ENVIRONMENTS = before[:2]
+        logger.setLevel(before[2])
+
+
+async def _script(service: SessionService, episodes: int, seed: int) -> list[ScriptPart]:
+    """The script for those environments that can run on this machine; some need a sandbox that it may not have."""
+    names = [name for name in PLAYERS if name in service.registry.names and not service.registry.get(name).unavailable]
+    counts = {(name, split): await service.tasks.count(name, split) for name in names for split in ("train", "test")}
+    return script(names, counts, episodes, seed)
+
+
+async def _play(service: SessionService, part: ScriptPart, random: Random) -> None:
+    spec = part.spec
+    if spec is None:
+        spec = json.loads(await service.tasks.get(part.environment, part.split, part.index))
+    session = ScriptedSession(service, part, random)
+    try:
+        await session.open()
+        await session.read()
+        if part.max_calls:
+            await PLAYERS[part.environment](spec, part.skill, random, session.act)
+    except (Over, EnvironmentFault):  # the episode has ended, or its task fails on purpose; both are recorded
+        pass
+    if not part.is_left_open:
+        await session.leave()

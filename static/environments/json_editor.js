@@ -1,0 +1,58 @@
+// The JSON editor in the place of a textarea marked data-editor, whose text it keeps up to date. Without it, or in a browser
+// that cannot keep numbers exact, the textarea does. Problems that the server found are shown at their fields.
+import { isSupported, lossless } from "./lossless_json.js";
+
+const INDENTATION = 2;
+
+function textOf(content) {
+  return content.text !== undefined ? content.text : lossless.stringify(content.json, null, INDENTATION);
+}
+
+function problems() {
+  return [...document.querySelectorAll("#verdict [data-path]")].map((item) => ({
+    path: item.dataset.path.split(".").filter(Boolean),
+    message: item.querySelector("span").textContent,
+    severity: "error",
+  }));
+}
+
+async function replace(textarea) {
+  const { JSONEditor, jmespathQueryLanguage } = await import(textarea.dataset.editor);
+  const place = document.createElement("div");
+  place.className = "editor";
+  textarea.before(place);
+  textarea.hidden = true;
+  textarea.required = false;
+  const isSmall = textarea.value.length < 200_000;
+  const editor = new JSONEditor({
+    target: place,
+    props: {
+      content: { text: textarea.value },
+      mode: "text",
+      parser: lossless,
+      indentation: INDENTATION,
+      askToFormat: false,
+      navigationBar: false,
+      queryLanguages: [jmespathQueryLanguage], // the others are code that would be evaluated
+      queryLanguageId: "jmespath",
+      onChange: (content) => {
+        textarea.value = textOf(content);
+        textarea.dispatchEvent(new Event("input", { bubbles: true }));
+      },
+    },
+  });
+  // what is typed arrives with a delay, and saving must not be faster
+  addEventListener("submit", () => editor.validate(), { capture: true });
+  const show = () => editor.updateProps({ validator: () => problems() });
+  document.addEventListener("verdict", show);
+  show();
+  if (isSmall && problems().length === 0) editor.focus?.();
+}
+
+if (isSupported) document.querySelectorAll("textarea[data-editor]").forEach((one) => replace(one).catch(console.warn));
+
+// leaving with unsaved text asks first
+let isChanged = document.querySelector(".conflict") !== null;
+document.querySelector(".editing").addEventListener("input", () => (isChanged = true));
+addEventListener("submit", (event) => (isChanged &&= event.defaultPrevented)); // a check stays on the page
+addEventListener("beforeunload", (event) => isChanged && event.preventDefault());

@@ -1,0 +1,48 @@
+"""How numbers and rewards are written on pages. Scripts write numbers alike (`tests/browser/test_figures.py`)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from environments.display.formats import reward, signed, unsigned
+from environments.models import Environment
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.00"),
+        (-0.0, "0.00"),
+        (0.075, "+0.08"),
+        (0.125, "+0.13"),
+        (-0.005, "\u22120.01"),
+        (1234.5, "+1,234.50"),
+        (0.0049, "+0.0049"),
+        (5e-05, "+5e-05"),
+        (1234567.0, "+1.2e+06"),
+        (1, "+1.00"),
+    ],
+)
+def test_two_decimals_and_a_sign_unless_they_would_hide_the_value(value: float, text: str) -> None:
+    assert signed(value) == text
+    assert unsigned(value) == text.removeprefix("+")
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        *((0.0, 0), (0.1, 1), (0.5, 2), (1.0, 3), (7.0, 3), (-0.1, -1), (-9.0, -3)),
+        *((1e308, 3), (-1e308, -3), (math.inf, 3), (-math.inf, -3), (math.nan, 0)),
+    ],
+)
+@pytest.mark.parametrize("high", [1.0, pytest.param(1e-9, id="tiny"), pytest.param(math.inf, id="infinite")])
+def test_every_reward_has_a_level_on_the_scale(value: float, level: int, high: float) -> None:
+    shown = reward(value, Environment(reward_low=-1.0, reward_high=high))
+    assert 'data-level="' in shown
+    assert high != 1.0 or f'data-level="{level}"' in shown
+
+
+def test_nan_is_written_without_a_sign() -> None:
+    assert reward(math.nan, Environment()).endswith(">nan</span>")
