@@ -1,8 +1,6 @@
-"""ApiView: what every answer of the API has in common: JSON, readers only, GET only, errors that say what to change.
+"""ApiView, the base of every endpoint of the API: JSON, for readers only, GET only; and its paging by `limit` and `after`.
 
 An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
-
-Paging: `limit` and `after` of the address, and the links to the pages beside one.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from episodes.filtering.parameters import real as parse_real
 
 
 class AlwaysJson(BaseContentNegotiation):
-    """Whatever the client says it accepts: nobody is refused for that."""
+    """Answers in JSON whatever the client accepts, so that no client is refused for its Accept header."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return None
@@ -77,8 +75,8 @@ ANY: Collection[str] = frozenset({"*"})
 def handle(error: Exception, context: Any) -> Response | None:
     """The answer to `error`; None: it is a fault of ours."""
     if isinstance(error, BadFilter):
-        told = {"field": error.field, "value": error.value, "allowed": error.allowed}
-        return Response({"detail": str(error), **told}, 400)
+        fields = {"field": error.field, "value": error.value, "allowed": error.allowed}
+        return Response({"detail": str(error), **fields}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
     if isinstance(error, OrsError):
@@ -99,7 +97,7 @@ def handle(error: Exception, context: Any) -> Response | None:
 
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
-    """Whatever stands under /api/ and is nothing."""
+    """Answer 404 for paths under /api/ that do not exist."""
     detail = f"There is no {request.path[:200]} here; /api/ lists what there is."
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
@@ -143,5 +141,5 @@ def link(request: Request, after: object) -> str | None:
 
 
 def page(request: Request, results: Any, after: object, before: object = None, **further: Any) -> dict[str, Any]:
-    """`after` and `before`: cursors of the pages beside this one, None or empty where there is none."""
+    """Return a page. `after` and `before`: cursors of the next and previous page, None or empty if there is none."""
     return {"next": link(request, after), "previous": link(request, before), **further, "results": results}

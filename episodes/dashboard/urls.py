@@ -1,4 +1,4 @@
-"""The dashboard's pages, at the root of the site. `environments.authoring.reserved_names.PAGES` has their first segments."""
+"""The dashboard's pages, at the root of the site. Their first segments are in `reserved_names.PAGES`."""
 
 from __future__ import annotations
 

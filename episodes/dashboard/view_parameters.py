@@ -1,4 +1,4 @@
-"""Asking: what addresses of several pages have in common: their parameters, a definition of the return, a number."""
+"""Parameters that the addresses of several pages share: the definition of the return, the threshold, numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
 
 
 def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
-    """Decorates a view whose address has the parameters `names` and no others."""
+    """Return a decorator of a view that refuses parameters other than `names`."""
 
     def decorate(view: View[Rest]) -> View[Rest]:
         @wraps(view)
@@ -35,7 +35,7 @@ def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
 
 
 def definition_asked(request: HttpRequest, environment: Environment) -> Definition:
-    """The environment's, unless `return` or `threshold` say otherwise. Raises: BadFilter."""
+    """Return the environment's definition with `return` and `threshold` of the address. Raises: BadFilter."""
     return definition_of(environment, return_asked(request), threshold_asked(request))
 
 

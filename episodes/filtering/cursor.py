@@ -1,6 +1,6 @@
-"""Cursor: a place in an order of episodes, as text in an address. Opaque to its reader, checked when it comes back.
+"""How episodes are sorted, and cursors: places in such an order, as text in an address. Used by `page.py` and `keys.py`.
 
-And Order: by which column episodes are sorted. Made and read by `browse.py`.
+A cursor is opaque to clients and is checked when it comes back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EpisodeOrder:
 
     @classmethod
     def parse(cls, text: str, definition: Return) -> EpisodeOrder:
-        """Empty: the newest first. Raises: BadFilter."""
+        """Return the order that the parameter `sort` names; the newest first if it is empty. Raises: BadFilter."""
         name = (text or "-time").removeprefix("-")
         if name not in SORTS:
             legal = ", ".join(f"{name}, -{name}" for name in SORTS)
@@ -58,18 +58,18 @@ class EpisodeOrder:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeCursor:
-    """The episode after which, or before which, a page begins."""
+    """The episode after which a page starts, or before which it ends."""
 
     segment: Segment
     value: Value
     """Of the order's column, a time as ISO text; None outside `known`."""
     pk: int
     is_backward: bool = False
-    """The page ends before it."""
+    """Whether the page ends before the episode, instead of starting after it."""
 
     def text(self, order: EpisodeOrder) -> str:
-        told = [_sign(order), self.segment, self.value, self.pk, self.is_backward]
-        return base64.urlsafe_b64encode(json.dumps(told, separators=(",", ":")).encode()).decode().rstrip("=")
+        parts = [_sign(order), self.segment, self.value, self.pk, self.is_backward]
+        return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
 
     @classmethod
     def parse(cls, text: str, order: EpisodeOrder) -> EpisodeCursor:
@@ -78,12 +78,18 @@ class EpisodeCursor:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             sign, segment, value, pk, is_backward = json.loads(raw)
         except (ValueError, TypeError, RecursionError):
-            raise BadFilter("after", text, "it is no cursor that a page gave; leave it out to begin anew") from None
+            raise BadFilter(
+                "after", text, "it is not a cursor from a page of episodes; leave it out to start with the first page"
+            ) from None
         if sign != _sign(order):
-            raise BadFilter("after", text, "it belongs to another order or filter; leave it out to begin anew")
+            raise BadFilter(
+                "after", text, "it belongs to another order or filter; leave it out to start with the first page"
+            )
         known = segment in order.segments and _is_number(pk) and isinstance(is_backward, bool)
         if not known or not _is_value(value, order, segment):
-            raise BadFilter("after", text, "it is no cursor that a page gave; leave it out to begin anew")
+            raise BadFilter(
+                "after", text, "it is not a cursor from a page of episodes; leave it out to start with the first page"
+            )
         return cls(segment, value, pk, is_backward)
 
 

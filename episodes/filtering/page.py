@@ -1,8 +1,6 @@
-"""One page of episodes: which ones, with what a table shows of each, and the ways to the pages beside it.
+"""One page of episodes: rows with what a table shows, cursors of the next and previous page, and the number of matches.
 
-No count of anything and no offset. A page says when it did not look at every episode. Used by pages and the API.
-
-MatchCount: how many episodes a filter finds, counted only so far that a page does not wait for it.
+Used by the list of episodes and by the API. Nothing is read by offset. Matches are counted only as far as that is cheap.
 """
 
 from __future__ import annotations
@@ -38,29 +36,29 @@ class EpisodeRow:
     summary: str
     """The task in one line."""
     value: float | None
-    """Its return by the page's definition; None where no reward was given, and while it runs, unless `so_far`."""
+    """Its return by the page's definition; None without a reward, and while it runs unless `so_far` is set."""
     so_far: SoFar | None = None
-    """Of one that runs, where the page asked for it."""
+    """Figures of a running episode, if the page asked for them (`with_running`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodePage:
     rows: Sequence[EpisodeRow]
     definition: Return
-    """Of the return that rows show and are sorted by."""
+    """Definition of the return that rows show and are sorted by."""
     next: str = ""
-    """Cursor of the page after; empty: there is none."""
+    """Cursor of the next page; empty if there is none."""
     previous: str = ""
     is_bounded: bool = False
-    """Not every episode was looked at: of a figure's order the newest, else `next` looks at those beyond."""
+    """Whether not every episode was looked at: sorted by a figure the newest only, else `next` goes on with the others."""
     matches: int | None = None
     """Number of episodes that match the filter, on all pages together; None where it did not become known."""
     unknown: str = ""
-    """Sentences about names of the filter that nobody has; then there are no rows."""
+    """Sentences about names in the filter that do not exist; then there are no rows."""
 
 
 def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = PAGE_EPISODES) -> EpisodePage:
-    """The page that the cursor `after` names; the first when it is empty. Raises: BadFilter for sort or after."""
+    """Return the page at the cursor `after`; the first if it is empty. Raises: BadFilter for `sort` or `after`."""
     named = NamedRows.of(asked)
     definition, parts = named.definition(asked), parts_of(asked)
     order = EpisodeOrder.parse(sort, definition)
@@ -74,7 +72,7 @@ def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = P
 
 
 def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
-    """With what those that run have reached; `hidden`: ids of those whose return is not told. Three queries or none."""
+    """Return the page with figures of running episodes. Up to two queries. `hidden`: episodes whose return is not shown."""
     ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
     reached = so_far(ids, list(hidden)) if ids else {}
     return replace(page, rows=[_so_far(row, reached.get(row.episode.pk), page.definition) for row in page.rows])
@@ -113,7 +111,7 @@ def _cursor(key: EpisodeKey | None, order: EpisodeOrder, *, is_backward: bool) -
 
 
 def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
-    """Rows of `ids` in their order; one query."""
+    """Return rows for `ids` in their order, with one query."""
     found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
     episodes = [found[pk] for pk in ids if pk in found]
     lines = _summaries(episodes)
@@ -121,7 +119,7 @@ def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
 
 
 def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    """With what a row needs. `head` is the beginning of the task's spec, which may be megabytes."""
+    """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may have megabytes."""
     related = episodes.select_related("environment", "split", "task", "run", "play").annotate(
         head=Left("task__spec", READ_CHARACTERS)
     )
@@ -129,12 +127,12 @@ def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
 
 
 def summary_of(episode: Episode) -> str:
-    """Of its task, in one line. The episode is one of `shown`."""
+    """Return the episode's task in one line. The episode comes from `shown`."""
     return _summaries([episode])[episode.pk]
 
 
 def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
-    """By episode; each task's line and each environment's schema are read once."""
+    """Return the lines by episode id; each task's line and each environment's schema are read once."""
     tellings, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
     for episode in episodes:
         environment = episode.environment

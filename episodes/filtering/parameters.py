@@ -1,6 +1,6 @@
-"""Words of an address: what a parameter's text means, or a sentence about why it means nothing.
+"""Parsers of the parameters of addresses: what the text of one means, or why it is refused. Used by pages and the API.
 
-Each parser takes the parameter's name and its text and raises BadFilter. Used by `filters.py` and `cursor.py`.
+Each parser takes the parameter's name and its text, returns the value and raises BadFilter.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from environments.errors import OrsError, shorten
 T = TypeVar("T")
 C = TypeVar("C", bound=str)
 LARGEST = 2**63 - 1
-"""Of a whole number: what the databases hold."""
+"""Largest whole number that the databases hold."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
 _UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses, so no recorded text has them."""
 
 
 class BadFilter(OrsError):
-    """A parameter that cannot be meant; pages and the API answer 400. `allowed`: why, and what is legal."""
+    """A parameter whose value cannot be used; pages and the API answer 400. `allowed` says why, and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
@@ -33,7 +33,7 @@ class BadFilter(OrsError):
 
 
 def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
-    """What to raise for a parameter that nobody knows; `what`: it would have been."""
+    """Return the error for an unknown parameter, with the nearest name. `what`: noun for what the known names are."""
     if not known:
         return BadFilter(name, value, f"no {what} has that name, for there are none here")
     near = difflib.get_close_matches(name[:100], known, 1)
@@ -54,7 +54,7 @@ def words(name: str, text: str) -> str:
 
 
 def person(name: str, text: str) -> str:
-    """A person as their episodes name them, which no label of an agent's key does."""
+    """Return the name of a person as it is recorded: with @ in front, which the label of an agent's key never has."""
     if not words(name, text).startswith("@"):
         raise BadFilter(name, text, "people's names begin with @, such as @alice; Who played what lists them")
     return text
@@ -66,7 +66,7 @@ def chosen(legal: Sequence[C]) -> Callable[[str, str], C]:
     def parse(name: str, text: str) -> C:
         if text not in legal:
             raise BadFilter(name, text, f"allowed are {', '.join(legal)}")
-        return legal[legal.index(text)]  # type: ignore[arg-type]  # it is one of them
+        return legal[legal.index(text)]
 
     return parse
 
@@ -123,7 +123,7 @@ def real(name: str, text: str) -> float:
 
 
 def moment(name: str, text: str) -> str:
-    """The text in one spelling. A plus sign that the address made a blank is taken for what it was."""
+    """Return the text in one spelling. A blank before an offset was a plus sign that the address decoded to a blank."""
     text = re.sub(r" (?=\d\d:?\d\d$)", "+", text) if text.count(":") > 1 else text
     if _SPAN.fullmatch(text):
         return text

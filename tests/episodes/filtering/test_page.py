@@ -227,7 +227,7 @@ def test_newest_first_is_read_along_an_index() -> None:
 
 @pytest.mark.parametrize("after", ["x", "!!!", "bnVsbA", "WzEsMiwzLDQsNV0", "W10", "eyJhIjoxfQ"])
 def test_a_malformed_cursor_is_refused(after: str) -> None:
-    with pytest.raises(BadFilter, match=r"no cursor|another order"):
+    with pytest.raises(BadFilter, match=r"not a cursor|another order"):
         page_of(asked(), after=after)
 
 
@@ -250,7 +250,7 @@ def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
         ({"run": "grpo-4"}, "No run is named 'grpo-4'. The nearest: 'grpo-3'."),
         ({"model": "qwem"}, "No model is named 'qwem'. The nearest: 'qwen'."),
         ({"who": "@adda"}, "No player is named '@adda'. The nearest: '@ada'."),
-        ({"task": "0"}, "There is no task 0; the number stands in the address of a task's page."),
+        ({"task": "0"}, "There is no task 0; a task's number is in the address of its page."),
     ],
 )
 def test_a_name_that_nobody_has_is_told_with_the_nearest(query: dict[str, str], sentence: str) -> None:
