@@ -1,4 +1,4 @@
-"""ApiView, the base of every endpoint of the API: JSON, for readers only, GET only; and its paging by `limit` and `after`.
+"""ApiView, the base of every endpoint of the API: JSON, GET only, for readers only; and paging by `limit` and `after`.
 
 An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
 """

@@ -1,4 +1,4 @@
-"""How episodes are sorted, and cursors: places in such an order, as text in an address. Used by `page.py` and `keys.py`.
+"""How episodes are sorted, and cursors: places in such an order, as text in an address. Used by `page.py`.
 
 A cursor is opaque to clients and is checked when it comes back.
 """
@@ -19,6 +19,7 @@ SORTS = ("time", "return", "steps", "duration")
 Segment = Literal["known", "null", "running"]
 """Episodes with a figure come first, then those that ended without one, then those that run, each by their ids."""
 Value = float | int | str | None
+_NOT_A_CURSOR = "it is not a cursor from a page of episodes; leave it out for the first page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +79,12 @@ class EpisodeCursor:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             sign, segment, value, pk, is_backward = json.loads(raw)
         except (ValueError, TypeError, RecursionError):
-            raise BadFilter(
-                "after", text, "it is not a cursor from a page of episodes; leave it out to start with the first page"
-            ) from None
+            raise BadFilter("after", text, _NOT_A_CURSOR) from None
         if sign != _sign(order):
-            raise BadFilter(
-                "after", text, "it belongs to another order or filter; leave it out to start with the first page"
-            )
+            raise BadFilter("after", text, "it belongs to another order or filter; leave it out for the first page")
         known = segment in order.segments and _is_number(pk) and isinstance(is_backward, bool)
         if not known or not _is_value(value, order, segment):
-            raise BadFilter(
-                "after", text, "it is not a cursor from a page of episodes; leave it out to start with the first page"
-            )
+            raise BadFilter("after", text, _NOT_A_CURSOR)
         return cls(segment, value, pk, is_backward)
 
 

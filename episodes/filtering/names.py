@@ -1,6 +1,6 @@
 """Names in filters: the rows that a filter names, and the names that a form offers to choose from.
 
-An unknown name gets a sentence with the nearest ones. Lists of names are read in steps along an index, never by a count.
+An unknown name gets a sentence with the nearest ones. Lists of names are read in steps along an index.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One page of episodes: rows with what a table shows, cursors of the next and previous page, and the number of matches.
 
-Used by the list of episodes and by the API. Nothing is read by offset. Matches are counted only as far as that is cheap.
+Used by the list of episodes and by the API. Nothing is read by offset. Matches are counted as far as that is cheap.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class EpisodePage:
     """Cursor of the next page; empty if there is none."""
     previous: str = ""
     is_bounded: bool = False
-    """Whether not every episode was looked at: sorted by a figure the newest only, else `next` goes on with the others."""
+    """Whether not every episode was looked at: by a figure only the newest, else `next` goes on with the others."""
     matches: int | None = None
     """Number of episodes that match the filter, on all pages together; None where it did not become known."""
     unknown: str = ""
@@ -72,7 +72,7 @@ def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = P
 
 
 def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
-    """Return the page with figures of running episodes. Up to two queries. `hidden`: episodes whose return is not shown."""
+    """Return the page with figures of running episodes. Up to two queries. `hidden`: ids with no return shown."""
     ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
     reached = so_far(ids, list(hidden)) if ids else {}
     return replace(page, rows=[_so_far(row, reached.get(row.episode.pk), page.definition) for row in page.rows])
