@@ -17,9 +17,10 @@ from django.utils.safestring import SafeString
 
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
-from environments.curation.action import Action, ActionOutcome, Progress, silent
+from environments.curation.action import Action, ActionOutcome
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
 from environments.database import jobs
+from environments.database.jobs import Progress, silent
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
 from environments.models import Split

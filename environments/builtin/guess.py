@@ -6,7 +6,7 @@ Rewards: a miss earns half of the share of the range that it rules out, so misse
 number pays what is missing to 1.0. A hint costs 0.2. So an episode returns 1.0 when the number was found, 0.8 when it
 was found with a hint, and less than 0.5 otherwise.
 End: the number was found, or no attempt is left.
-Splits: train (500), validation (50), test (100); no game stands in two of them.
+Splits: train (500), validation (50), test (100); no game is in two of them.
 Origin: an old game, written for this server as an example of several steps, shaped rewards and a task-specific tool.
 """
 
@@ -106,7 +106,7 @@ class Guess(Environment):
         spec = ToolSpec(name="hint", description=(self.hint.__doc__ or "").strip(), input_schema=None)
         return ListToolsOutput(tools=[spec] if self.task_spec.get("hint") else [])
 
-    # Async without awaiting anything: such tools need no thread, and a guess and a hint can never interleave.
+    # Async without an await: such tools need no thread, and a guess and a hint never interleave.
 
     @tool
     async def guess(self, params: Number) -> ToolOutput:
@@ -140,7 +140,7 @@ class Guess(Environment):
         return _told(f"The number is from {self.low} to {self.high}.", -HINT_COST)
 
     def _rule_out(self, number: int) -> float:
-        """Narrow what remains by a missed `number`; half of the share of the whole range that this ruled out."""
+        """Rule out the numbers that a wrong `number` excludes. Return half of their share of the whole range."""
         remained = self.high - self.low
         if self.task_spec["target"] > number:
             self.low = max(self.low, number + 1)
@@ -157,13 +157,13 @@ def _told(text: str, reward: float, *, finished: bool = False) -> ToolOutput:
 
 
 def _task(split: str, index: int) -> dict[str, Any]:
-    """The game at `index`, from its own generator.
+    """Return the game at `index`, made by its own generator.
 
-    `attempts` is what halving takes at worst and up to two more; with a hint one fewer, which the hint makes up for.
+    `attempts` is the worst case of halving plus up to two, less one in tasks with a hint.
     """
     random = Random(f"guess/{split}/{index}")
     size = random.choice(SIZES)
-    # the lowest number modulo three tells the split, so no game stands in two of them
+    # the lowest number modulo three determines the split, so no game is in two of them
     low = random.randrange(1000) * len(COUNTS) + list(COUNTS).index(split)
     has_hint = random.random() < 0.3
     attempts = size.bit_length() + (-1 if has_hint else random.randint(0, 2))

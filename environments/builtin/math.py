@@ -4,8 +4,8 @@ Actions: `submit` with `answer`, a number or its text. Only the first readable a
 Observations: the question as text; then whether the answer was right.
 Rewards: 1.0 for a right answer, 0.0 for a wrong one; either ends the episode. A text that holds no number, or more than
 one, is told to the agent and may be tried again.
-Splits: train (1,000), validation (100), test (200); no question stands in two of them. Difficulty 1 takes one or two
-steps of reckoning, 4 takes five or more.
+Splits: train (1,000), validation (100), test (200); no question is in two of them. Difficulty 1 takes one or two
+steps of arithmetic, 4 takes five or more.
 Origin: written for this server. To add a problem, write a function like those below and list it in `PROBLEMS`.
 """
 
@@ -27,9 +27,9 @@ Problem = Callable[[Random], tuple[str, Number]]
 
 COUNTS = {"train": 1000, "validation": 100, "test": 200}
 WHOLE_TOLERANCE = Fraction(1, 1_000_000)
-"""Room for the rounding of an agent's own floating-point arithmetic."""
+"""Tolerance for rounding errors of an agent's floating-point arithmetic."""
 DECIMAL_TOLERANCE = Fraction(1, 200)
-"""Half of the last decimal that was asked for."""
+"""Half of the last decimal that the question asks for."""
 NAMES = ["Ada", "Ben", "Chloe", "Dev", "Elif", "Femi", "Greta", "Hiro", "Ines", "Jonas", "Kemi", "Luca", "Mei", "Noor"]
 
 
@@ -109,7 +109,7 @@ _NUMBER = re.compile(
 
 
 def read_number(text: str) -> Fraction:
-    """The one number that `text` states; a sign of currency before it and a unit without digits after it are ignored.
+    """Return the one number in `text`; a sign of currency before it and a unit without digits after it are ignored.
 
     Raises: ToolError when there is no number, more than one, or a division by zero.
     """
@@ -124,7 +124,7 @@ def read_number(text: str) -> Fraction:
 
 
 def is_close(given: Fraction, expected: int | float) -> bool:
-    """Whether `given` is right: to a millionth where a whole number is expected, else to half a hundredth."""
+    """Return whether `given` is right: to a millionth where a whole number is expected, else to half a hundredth."""
     exact = Fraction(str(expected))
     return abs(given - exact) <= (WHOLE_TOLERANCE if exact.denominator == 1 else DECIMAL_TOLERANCE)
 
@@ -133,19 +133,19 @@ def is_close(given: Fraction, expected: int | float) -> bool:
 
 
 def _split_of(question: str) -> str:
-    """The split a question belongs to, by its checksum alone: so no question can ever stand in two splits."""
+    """Return the split of a question, which depends on its checksum alone, so that no question is in two splits."""
     place = zlib.crc32(question.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 
 
 def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
-    """The task at `index`: the first draw of its own generator that belongs to the split and is not in `seen` yet."""
+    """Return the task at `index`: the first question of its generator that is in the split and not in `seen`."""
     random = Random(f"math/{split}/{index}")
     while True:
         difficulty, problem = random.choice(PROBLEMS)
         question, value = problem(random)
         exact, rounded = Fraction(value), round(Fraction(value), 2)
-        # 77.998 would be stated as 78, which would then have to be met exactly
+        # 77.998 would be shown as 78, and a whole number has to be answered exactly
         is_misleading = rounded.denominator == 1 and exact != rounded
         if _split_of(question) == split and question not in seen and not is_misleading:
             seen.add(question)

@@ -1,6 +1,6 @@
-"""Whether an environment keeps the contract: checks that an author runs before serving, and CI on every change.
+"""Checks whether an environment keeps the contract. Authors run them before serving, and CI on every change.
 
-The same checks look at a class of this process and at any server that speaks the protocol, through one door
-(`door.py`); what only a class can tell is checked beside them. Driven by `manage.py check_environment`. Needs no
-database.
+The same checks run against a class in this process and against any server that speaks the protocol, through one
+interface (`door.py`). Some checks need a class and are skipped for servers. `manage.py check_environment` runs them;
+they need no database.
 """

@@ -1,4 +1,4 @@
-"""Bench: what the checks of one environment share. Each group leaves here what later ones build on."""
+"""The state that the checks of one environment share. Each group of checks stores here what later groups need."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from environments.checking.report import CheckReport
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
     episodes: int = 5
-    """Played with generated inputs."""
+    """Number of episodes that are played with generated inputs."""
     steps: int = 30
-    """Most calls of one episode."""
+    """Maximum number of tool calls in one episode."""
     seed: int = 0
     """The same seed plays the same tasks with the same inputs."""
     timeout_seconds: float = 10.0
-    """Each step may take so long."""
+    """Time limit of each step."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     exits_when_stuck: bool = False
-    """Whether the process may end itself when code of the environment's lets no other thread run."""
+    """Whether the process may end itself when the environment's code lets no other thread run."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedMove:
-    """One tool call and what came of it."""
+    """One tool call and its result."""
 
     tool: str
     arguments: dict[str, Any]
@@ -39,7 +39,7 @@ class PlayedMove:
 
 @dataclass(frozen=True, slots=True)
 class PlayedEpisode:
-    """One episode, move by move."""
+    """One episode as the list of its tool calls."""
 
     sample: Sample
     moves: list[PlayedMove]
@@ -59,25 +59,25 @@ class Bench:
     report: CheckReport
     options: CheckOptions
     local: LocalDoor | None = None
-    """The door again, where the class is in this process."""
+    """The same object as `door` when the class is in this process, otherwise None."""
     specification: str = ""
-    """module:Class, for fresh processes."""
+    """`module:Class`, from which fresh processes import the class; empty for a server."""
     splits: list[str] = field(default_factory=list)
     listings: dict[str, list[Any] | None] = field(default_factory=dict)
-    """Split -> its tasks; None: the environment is asked for each."""
+    """Split -> its tasks, or None if the environment only returns tasks by index."""
     samples: list[Sample] = field(default_factory=list)
-    """Tasks whose sessions open."""
+    """Tasks that are played; those whose sessions do not open are removed."""
     episodes: list[PlayedEpisode] = field(default_factory=list)
     endings: set[str] = field(default_factory=set)
-    """Tools that were seen to end an episode."""
+    """Names of the tools that ended an episode so far."""
 
     def random(self, purpose: str) -> Random:
-        """A generator of its own for each purpose, so that one check more does not change another's inputs."""
+        """Return a generator for one purpose, so that a new check does not change the inputs of the others."""
         return Random(f"{self.options.seed}/{purpose}")
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two parsed JSON values are the same; 1, 1.0 and true are not."""
+    """Return whether two parsed JSON values are the same; 1, 1.0 and true are three different values."""
     return canonical(one) == canonical(other)
 
 

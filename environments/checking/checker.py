@@ -1,7 +1,7 @@
-"""Checker: loads a class or reaches a server, runs every check against it and gives the report.
+"""Loading of a class or connection to a server, and the run of every check against it; used by `check_environment`.
 
-Blocking; whoever calls has a thread to spare. What the environment's code does, the report comes: a check that fails
-ends alone, a step that hangs is left behind.
+The functions block their thread. They return a report whatever the environment's code does: a check that fails does not
+stop the others, and a step that hangs is abandoned.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ T = TypeVar("T")
 Check = Callable[[Bench], Awaitable[None]]
 
 IMPORT_TIMES = 6
-"""Importing a module may take so many time limits: it may load a model."""
+"""Time limits that the import of a module may take, because it may load a model."""
 
-_AWAIT = "Await what takes long, or make the method plain: plain ones run on threads."
+_AWAIT = "Await slow operations, or make the method a plain function, which runs on a thread."
 
 _STATIC: list[tuple[str, Check]] = [
     (tools.SUBJECT, tools.check_tools),
@@ -58,9 +58,9 @@ _LIVE: list[tuple[str, Check]] = [
 
 
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
-    """The report on `[alias=]module:Class`. Raises: Unhostable when there is no class that could be checked."""
+    """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot be loaded."""
     limit = TimeLimit(options.timeout_seconds)
-    with contextlib.redirect_stdout(sys.stderr):  # the report has stdout for itself
+    with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
         hosted = _loaded(specification, limit.seconds * IMPORT_TIMES)
         report = CheckReport(specification)
         report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
@@ -73,14 +73,14 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
         if hosted.unavailable:
             report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")
         holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE)])
-        _tell_holds(report, holds)
+        _report_holds(report, holds)
     return report
 
 
 def check_server(url: str, environment: str | None, api_key: str, options: CheckOptions) -> CheckReport:
-    """The report on an environment of a server in any language; None: the first that it lists.
+    """Check an environment of a server in any language and return the report; None is the first that it lists.
 
-    Raises: Unreachable when the server does not answer or has no such environment.
+    Raises: Unreachable when the server does not respond or has no such environment.
     """
     limit = TimeLimit(options.timeout_seconds)
     report = CheckReport(f"{url} {environment or ''}".strip())
@@ -99,7 +99,7 @@ def _run(
     options: CheckOptions,
     checks: list[tuple[str, Check]],
 ) -> dict[str, float]:
-    """Run `checks`; the longest holds of the loop, by place."""
+    """Run `checks`. Return the longest time in seconds for which each place in the code blocked the event loop."""
     watch = LoopWatch(limit.seconds, exits_when_stuck=options.exits_when_stuck)
 
     async def work() -> None:
@@ -113,49 +113,49 @@ def _run(
     try:
         watch.run(work)
     except LoopHeld as held:
-        report.fail("event loop", "never held", f"{held} is async and blocks: {limit.current} held up everything else "
-                    f"for over {limit.seconds:g} s, so nothing more was checked. {_AWAIT}")  # fmt: skip
+        report.fail("event loop", "never blocked", f"{held} is async and blocks: {limit.current} blocked everything "
+                    f"else for over {limit.seconds:g} s, so the remaining checks were not run. {_AWAIT}")  # fmt: skip
         report.is_hung = True
         return {}
     report.is_hung = report.is_hung or limit.hits > 0
     return watch.holds
 
 
-def _tell_holds(report: CheckReport, holds: dict[str, float]) -> None:
+def _report_holds(report: CheckReport, holds: dict[str, float]) -> None:
     if any(finding.subject == "event loop" for finding in report.findings):
         return
     problems = [
-        f"{place} is async and held the event loop for {seconds * 1000:.0f} ms, in which every session waits. {_AWAIT}"
+        f"{place} is async and blocked the event loop for {seconds * 1000:.0f} ms, while every session waits. {_AWAIT}"
         for place, seconds in holds.items()
     ]
-    report.judge("event loop", "never held", problems, "No async code held it for over 100 ms.", "warning")
+    report.judge("event loop", "never blocked", problems, "No async code blocked it for over 100 ms.", "warning")
 
 
 async def _guarded(bench: Bench, subject: str, check: Check) -> None:
-    """Run one group; what ends it early is a finding."""
+    """Run one group of checks and add an error that ends it early to the report."""
     try:
         await check(bench)
     except protocol.Unreachable:
         raise
     except GaveUp as error:
-        bench.report.skip(subject, "the rest", str(error))
+        bench.report.skip(subject, "remaining checks", str(error))
     except (Broken, DoorRefused) as error:
-        bench.report.fail(subject, "carried through", str(error))
-    except Exception as error:  # the other side answered what nobody thought of
-        bench.report.fail(subject, "carried through", f"The check could not go on: {describe(error)}.")
+        bench.report.fail(subject, "completed", str(error))
+    except Exception as error:  # an answer of an unforeseen form
+        bench.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
 
 
 def _check_card(report: CheckReport, hosted: HostedClass) -> None:
-    silent = (
-        f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: say what the agent does, "
-        "what it earns and what a task holds."
+    problem = (
+        f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: describe what the agent "
+        "does, which rewards it gets and which fields a task has."
     )
-    problems = [] if (hosted.cls.__doc__ or "").strip() else [silent]
-    report.judge("environment", "described", problems, "Its docstring says what it is.", "warning")
+    problems = [] if (hosted.cls.__doc__ or "").strip() else [problem]
+    report.judge("environment", "described", problems, "It has a docstring.", "warning")
 
 
 def _loaded(specification: str, seconds: float) -> HostedClass:
-    """Import in a thread, which an endless import holds up for ever. Raises: Unhostable."""
+    """Import the class on a thread, which is abandoned when the import does not end. Raises: Unhostable."""
     results: list[HostedClass] = []
     errors: list[Unhostable] = []
 
@@ -172,7 +172,6 @@ def _loaded(specification: str, seconds: float) -> HostedClass:
         raise errors[0]
     if not results:
         raise Unhostable(
-            f"{specification!r} was not imported within {seconds:g} s; do the work in setup(), or allow more with "
-            "--timeout."
+            f"{specification!r} was not imported within {seconds:g} s; move slow work to setup(), or raise --timeout."
         )
     return results[0]

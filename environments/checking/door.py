@@ -1,7 +1,7 @@
-"""The door through which checks reach an environment, whether its class is here (`local.py`) or a server elsewhere
-(`remote.py`), and the time limit that every step through it has.
+"""The interface through which checks use an environment, with two implementations: a class in this process
+(`local.py`) and a server (`remote.py`). Also the time limit that every step through it has.
 
-What passes is parsed JSON. A step that is not over in time is reported and left behind, never waited for.
+All values are parsed JSON. A step that exceeds its limit is reported and abandoned; nothing waits for its end.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Any, Literal, Protocol, TypeVar
 T = TypeVar("T")
 
 MAX_TIMEOUTS = 3
-"""After so many steps that ran into the limit the rest is not tried: each would take as long again."""
+"""Number of steps over the limit after which no more are tried, because each would take as long again."""
 
 
 class DoorRefused(Exception):
-    """The other side said no to a request, with this sentence; nothing is broken."""
+    """The environment or server refused a request, with this sentence as the reason. This is not a fault."""
 
 
 class Broken(Exception):
-    """The environment, or the server it is on, failed with this sentence."""
+    """The environment or its server failed; the message is one sentence."""
 
 
 class Slow(Broken):
-    """A step was not over in time."""
+    """A step exceeded its time limit."""
 
 
 class GaveUp(Exception):
-    """Too many steps were slow; this one was not begun."""
+    """Too many steps exceeded their time limit, so this one was not started."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """How a tool call came out. `output` is the ToolOutput when ok, else `error` and `reason` say why not."""
+    """The result of a tool call: a ToolOutput in `output` when `status` is ok, otherwise `error` and `reason`."""
 
     status: Literal["ok", "refused", "failed"]
     output: dict[str, Any] | None = None
@@ -54,13 +54,13 @@ class CallAnswer:
 
     @property
     def is_bad_input(self) -> bool:
-        """Whether the input never reached the tool; on the wire a tool's own refusal has the same reason."""
+        """Whether the input was refused before the tool ran. A ToolError has the same `reason` on the wire."""
         return self.reason == "input_validation" and self.error.startswith("Tool input validation error")
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One task to play. `label` is how sentences name it, such as `train[0]`."""
+    """One task to play. `label` is its name in messages, such as `train[0]`."""
 
     split: str
     index: int
@@ -72,59 +72,59 @@ class Sample:
 
 
 class DoorSession(Protocol):
-    """One open session. Every method raises Broken or Refused."""
+    """One open session. Every method may raise Broken or DoorRefused."""
 
     async def prompt(self) -> Any:
-        """Blocks."""
+        """Return the blocks of the prompt."""
 
     async def tools(self) -> dict[str, Any]:
-        """ListToolsOutput."""
+        """Return the tools of the session as a ListToolsOutput."""
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer: ...
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
-        """What score_group tells of them."""
+        """Return what score_group returns for the candidates."""
 
     async def close(self) -> None:
         """End the session. Raises: Broken when teardown failed."""
 
 
 class Door(Protocol):
-    """One environment. Every method raises Broken or Refused."""
+    """One environment. Every method may raise Broken or DoorRefused."""
 
     name: str
 
     async def tools(self) -> dict[str, Any]:
-        """ListToolsOutput of the environment, without a session."""
+        """Return the tools of the environment, without a session, as a ListToolsOutput."""
 
     async def splits(self) -> list[dict[str, Any]]:
-        """Each with `name` and `type`."""
+        """Return the splits, each with `name` and `type`."""
 
     async def tasks(self, split: str) -> list[Any] | None:
-        """Every task, in order; None: the environment lists none and is asked for each."""
+        """Return every task in order, or None if the environment only returns tasks by index."""
 
     async def count(self, split: str) -> int: ...
 
     async def task(self, split: str, index: int) -> Any:
-        """Raises: Refused for an index out of range."""
+        """Return the task at `index`. Raises: DoorRefused when the index is out of range."""
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]: ...
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> DoorSession:
-        """A session that is constructed and, unless told otherwise, set up."""
+        """Return a new session, which has been set up unless `with_setup` is false."""
 
     def shut(self) -> None:
-        """Let its threads go; hung ones are daemons."""
+        """Stop the threads; those that hang are daemons and are abandoned."""
 
 
 async def leave(seat: DoorSession) -> None:
-    """End the session where something else is being checked or told; teardown has a check of its own."""
+    """End the session and ignore errors, because teardown has a check of its own."""
     with suppress(Broken, DoorRefused, GaveUp):
         await seat.close()
 
 
 class TimeLimit:
-    """`seconds` for each step; `current` is what is being done, for whoever looks from another thread."""
+    """The limit of `seconds` for each step. Other threads read in `current` which step is running."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -132,23 +132,26 @@ class TimeLimit:
         self.current = ""
 
     async def within(self, what: str, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` returns. Raises: Slow, GaveUp, Broken, and what `work` raises."""
+        """Return the result of `work`; `what` names it in messages.
+
+        Raises: Slow, GaveUp, Broken, and the exceptions of `work`.
+        """
         if self.hits >= MAX_TIMEOUTS:
             work.close()
-            raise GaveUp(f"Not tried, because {self.hits} steps before took over {self.seconds:g} s each.")
+            raise GaveUp(f"Not tried, because {self.hits} earlier steps took over {self.seconds:g} s each.")
         self.current = what
         task = asyncio.ensure_future(work)
         done, _ = await asyncio.wait([task], timeout=self.seconds)
         if done:
-            if task.cancelled():  # nobody else does
-                raise Broken(f"{what} cancelled its own task, which a server has to take for a fault.")
+            if task.cancelled():  # only the code itself can have done this
+                raise Broken(f"{what} cancelled its own task, which a server treats as a fault.")
             return task.result()
         self.hits += 1
-        task.add_done_callback(_forget)
-        task.cancel()  # and not awaited: it may take no notice
-        raise Slow(f"{what} took over {self.seconds:g} s and was given up; mend it, or allow more with --timeout.")
+        task.add_done_callback(_retrieve_error)
+        task.cancel()  # not awaited, because the code may ignore the cancellation
+        raise Slow(f"{what} took over {self.seconds:g} s and was abandoned; make it faster, or raise --timeout.")
 
 
-def _forget(task: asyncio.Future[Any]) -> None:
+def _retrieve_error(task: asyncio.Future[Any]) -> None:
     if not task.cancelled():
-        task.exception()  # or asyncio logs that nobody asked
+        task.exception()  # otherwise asyncio logs that the exception was never retrieved

@@ -1,4 +1,4 @@
-"""Client: one request of the protocol and its whole answer, JSON or a stream of events. Blocking."""
+"""A blocking HTTP client for the protocol, used by `remote.py`; a response is JSON or a whole stream of events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTING_PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`value` is the parsed JSON of an answer that is no stream, `events` are those of a stream: (event, data)."""
+    """A response: `value` is its parsed JSON, or `events` are the (event, data) pairs of its stream."""
 
     status: int
     content_type: str
@@ -25,19 +25,19 @@ class Reply:
 
     @property
     def detail(self) -> str:
-        """What the server says of a refusal."""
+        """The reason that the server gave for refusing a request."""
         detail = self.value.get("detail", self.value) if isinstance(self.value, dict) else self.value
         return str(detail or "no reason given")
 
 
 class Client:
-    """`url` may have a path, which goes before every request's."""
+    """A client for the server at `url`, whose path is a prefix of the path of every request."""
 
     def __init__(self, url: str, api_key: str, timeout_seconds: float) -> None:
-        """Raises: ValueError for what is no http or https URL."""
+        """Raises: ValueError when `url` is not an http or https URL."""
         parts = urlsplit(url if "//" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of a server; use http://host:port")
+            raise ValueError(f"{url!r} is not the address of a server; use http://host:port")
         secure = parts.scheme == "https"
         self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self._host, self._port = parts.hostname, parts.port or (443 if secure else 80)
@@ -46,11 +46,11 @@ class Client:
         self._timeout_seconds = timeout_seconds
 
     def request(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Reply:
-        """The answer; while the environment is starting, it is asked again. Raises: OSError, ValueError."""
-        until = time.monotonic() + self._timeout_seconds
+        """Return the response; repeat the request while the environment is starting. Raises: OSError, ValueError."""
+        deadline = time.monotonic() + self._timeout_seconds
         while True:
             reply, is_starting = self._request_once(method, path, body, headers)
-            if not is_starting or time.monotonic() > until:
+            if not is_starting or time.monotonic() > deadline:
                 return reply
             time.sleep(STARTING_PAUSE_SECONDS)
 
@@ -76,18 +76,18 @@ class Client:
 
 
 def _value(content: bytes, kind: str) -> Any:
-    """Strict JSON; text of any other type as it is."""
+    """Parse JSON without NaN and infinities; return content of any other type as text."""
     if kind != "application/json":
         return content.decode("utf-8", "replace")[:500]
     return json.loads(content.decode("utf-8"), parse_constant=_refuse) if content else None
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _events(response: http.client.HTTPResponse) -> list[tuple[str, str]]:
-    """Read until the server closes. A line without a colon, which clients stumble over, is an error."""
+    """Read until the server closes the connection. Raises: ValueError for a line without a colon, as clients do."""
     events, name, data = [], "", list[str]()
     for line in (raw.decode("utf-8").rstrip("\r\n") for raw in response):
         if not line:

@@ -1,10 +1,9 @@
-"""Inputs made from JSON Schemas: valid ones to play with, invalid ones that have to be refused.
+"""Tool inputs made from JSON Schemas, valid ones to play with and invalid ones that have to be refused, and the
+sequence of tool calls of a generated episode.
 
-Own and small, for what pydantic and people write: enum, const, bounds, simple patterns and formats, arrays, objects,
+The generator knows what pydantic and people write: enum, const, bounds, simple patterns and formats, arrays, objects,
 nullable, anyOf, oneOf, allOf and local $ref. Every input is checked with jsonschema before it is used, and the same
-seed makes the same inputs.
-
-Which calls a generated episode makes: every tool gets its turn, and those that end it come last.
+seed makes the same inputs. docs/decisions/0019-libraries.md compares it with hypothesis-jsonschema.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ from referencing.jsonschema import EMPTY_REGISTRY
 
 from environments.checking.text import SEEN_SHARE, Seen, text_for
 
-TRIES = 30
-DEEPEST = 6
-"""Levels after which optional members and items are left out, for schemas that refer to themselves."""
+MAX_TRIES = 30
+MAX_DEPTH = 6
+"""Nesting from which optional members and items are left out, so that recursive schemas end."""
 _TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
 
 
@@ -32,23 +31,23 @@ class Unproducible(Exception):
 
 
 class Inputs:
-    """Inputs of one tool. `schema` None: it takes none; `seen` is asked each time, so it may grow."""
+    """Inputs of one tool, which takes none if `schema` is None. `seen` is read for each input, so it may grow."""
 
     def __init__(self, schema: Mapping[str, Any] | None, random: Random, seen: Seen | None = None) -> None:
-        """Raises: Unproducible when it is no JSON Schema."""
+        """Raises: Unproducible when `schema` is not a JSON Schema."""
         self._schema: dict[str, Any] = dict(schema or {"type": "object", "properties": {}})
         self._random, self._seen = random, seen or Seen()
         try:
             cls = jsonschema.validators.validator_for(self._schema, default=jsonschema.Draft202012Validator)
             cls.check_schema(self._schema)
         except jsonschema.SchemaError as error:
-            raise Unproducible(f"it is no JSON Schema: {error.message}") from error
-        self._validator = cls(self._schema, registry=EMPTY_REGISTRY)  # nothing is fetched from elsewhere
+            raise Unproducible(f"it is not a JSON Schema: {error.message}") from error
+        self._validator = cls(self._schema, registry=EMPTY_REGISTRY)  # the registry never fetches a schema
 
     def valid(self) -> dict[str, Any]:
-        """An object that the schema allows. Raises: Unproducible."""
-        reason = "none of the objects that were tried is allowed"
-        for _ in range(TRIES):
+        """Return an object that the schema allows. Raises: Unproducible."""
+        reason = "none of the generated objects is allowed"
+        for _ in range(MAX_TRIES):
             try:
                 value = self._value(self._schema, 0)
             except (re.error, ValueError, KeyError, TypeError, OverflowError) as error:
@@ -62,7 +61,7 @@ class Inputs:
         raise Unproducible(reason)
 
     def invalid(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What is wrong, and an object that the schema forbids for it. Raises: Unproducible."""
+        """Yield objects that the schema forbids, each after a description of what is wrong. Raises: Unproducible."""
         valid = self.valid()
         for name in self._schema.get("required", ()):
             without = {key: value for key, value in valid.items() if key != name}
@@ -79,13 +78,13 @@ class Inputs:
         try:
             return bool(self._validator.is_valid(value))
         except (Unresolvable, RecursionError) as error:
-            raise Unproducible(f"it refers to what it does not hold: {error}") from error
+            raise Unproducible(f"it refers to a schema that it does not contain: {error}") from error
 
     # --- values -------------------------------------------------------------------------------------------------------
 
     def _value(self, schema: Any, depth: int) -> Any:
         if not isinstance(schema, Mapping):
-            return self._value({"type": "string"}, depth)  # `true`: anything will do
+            return self._value({"type": "string"}, depth)  # `true` allows every value
         schema = self._resolved(schema)
         if "const" in schema:
             return copy.deepcopy(schema["const"])
@@ -101,9 +100,9 @@ class Inputs:
         return getattr(self, f"_{self._type(schema)}")(schema, depth)
 
     def _resolved(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """`schema` with its $ref and allOf taken in. Raises: Unproducible."""
+        """Return `schema` merged with the targets of its $ref and allOf. Raises: Unproducible."""
         found = dict(schema)
-        for _ in range(DEEPEST):
+        for _ in range(MAX_DEPTH):
             if "$ref" in found:
                 found = _merged({k: v for k, v in found.items() if k != "$ref"}, self._referred(found["$ref"]))
             elif "allOf" in found:
@@ -116,19 +115,19 @@ class Inputs:
 
     def _referred(self, reference: str) -> Mapping[str, Any]:
         if not reference.startswith("#"):
-            raise Unproducible(f"it refers to {reference!r}, which it does not hold")
+            raise Unproducible(f"it refers to {reference!r}, which it does not contain")
         target: Any = self._schema
         for part in reference[1:].strip("/").split("/") if reference.strip("#/") else []:
             part = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(target, Mapping) or part not in target:
-                raise Unproducible(f"it refers to {reference!r}, which it does not hold")
+                raise Unproducible(f"it refers to {reference!r}, which it does not contain")
             target = target[part]
         return target if isinstance(target, Mapping) else {}
 
     def _branch(self, branches: list[Any], depth: int) -> Any:
-        """One of them; deep down, one that ends."""
-        if depth >= DEEPEST:
-            simple = [one for one in branches if isinstance(one, Mapping) and one.get("type") in _TYPES[:5]]
+        """Return a random branch; at the maximum depth one without nested values, if there is any."""
+        if depth >= MAX_DEPTH:
+            simple = [branch for branch in branches if isinstance(branch, Mapping) and branch.get("type") in _TYPES[:5]]
             branches = simple or branches
         return self._random.choice(branches)
 
@@ -160,7 +159,7 @@ class Inputs:
         low, high = _bounds(schema, 1e-6)
         if step := schema.get("multipleOf"):
             return float(step * self._random.randint(round(low / step), max(round(low / step), int(high / step))))
-        if self._random.random() < 0.5 and int(high) > low:  # whole ones look like what agents send
+        if self._random.random() < 0.5 and int(high) > low:  # agents mostly send whole numbers
             return float(self._random.randint(int(low) + (low > int(low)), int(high)))
         return round(self._random.uniform(low, high), 6)
 
@@ -171,10 +170,10 @@ class Inputs:
         items = [self._value(item, depth + 1) for item in schema.get("prefixItems", ())]
         low = int(schema.get("minItems", 0))
         high = min(int(schema.get("maxItems", low + 3)), low + 3)
-        wanted = max(low, len(items) if depth >= DEEPEST else self._random.randint(low, max(low, high)))
+        wanted = max(low, len(items) if depth >= MAX_DEPTH else self._random.randint(low, max(low, high)))
         if schema.get("items", True) is False:
             return items
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             if len(items) >= wanted:
                 break
             item = self._value(schema.get("items", {}), depth + 1)
@@ -187,16 +186,16 @@ class Inputs:
         required = schema.get("required", ())
         made = {}
         for name in [*properties, *(name for name in required if name not in properties)]:
-            if name in required or (depth < DEEPEST and self._random.random() < 0.7):
+            if name in required or (depth < MAX_DEPTH and self._random.random() < 0.7):
                 made[name] = self._value(properties.get(name, {}), depth + 1)
         more = schema.get("additionalProperties")
-        if isinstance(more, Mapping) and depth < DEEPEST:
+        if isinstance(more, Mapping) and depth < MAX_DEPTH:
             made.update({f"key{n}": self._value(more, depth + 1) for n in range(self._random.randint(0, 2))})
         return made
 
 
 def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
-    """Lowest and highest number; where only one is given the other lies a hundred away."""
+    """Return the lowest and highest allowed number; a missing bound is 100 away from the other."""
     low, high = schema.get("minimum"), schema.get("maximum")
     if (above := schema.get("exclusiveMinimum")) is not None:
         low = above + least if low is None else max(low, above + least)
@@ -208,7 +207,7 @@ def _bounds(schema: Mapping[str, Any], least: float) -> tuple[float, float]:
 
 
 def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Both schemas together: members of objects are joined, of anything else the second's holds."""
+    """Return both schemas merged: properties and required names are joined, other keywords are those of `other`."""
     merged = {**one, **other}
     for key in ("properties", "$defs"):
         if key in one and key in other:
@@ -220,13 +219,16 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 FINAL_MESSAGE = "The answer is 42."
 ENDING_SHARE = 0.1
-"""Of the calls, once it is known which tools end an episode."""
+"""Share of the calls that use a tool that is known to end an episode."""
 
 Choice = tuple[str, dict[str, Any]]
 
 
 def choices(listing: dict[str, Any], steps: int, random: Random, seen: Seen, endings: Set[str]) -> Iterator[Choice]:
-    """Tool and input of each call; `endings` are tools known to end an episode, and the terminal tool comes last."""
+    """Yield tool and input of each call of an episode.
+
+    Every tool is called once, those in `endings` (known to end an episode) rarely and last, then the terminal tool.
+    """
     makers = _makers(listing["tools"], random, seen)
     for name in _names(sorted(makers), steps, random, endings):
         yield name, makers[name].valid()
@@ -240,7 +242,7 @@ def _makers(tools: list[dict[str, Any]], random: Random, seen: Seen) -> dict[str
         try:
             inputs = Inputs(tool["input_schema"], random, seen)
             inputs.valid()
-        except Unproducible:  # told by the check of schemas
+        except Unproducible:  # reported by the check of schemas
             continue
         makers[tool["name"]] = inputs
     return makers
@@ -249,11 +251,11 @@ def _makers(tools: list[dict[str, Any]], random: Random, seen: Seen) -> dict[str
 def _names(names: list[str], steps: int, random: Random, endings: Set[str]) -> Iterator[str]:
     if not names:
         return
-    going_on = [name for name in names if name not in endings] or names
+    continuing = [name for name in names if name not in endings] or names
     ending = [name for name in names if name in endings]
-    random.shuffle(going_on)
-    yield from going_on[:steps]
-    for _ in range(steps - len(going_on) - 1):
-        yield random.choice(ending if ending and random.random() < ENDING_SHARE else going_on)
+    random.shuffle(continuing)
+    yield from continuing[:steps]
+    for _ in range(steps - len(continuing) - 1):
+        yield random.choice(ending if ending and random.random() < ENDING_SHARE else continuing)
     if ending:
         yield random.choice(ending)

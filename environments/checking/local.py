@@ -1,6 +1,5 @@
-"""LocalDoor: a class of this process, run by the same hosting and runtime as when it is served, without a database.
-
-CheckedHost: LocalHost that also looks at what a tool returned before it becomes JSON, where NaN turns into null.
+"""The implementation of `door.py` for a class in this process, run by the same hosting and runtime as when it is
+served, but without a database. Tool outputs are inspected before they become JSON, where NaN turns into null.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from environments.wire import ScoreGroup
 
 
 class CheckedHost(LocalHost):
-    """`lost` has a sentence for each value that the wire cannot carry."""
+    """A LocalHost that adds a sentence to `lost` for each value that JSON cannot represent."""
 
     def __init__(self, hosted: HostedClass, pool: ThreadPool, limits: Limits) -> None:
         super().__init__(Registry([hosted]), pool, limits)
@@ -63,26 +62,26 @@ class _WatchedCode(UserCode):
 
 def _lost_in(output: Any) -> list[str]:
     found = []
-    if _has_no_number(output.reward):
+    if _has_non_finite(output.reward):
         found.append(f"the reward {output.reward}, which agents get as null; a reward is a finite number or None")
-    if _has_no_number(output.metadata):
+    if _has_non_finite(output.metadata):
         found.append(f"NaN or an infinity in metadata, which becomes null: {shorten(str(output.metadata), 80)}")
     return found
 
 
-def _has_no_number(value: Any) -> bool:
+def _has_non_finite(value: Any) -> bool:
     if isinstance(value, float):
         return not math.isfinite(value)
     if isinstance(value, Mapping):
-        return any(_has_no_number(item) for item in value.values())
-    return isinstance(value, list | tuple) and any(_has_no_number(item) for item in value)
+        return any(_has_non_finite(item) for item in value.values())
+    return isinstance(value, list | tuple) and any(_has_non_finite(item) for item in value)
 
 
 T = TypeVar("T")
 
 
 class LocalDoor:
-    """Made on the event loop that it is used from."""
+    """The door to `hosted`. It has to be created on the event loop that uses it."""
 
     def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
         self.name, self.hosted = hosted.name, hosted
@@ -121,7 +120,7 @@ class LocalDoor:
         return await self.open_with(sample, self.secrets, with_setup=with_setup)
 
     async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
-        """Open a session that is given these secrets in place of the door's own."""
+        """Open a session with `secrets` instead of those of the door."""
         sid, spec = new_task_id(), copy.deepcopy(sample.task)
         building = self.host.construct(sid, self.name, spec, dict(secrets), None)
         has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)
@@ -138,7 +137,7 @@ class LocalDoor:
         self.pool.close()
 
     async def step(self, what: str, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` returns, in time. Raises: Broken, Refused."""
+        """Return the result of `work` within the time limit. Raises: Broken, DoorRefused."""
         try:
             return await self._limit.within(what, work)
         except EnvironmentFault as fault:
@@ -181,7 +180,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _place(trace: str) -> str:
-    """The last line of the author's that a traceback names, in words."""
+    """Return the last line of code that a traceback names, such as " (game.py, line 7, in setup)"."""
     lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
     if not lines:
         return ""

@@ -1,7 +1,7 @@
-"""The watch on the event loop: runs the checks on a loop in a thread, and looks from outside whether it turns.
+"""An event loop on a thread of its own for the checks, and a watch from another thread for code that blocks it.
 
-Async code that blocks holds up every session of a server. Whose code holds the loop is read off the loop thread's
-stack; a hold without the author's code on the stack (a busy machine, our own work) is none of the report's.
+Async code that blocks delays every session of a server. The stack of the loop's thread shows whose code blocks; a delay
+without the author's code on the stack (a busy machine, our own work) is not reported.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from itertools import pairwise
 from typing import Any
 
 NOTICE_SECONDS = 0.1
-"""Shorter holds go unnoticed."""
-LOOK_SECONDS = 0.05
+"""Delays shorter than this are not detected."""
+SAMPLE_SECONDS = 0.05
 PAUSE_SECONDS = 0.02
 STUCK_SECONDS = 10.0
-"""Beyond the time limit: after these no other thread ran, so the environment's code does not let go of Python."""
+"""Time beyond the limit after which the process ends itself, because code that holds the GIL lets no thread run."""
 
 
 _OURS = re.compile("/asyncio/|/environments/runtime/")
 
 
 class LoopHeld(Exception):
-    """The author's code has held the loop beyond the time limit and may do so for ever."""
+    """The author's code has blocked the loop beyond the time limit and may never return."""
 
 
 class LoopWatch:
-    """`holds` is the longest hold in seconds by the place in the author's code."""
+    """`holds` maps a place in the author's code to the longest time in seconds for which it blocked the loop."""
 
     def __init__(self, limit_seconds: float, *, exits_when_stuck: bool = False) -> None:
         self.holds: dict[str, float] = {}
@@ -43,15 +43,15 @@ class LoopWatch:
         self._error: BaseException | None = None
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `work()` to its end on a loop in another thread, which is a daemon: a held one is left behind.
+        """Run `work()` on a loop in another thread, a daemon that is abandoned when it is blocked.
 
-        Raises: LoopHeld, and what `work` raises.
+        Raises: LoopHeld, and the exceptions of `work`.
         """
         self._thread = threading.Thread(target=self._serve, args=(work,), name="checks", daemon=True)
         self._thread.start()
         try:
             while not self._done.wait(PAUSE_SECONDS):
-                self._look()
+                self._probe()
         finally:
             if self._exits_when_stuck:
                 faulthandler.cancel_dump_traceback_later()
@@ -62,14 +62,14 @@ class LoopWatch:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(work())
-        except BaseException as error:  # it belongs to the thread that waits
+        except BaseException as error:  # raised again on the thread that waits
             self._error = error
         finally:
             self._close()
             self._done.set()
 
     def _close(self) -> None:
-        """Close the loop, with the tasks that were given up; those that take no notice are left."""
+        """Close the loop and cancel its remaining tasks; those that ignore the cancellation are abandoned."""
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:
             task.cancel()
@@ -77,27 +77,27 @@ class LoopWatch:
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=PAUSE_SECONDS))
         self._loop.close()
 
-    def _look(self) -> None:
+    def _probe(self) -> None:
         if self._exits_when_stuck and sys.__stderr__:
             faulthandler.dump_traceback_later(self._limit_seconds + STUCK_SECONDS, exit=True, file=sys.__stderr__)
         turned, began = threading.Event(), time.monotonic()
         try:
             self._loop.call_soon_threadsafe(turned.set)
-        except RuntimeError:  # closed meanwhile
+        except RuntimeError:  # the loop was closed in the meantime
             return
         if turned.wait(NOTICE_SECONDS):
             return
         places = [self._place()]
-        while not (turned.wait(LOOK_SECONDS) or self._done.is_set()):
+        while not (turned.wait(SAMPLE_SECONDS) or self._done.is_set()):
             places.append(self._place())
             if places[-1] and time.monotonic() - began > self._limit_seconds:
                 raise LoopHeld(places[-1])
-        # the same place at two looks, for one alone may have been met by chance
+        # only a place that two samples in a row found: a single one may be a coincidence
         if held := next((place for place, after in pairwise(places) if place and place == after), ""):
             self.holds[held] = max(self.holds.get(held, 0.0), time.monotonic() - began)
 
     def _place(self) -> str:
-        """The author's function that the loop's thread is in, if it is in one."""
+        """Return the author's function that the loop's thread is executing, or an empty text."""
         frame = sys._current_frames().get(self._thread.ident or 0) if self._thread else None
         theirs = None
         while frame is not None and not frame.f_code.co_filename.endswith("/environments/runtime/usercode.py"):

@@ -1,6 +1,6 @@
-"""RemoteDoor: an environment on any server that speaks the protocol, reached as both SDKs' clients reach it.
+"""The implementation of `door.py` for an environment on any server, with the same requests as the clients of both SDKs.
 
-Plain requests of the standard library on threads of the pool: an author's machine needs no HTTP client for them.
+Requests run on threads of the pool and use the standard library, so that authors need not install an HTTP client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _UNSUPPORTED = "list_tasks is not supported"
 
 
 class RemoteDoor:
-    """Made on the event loop that it is used from. `name` is empty until `check_reach` has found one."""
+    """The door to a server. It has to be created on the event loop that uses it.
+
+    `name` is empty until `check_reach` has found an environment.
+    """
 
     def __init__(
         self, url: str, environment: str | None, api_key: str, limit: TimeLimit, secrets: Mapping[str, str]
@@ -34,21 +37,24 @@ class RemoteDoor:
     async def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, *, what: str = ""
     ) -> Reply:
-        """Whatever the server answers; `what` is being done by it. Raises: Broken when it does not."""
+        """Return the response, whatever its status; `what` names the request in messages.
+
+        Raises: Broken when there is none.
+        """
         what = what or f"{method} {path}"
         asking = self._code.call(self._client.request, method, path, body, dict(headers), passing=(Exception,))
         try:
             return await self._limit.within(what, asking)
         except (OSError, ValueError) as error:
-            raise Broken(f"{what} was not answered as it must be: {type(error).__name__}: {error}.") from error
+            raise Broken(f"{what} has no valid response: {type(error).__name__}: {error}.") from error
 
     async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
-        """The answer's value. Raises: Refused (4xx), Broken."""
+        """Return the value of a response with status 200. Raises: DoorRefused for 4xx, Broken for any other status."""
         reply = await self.request(method, path, body, headers)
         if 400 <= reply.status < 500:
-            raise DoorRefused(f"{method} {path} was refused with {reply.status}: {reply.detail}")
+            raise DoorRefused(f"{method} {path} was refused with status {reply.status}: {reply.detail}")
         if reply.status != 200:
-            raise Broken(f"{method} {path} was answered with {reply.status}: {reply.detail}.")
+            raise Broken(f"{method} {path} was answered with status {reply.status}: {reply.detail}.")
         return reply.value
 
     async def tools(self) -> dict[str, Any]:
@@ -70,7 +76,7 @@ class RemoteDoor:
     async def count(self, split: str) -> int:
         count = _member(await self.ask("POST", f"/{self.name}/num_tasks", {"split": split}), "num_tasks", "/num_tasks")
         if not isinstance(count, int) or count < 0:
-            raise Broken(f"/num_tasks told {count!r} for split {split!r}; it has to be a whole number from 0 on.")
+            raise Broken(f"/num_tasks returned {count!r} for split {split!r}; it has to be a whole number, 0 or more.")
         return count
 
     async def task(self, split: str, index: int) -> Any:
@@ -82,7 +88,7 @@ class RemoteDoor:
         return _list(_member(answer, "tasks", "/task_range"), "/task_range")
 
     async def open(self, sample: Sample, *, with_setup: bool = True) -> RemoteSeat:
-        """Open a session by the task's content, as the clients' `session(task)` does; a server sets up by itself."""
+        """Open a session for the content of a task, as `session(task)` of the clients does; the server sets it up."""
         sid = await self.new_session()
         body: dict[str, Any] = {"env_name": self.name, "task_spec": sample.task}
         if self._secrets:
@@ -94,16 +100,16 @@ class RemoteDoor:
         self._pool.close()
 
     async def new_session(self) -> str:
-        """A session id. Both shapes of the answer are taken: JSON, and a stream whose first event has it."""
+        """Return a new session id, from a response that is JSON or a stream whose first event has the id."""
         reply = await self.request("POST", "/create_session", {}, STREAM)
         if reply.status != 200:
-            raise Broken(f"POST /create_session was answered with {reply.status}: {reply.detail}.")
-        told = reply.events[-1][1] if reply.events else ""
-        answer = _parsed(told) if told else reply.value
+            raise Broken(f"POST /create_session was answered with status {reply.status}: {reply.detail}.")
+        data = reply.events[-1][1] if reply.events else ""
+        answer = _parsed(data) if data else reply.value
         sid = answer.get("sid") if isinstance(answer, dict) else None
         sid = sid or next((data for event, data in reply.events if event == "task_id"), None)
         if not sid:
-            raise Broken('POST /create_session told no session id; answer with {"sid": …} or a task_id event.')
+            raise Broken('POST /create_session returned no session id; answer with {"sid": …} or a task_id event.')
         return str(sid)
 
 
@@ -123,18 +129,18 @@ class RemoteSeat:
         return answer
 
     async def call_with(self, body: Mapping[str, Any]) -> tuple[CallAnswer, Reply]:
-        """The answer to a call with this body, and the reply with the events of its stream."""
+        """Return the result of a call with `body`, and the response with the events of its stream."""
         what, headers = f"Tool {body['name']!r}", {**self.headers, **STREAM}
         reply = await self._door.request("POST", f"/{self._door.name}/call", body, headers, what=what)
         if reply.status != 200:
-            raise Broken(f"POST /call was answered with {reply.status}: {reply.detail}.")
+            raise Broken(f"POST /call was answered with status {reply.status}: {reply.detail}.")
         return _answer(reply), reply
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
         body, headers = {"candidates": candidates}, {**self.headers, **STREAM}
         reply = await self._door.request("POST", f"/{self._door.name}/score_group", body, headers)
         if reply.status != 200:
-            raise Broken(f"POST /score_group was answered with {reply.status}: {reply.detail}.")
+            raise Broken(f"POST /score_group was answered with status {reply.status}: {reply.detail}.")
         if _ending(reply) == "error":
             raise Broken(f"POST /score_group failed: {reply.events[-1][1]}.")
         return _parsed(_text(reply))
@@ -145,12 +151,12 @@ class RemoteSeat:
 
 
 def new_name() -> str:
-    """A name or id that no server knows."""
+    """Return a name or id that no server has."""
     return f"unknown-{new_task_id()}"
 
 
 def _answer(reply: Reply) -> CallAnswer:
-    """Raises: Broken."""
+    """Return the result of a call. Raises: Broken."""
     if _ending(reply) == "error":
         return CallAnswer("failed", error=reply.events[-1][1])
     text = _text(reply)
@@ -163,7 +169,7 @@ def _answer(reply: Reply) -> CallAnswer:
 
 
 def _ending(reply: Reply) -> str:
-    """The last event's name. Raises: Broken when that is no end."""
+    """Return the name of the last event. Raises: Broken when it is neither `end` nor `error`."""
     if not reply.events or reply.events[-1][0] not in ("end", "error"):
         raise Broken("A stream ended without an end or an error event.")
     return reply.events[-1][0]
@@ -174,11 +180,11 @@ def _text(reply: Reply) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """Raises: Broken."""
+    """Parse the data of a stream. Raises: Broken."""
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Broken(f"A stream's data is no JSON ({error}): {text[:80]!r}.") from error
+        raise Broken(f"The data of a stream is not JSON ({error}): {text[:80]!r}.") from error
 
 
 def _member(answer: Any, name: str, path: str) -> Any:
@@ -189,7 +195,7 @@ def _member(answer: Any, name: str, path: str) -> Any:
 
 def _list(value: Any, path: str) -> list[Any]:
     if not isinstance(value, list):
-        raise Broken(f"The answer of {path} has {type(value).__name__} where a list of tasks belongs.")
+        raise Broken(f"The answer of {path} has {type(value).__name__} instead of a list of tasks.")
     return value
 
 

@@ -1,6 +1,5 @@
-"""Report: what the checks found, in order, each with a sentence that a person can act on.
-
-The report as a table for people, grouped by subject.
+"""The report of the checks: an ordered list of findings, each with a sentence that a person can act on, as JSON and as
+a table for a terminal.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from environments.errors import shorten
 Result = Literal["ok", "warning", "failed", "not applicable"]
 RESULTS: tuple[Result, ...] = ("ok", "warning", "failed", "not applicable")
 
-LONGEST_SENTENCE = 1000
-MAX_TOLD = 3
-"""Problems of one check; who mended three looks again."""
+MAX_SENTENCE = 1000
+MAX_PROBLEMS = 3
+"""Problems of one check that are listed; the others show after these have been fixed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: of what, what should hold, whether it does, and what was seen."""
+    """One check: its subject, what should be true, the result, and a sentence about what was seen."""
 
     subject: str
     check: str
@@ -36,12 +35,12 @@ class Finding:
 
 @dataclass
 class CheckReport:
-    """Findings about `target`, a class or a server's environment."""
+    """The findings about `target`, a class or an environment of a server."""
 
     target: str
     findings: list[Finding] = field(default_factory=list)
     is_hung: bool = False
-    """Whether code of the environment is still running somewhere and may hold up the exit."""
+    """Whether code of the environment is still running and may delay the exit of the process."""
 
     def ok(self, subject: str, check: str, sentence: str) -> None:
         self._add(subject, check, "ok", sentence)
@@ -56,25 +55,25 @@ class CheckReport:
         self._add(subject, check, "not applicable", sentence)
 
     def judge(self, subject: str, check: str, problems: Sequence[str], fine: str, result: Result = "failed") -> None:
-        """`result` with the first few of `problems`, or ok with `fine`."""
+        """Add `result` with the first `MAX_PROBLEMS` problems, or ok with the sentence `fine` if there are none."""
         if not problems:
             return self.ok(subject, check, fine)
-        more = len(problems) - MAX_TOLD
-        told = " ".join(problems[:MAX_TOLD])
-        self._add(subject, check, result, f"{told} ({more} more.)" if more > 0 else told)
+        more = len(problems) - MAX_PROBLEMS
+        listed = " ".join(problems[:MAX_PROBLEMS])
+        self._add(subject, check, result, f"{listed} ({more} more.)" if more > 0 else listed)
 
     def _add(self, subject: str, check: str, result: Result, sentence: str) -> None:
-        self.findings.append(Finding(subject, check, result, shorten(" ".join(sentence.split()), LONGEST_SENTENCE)))
+        self.findings.append(Finding(subject, check, result, shorten(" ".join(sentence.split()), MAX_SENTENCE)))
 
     def count(self, result: Result) -> int:
         return sum(finding.result == result for finding in self.findings)
 
     def passes(self, *, strict: bool = False) -> bool:
-        """Whether nothing failed; `strict`: nor was warned of."""
+        """Return whether nothing failed and, if `strict`, nothing was warned about."""
         return not self.count("failed") and not (strict and self.count("warning"))
 
     def as_json(self, *, strict: bool = False) -> dict[str, Any]:
-        """`target`, `passed`, `counts` by result, and `findings` as they are."""
+        """Return an object with `target`, `passed`, `counts` by result, and `findings`."""
         return {
             "target": self.target,
             "passed": self.passes(strict=strict),
@@ -88,7 +87,7 @@ _SHOWN: dict[Result, str] = {"not applicable": "n/a"}
 
 
 def print_report(report: CheckReport, console: Console) -> None:
-    """The table, then one line that counts."""
+    """Print a table of the findings by subject, then one line with the number of each result."""
     table = Table(title=escape(f"Check of {report.target}"), title_justify="left", show_lines=False, expand=True)
     table.add_column("Subject", no_wrap=True)
     table.add_column("Check", no_wrap=True)

@@ -1,11 +1,7 @@
-"""Texts that match a regular expression, for the simple ones that stand in JSON Schemas.
+"""The texts of the checks: problems in the blocks of prompts and outputs, and generated texts for string schemas.
 
-Walks Python's own parse of the expression; anchors are taken as met and look-arounds are passed over, so whoever asks
-checks the text against the expression.
-
-Blocks as they must be: texts and images that a client can use. Shared by prompts and tool outputs.
-
-Texts for string schemas: by format or pattern, otherwise words of the length that is asked for.
+Texts that match a regular expression are made from Python's own parse of it, for simple expressions as they are in JSON
+Schemas. Anchors and look-arounds are ignored, so the caller has to check the result against the expression.
 """
 
 from __future__ import annotations
@@ -29,11 +25,11 @@ _STARTS = {
 
 
 def problem_of(blocks: Any) -> str:
-    """What is wrong with blocks, without subject or full stop; empty: nothing."""
+    """Return what is wrong with `blocks`, as a sentence without subject and full stop, or an empty text."""
     try:
         checked = BLOCKS.validate_python(blocks)
     except ValueError as error:
-        return f"is no list of text and image blocks: {' '.join(str(error).split())}"
+        return f"is not a list of text and image blocks: {' '.join(str(error).split())}"
     if not any(block.type == "image" or block.text.strip() for block in checked):
         return "is empty"
     return next((text for block in blocks if block["type"] == "image" and (text := _image_problem(block))), "")
@@ -43,12 +39,12 @@ def _image_problem(block: dict[str, Any]) -> str:
     try:
         data = base64.b64decode(block["data"], validate=True)
     except (binascii.Error, ValueError) as error:
-        return f"has an image whose data is no base64 ({error})"
+        return f"has an image whose data is not base64 ({error})"
     kind = block["mimeType"]
     if not kind.startswith("image/"):
         return f"has an image of type {kind!r}; use image/png, image/jpeg, image/gif or image/webp"
     if kind in _STARTS and not data.startswith(_STARTS[kind]):
-        return f"has an image that says {kind} and starts with {data[:8]!r}"
+        return f"has an image of type {kind} that starts with {data[:8]!r}"
     return ""
 
 
@@ -69,7 +65,7 @@ _CATEGORIES = {
 
 
 def matching(pattern: str, random: Random) -> str:
-    """A text that `pattern` may match. Raises: re.error, ValueError for an expression beyond this module."""
+    """Return a text that `pattern` probably matches. Raises: re.error; ValueError for an unsupported expression."""
     parse = re._parser.parse  # type: ignore[attr-defined]  # no public name; its shape is the same from 3.11 to 3.14
     return "".join(_text(str(kind), value, random) for kind, value in parse(pattern))
 
@@ -92,7 +88,7 @@ def _text(kind: str, value: Any, random: Random) -> str:
             return "".join(_sequence(repeated, random) for _ in range(times))
         case "AT" | "ASSERT" | "ASSERT_NOT":
             return ""
-    raise ValueError(f"{kind} is not understood")
+    raise ValueError(f"{kind} is not supported")
 
 
 def _sequence(items: Any, random: Random) -> str:
@@ -100,7 +96,7 @@ def _sequence(items: Any, random: Random) -> str:
 
 
 def _set(items: Any) -> list[str]:
-    """The characters of a `[…]`. Raises: ValueError when it has none that can be printed."""
+    """Return the printable characters of a set `[…]`. Raises: ValueError when there are none."""
     chosen: set[str] = set()
     is_negated = False
     for kind, value in items:
@@ -115,19 +111,19 @@ def _set(items: Any) -> list[str]:
                 chosen.update(_CATEGORIES[str(value)])
     found = sorted(set(_PRINTABLE) - chosen if is_negated else chosen)
     if not found:
-        raise ValueError("a set without characters")
+        raise ValueError("a set without printable characters")
     return found
 
 
 SEEN_SHARE = 0.6
-"""Of the values that are taken from what the environment said."""
+"""Share of the values that are taken from what the environment said."""
 MAX_SEEN = 200
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,9}(?![\w.]*\d)")
 _WORD = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"|([\w./:-]{2,80})")
 
 
 class Seen:
-    """Numbers and words that prompts and outputs mentioned, the latest last: what an agent would answer with."""
+    """Numbers and words that prompts and outputs mentioned, oldest first, because an agent would answer with them."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -168,11 +164,11 @@ _FORMATS = {
 
 
 def text_for(schema: Mapping[str, Any], random: Random, seen: Seen) -> str:
-    """A text that the schema may allow. Raises: re.error, ValueError for a pattern that is too clever."""
+    """Return a text that the schema probably allows. Raises: re.error; ValueError for an unsupported pattern."""
     if "pattern" in schema:
         return matching(schema["pattern"], random)
-    if (known := _FORMATS.get(schema.get("format", ""))) is not None:
-        return known
+    if (example := _FORMATS.get(schema.get("format", ""))) is not None:
+        return example
     text = random.choice(seen.words if seen.words and random.random() < SEEN_SHARE else _WORDS)
     low, high = int(schema.get("minLength", 0)), schema.get("maxLength")
     while len(text) < low:

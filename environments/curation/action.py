@@ -11,13 +11,14 @@ Plan and Outcome: what an action will touch, and what it did. Shown by pages and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from django.db import transaction
 
+from environments.database.jobs import Progress, silent
 from environments.database.write_turns import give_way
 from environments.errors import OrsError
 from environments.models import Split, TaskRevision
@@ -57,14 +58,6 @@ class Replaced(ActionRefused):
             "Look at the difference, then edit the new one."
         )
         self.revision = revision
-
-
-Progress = Callable[[int, int], None]
-"""Told (done, total) now and then, in units of the action's own; what it raises stops the action."""
-
-
-def silent(done: int, total: int) -> None:
-    """The Progress of an action that nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from django.db import transaction
 from django.db.models import Max, Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, Replaced, claimed, silent, staged
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, Replaced, claimed, staged
 from environments.curation.checked_text import checked_spec
 from environments.curation.revisions import Revisions
 from environments.curation.shares import in_splits, shares_of, still_served
+from environments.database.jobs import Progress, silent
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
 from environments.tasks.sync import content_hash

@@ -7,21 +7,13 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from environments.curation.action import (
-    ActionOutcome,
-    ActionRefused,
-    Plan,
-    Progress,
-    SplitShare,
-    carry_out,
-    change_of,
-    silent,
-)
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare, carry_out, change_of
 from environments.curation.conditions import stands_in
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, in_order_of, some_of, tasks
 from environments.curation.splits import find_split, free_name, making
+from environments.database.jobs import Progress, silent
 from environments.models import Environment, Split, Task
 from environments.tasks.split_change import FrozenSplit, SplitChange
 

@@ -10,16 +10,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from environments.curation.action import (
-    ActionOutcome,
-    ActionRefused,
-    Plan,
-    Progress,
-    carry_out,
-    change_of,
-    claimed,
-    silent,
-)
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out, change_of, claimed
 from environments.curation.edit import find_task, plan_succession, succeed
 from environments.curation.membership import MembershipWork
 from environments.curation.quarantine import StateWork
@@ -27,6 +18,7 @@ from environments.curation.revisions import Revisions, split_names
 from environments.curation.shares import shares_of, still_served
 from environments.curation.splits import existing_splits
 from environments.curation.tags import TagWork
+from environments.database.jobs import Progress, silent
 from environments.models import Split, Task, TaskRevision, TaskTag
 from environments.tasks.sync import content_hash
 

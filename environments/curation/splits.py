@@ -21,8 +21,9 @@ from django.db.models import F, Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from environments.curation.action import WAIT_SECONDS, ActionOutcome, ActionRefused, Plan, Progress, SplitShare, silent
+from environments.curation.action import WAIT_SECONDS, ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.shares import tasks
+from environments.database.jobs import Progress, silent
 from environments.database.write_turns import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
 from environments.tasks.split_change import BATCH, UNFROZEN, FrozenSplit, SplitChange, commit

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TypeVar
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, silent
+from environments.curation.action import ActionOutcome, ActionRefused, Plan
+from environments.database.jobs import Progress, silent
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 

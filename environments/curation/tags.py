@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, Progress, carry_out, silent
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out
 from environments.curation.conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, some_of, tasks
+from environments.database.jobs import Progress, silent
 from environments.models import Task, TaskTag
 
 MAX_CHARACTERS = 60

@@ -1,6 +1,7 @@
-"""Jobs: long work on a thread of this process, with progress that a page polls. Nothing is kept across a restart.
+"""Jobs: long work on threads of this process, with progress that a page polls; the admin starts imports and actions.
 
-Work is written so that stopping it anywhere does no harm, for a process may end at any time; the threads are daemons.
+Nothing is kept across a restart. The threads are daemons and a process may end at any time, so the work has to be
+written so that stopping it anywhere does no harm. Why this is not django-tasks: docs/decisions/0019-libraries.md.
 """
 
 from __future__ import annotations
@@ -17,12 +18,17 @@ from django.db import connections
 from environments.errors import OrsError
 
 Progress = Callable[[int, int], None]
-"""Told (done, total); raises Cancelled when somebody asked for that."""
+"""Called from time to time with the amounts of work done and in total, in a unit that the work chooses. An exception
+from it stops the work: the one of a job raises `Cancelled` after somebody cancelled the job."""
 
-KEPT_SECONDS = 3600.0
-"""An ended job can be looked at for so long."""
+RETENTION_SECONDS = 3600.0
+"""Time for which an ended job can still be read."""
 
 log = structlog.get_logger(__name__)
+
+
+def silent(done: int, total: int) -> None:
+    """Ignore the progress of work that nobody watches."""
 
 
 class Cancelled(Exception):
@@ -30,95 +36,95 @@ class Cancelled(Exception):
 
 
 class Job:
-    """One piece of work. Everything here may be read by any thread."""
+    """One piece of work. Any thread may read all of its attributes."""
 
     def __init__(self, title: str, owner: str, subject: str) -> None:
         self.id = secrets.token_hex(8)
         self.title = title
         self.owner = owner
         self.subject = subject
-        """What a page knows it by, such as the token of an upload."""
+        """Identifies what the job works on, such as the token of an upload."""
         self.state: Literal["running", "done", "failed", "cancelled"] = "running"
         self.done = 0
         self.total = 0
-        """0: not known yet."""
+        """0 until the work has reported it."""
         self.sentence = ""
-        """What came of it, once it has ended."""
+        """How the job ended, for people to read; empty while it runs."""
         self.result: Any = None
-        """What the work returned (an Outcome, of an action); None until it is done."""
+        """Return value of the work (for an action, its `ActionOutcome`); None until it is done."""
         self.ended: float | None = None
-        """By the monotonic clock."""
+        """Time of the monotonic clock."""
         self._is_cancelled = threading.Event()
         self._has_ended = threading.Event()
 
     @property
     def share(self) -> float | None:
-        """0 to 1; None while the total is not known."""
+        """Share of the work that is done, from 0 to 1, or None while the total is not known."""
         return min(1.0, self.done / self.total) if self.total else None
 
     def cancel(self) -> None:
-        """Ask the work to stop; it does so at its next progress."""
+        """Make the work stop at its next report of progress."""
         self._is_cancelled.set()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, waited for so long."""
+        """Wait at most `seconds` for the end of the job. Return whether it has ended."""
         return self._has_ended.wait(seconds)
 
     def run(self, work: Callable[[Progress], Any]) -> None:
-        """On the job's thread."""
+        """Run `work` on the current thread and record how it ends."""
         try:
-            self.result = work(self._progress)
+            self.result = work(self._report)
             self._end("done", str(getattr(self.result, "sentence", self.result) or "Done."))
         except Cancelled:
-            self._end("cancelled", "Stopped when you asked for it.")
+            self._end("cancelled", "Stopped.")
         except OrsError as error:
             self._end("failed", str(error))
-        except Exception:  # the thread's top: nobody above could tell
+        except Exception:  # the outermost frame of the thread: no caller could log it
             log.exception("a job failed", title=self.title, owner=self.owner)
             self._end("failed", "Something unexpected went wrong; the server's log has the details.")
         finally:
             connections.close_all()
             self._has_ended.set()
 
-    def _progress(self, done: int, total: int) -> None:
+    def _report(self, done: int, total: int) -> None:
         if self._is_cancelled.is_set():
             raise Cancelled
         self.done, self.total = done, total
 
     def _end(self, state: Literal["done", "failed", "cancelled"], sentence: str) -> None:
         self.sentence, self.ended = sentence, time.monotonic()
-        self.state = state  # last: whoever sees it sees the sentence too
+        self.state = state  # last, so that a reader of an ended job finds its sentence
 
 
 _jobs: dict[str, Job] = {}
-_lock = threading.Lock()  # nobody walks through _jobs while it changes
+_lock = threading.Lock()  # _jobs never changes while a thread iterates over it
 
 
 def start(title: str, work: Callable[[Progress], Any], owner: str, subject: str = "") -> Job:
-    """Run `work(progress)` on a thread of its own. Its result, or the result's `sentence`, tells what came of it."""
+    """Run `work(progress)` on a thread of its own. The job's `sentence` will be its result, or that of the result."""
     job = Job(title, owner, subject)
     with _lock:
-        _forget()
+        _remove_old()
         _jobs[job.id] = job
     threading.Thread(target=job.run, args=[work], name=f"job-{job.id}", daemon=True).start()
     return job
 
 
 def get(job: str) -> Job | None:
-    """The job by id; None: unknown, or ended over an hour ago."""
+    """Return the job with this id, or None if there is none or it ended more than an hour ago."""
     with _lock:
-        _forget()
+        _remove_old()
         return _jobs.get(job)
 
 
 def jobs() -> list[Job]:
-    """Those that are running or were lately, newest first."""
+    """Return the jobs that are running or ended within the last hour, newest first."""
     with _lock:
-        _forget()
+        _remove_old()
         return list(reversed(_jobs.values()))
 
 
-def _forget() -> None:
-    oldest = time.monotonic() - KEPT_SECONDS
+def _remove_old() -> None:
+    oldest = time.monotonic() - RETENTION_SECONDS
     for job in [job for job in _jobs.values() if job.ended is not None and job.ended < oldest]:
         del _jobs[job.id]

@@ -1,8 +1,9 @@
-"""Card: what an author wrote about an environment, as Markdown, and as HTML that a page may hold.
+"""The description that an author wrote about an environment ("card"), as Markdown and as HTML for a page.
 
-The card is `<module>.md` beside the class's module, else `README.md` in the same directory (never this server's own
-README). Without either the class's docstring stands in. The author may be anyone: HTML in the text is shown as text,
-links lead out without a referrer, and images from elsewhere become links, so that opening a page tells nobody.
+The card is `<module>.md` next to the module of the environment's class, otherwise `README.md` in the same directory
+(but never this server's own README). Pages show the class's docstring when there is neither. Anyone may be the author:
+HTML in the text is shown as text, links do not send a referrer, and images from elsewhere become links, so that opening
+a page tells no other host about it.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from environments.display.sanitizer import clean_prose_with_pictures
 
 MAX_BYTES = 200_000
 _OWN_DIRECTORY = Path(__file__).resolve().parents[2]
 _HEADINGS = {f"h{level}": f"h{min(6, level + 2)}" for level in range(1, 7)}
-"""A page's own headings are h1 and h2."""
+"""h1 and h2 are the page's own headings."""
 
 
 def card_of(cls: type) -> str:
-    """The Markdown beside `cls`; empty where there is none."""
+    """Return the Markdown file that belongs to `cls`, or an empty text when there is none."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if not file:
         return ""
@@ -32,9 +35,9 @@ def card_of(cls: type) -> str:
 
 
 def rendered(markdown: str, title: str = "") -> SafeString:
-    """`markdown` as HTML without anything active and without anything that another host would serve.
+    """Return `markdown` as HTML without active content and without anything that is loaded from another host.
 
-    `title`: what the page is called; a heading of that name at the top is left out.
+    `title` is the heading of the page; a first heading with the same text is left out.
     """
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     tokens = parser.parse(markdown)
@@ -48,9 +51,8 @@ def rendered(markdown: str, title: str = "") -> SafeString:
     for token in tokens:
         token.tag = _HEADINGS.get(token.tag, token.tag)
         if token.children:
-            token.children = [made for child in token.children for made in _harmless(child)]
-    html: SafeString = mark_safe(parser.renderer.render(tokens, parser.options, {}))  # the parser escapes all text
-    return html
+            token.children = [made for child in token.children for made in _without_remote_image(child)]
+    return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))
 
 
 def _read(path: Path) -> str:
@@ -61,18 +63,10 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _harmless(token: Token) -> list[Token]:
-    """`token`, or what stands for it: a link into the author's files leads nowhere, an image elsewhere is a link."""
-    if token.type == "link_open":
-        return [_link(str(token.attrs.get("href", "")))]
-    if token.type != "image" or str(token.attrs.get("src", "")).startswith("data:image/"):
-        return [token]
+def _without_remote_image(token: Token) -> list[Token]:
+    """Return `token` alone, or a link to the image if the image's data is not in the text."""
     source = str(token.attrs.get("src", ""))
-    return [_link(source), Token("text", "", 0, content=token.content or source), Token("link_close", "a", -1)]
-
-
-def _link(target: str) -> Token:
-    link = Token("link_open", "a", 1)
-    if target.startswith(("https://", "http://", "mailto:")):
-        link.attrs = {"href": target, "rel": "noopener noreferrer nofollow"}
-    return link
+    if token.type != "image" or source.startswith("data:image/"):
+        return [token]
+    link = Token("link_open", "a", 1, attrs={"href": source})
+    return [link, Token("text", "", 0, content=token.content or source), Token("link_close", "a", -1)]

@@ -1,4 +1,4 @@
-"""Diff: two JSON texts as lines that a person can compare. Pure; pages show what an edit changed with it."""
+"""The differences of two JSON texts, line by line; admin pages show with it what an edit changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from environments.display.parts import indented, read_json
 
 CONTEXT_LINES = 3
 MAX_LINES = 400
-"""Shown of one diff."""
+"""Lines of a diff that are returned."""
 MAX_COMPARED = 1_000
-"""Lines between the first and the last difference that are compared one by one: its time grows with the square."""
+"""Lines between the first and the last difference up to which they are compared, in quadratic time."""
 _LINE_CHARACTERS = 2_000
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
@@ -23,7 +23,7 @@ _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 @dataclass(frozen=True, slots=True)
 class DiffLine:
     kind: Literal["same", "gone", "new", "skip"]
-    """`skip` stands for lines that are not shown; its text says how many."""
+    """`skip` replaces lines that are not shown; its text says how many."""
     text: str
 
     @property
@@ -32,7 +32,7 @@ class DiffLine:
 
 
 def diff(before: str, after: str) -> list[DiffLine]:
-    """What changed, with a few lines around it; empty: nothing that a person would see."""
+    """Return the changed lines with a few lines around them, or an empty list if the indented texts are equal."""
     shown = list(_folded(list(_compared(_lines(before), _lines(after)))))
     if len(shown) <= MAX_LINES:
         return shown
@@ -40,14 +40,17 @@ def diff(before: str, after: str) -> list[DiffLine]:
 
 
 def _lines(text: str) -> list[str]:
-    """Indented JSON; a text of several lines within it goes over several lines too."""
+    """Return the lines of indented JSON, in which texts of several lines stay on several lines."""
     value = read_json(text)
     whole = _BREAK.sub(r"\1\n    ", value if isinstance(value, str) and value == text else indented(value))
     return [line[:_LINE_CHARACTERS] for line in whole.split("\n")]
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
-    """Every line of both, in order. What is equal at both ends is set apart first: edits are small, specs big."""
+    """Return the lines of both texts in order.
+
+    Equal lines at both ends are not compared, because most edits are small and most specs large.
+    """
     head = _equal(before, after)
     tail = _equal(before[head:][::-1], after[head:][::-1])
     yield from (DiffLine("same", text) for text in before[:head])
@@ -69,17 +72,17 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
 
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines are equal from the beginning on."""
+    """Return the number of equal lines at the beginning."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _folded(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """`lines` without those that are far from every change; where nothing changed, none."""
+    """Yield `lines` without those that are far from every change; nothing if there is no change."""
     changes = [n for n, line in enumerate(lines) if line.kind != "same"]
     near = {m for n in changes for m in range(n - CONTEXT_LINES, n + CONTEXT_LINES + 1)}
     for is_near, run in groupby(enumerate(lines), lambda item: item[0] in near):
         part = [line for _, line in run]
-        if is_near or (changes and len(part) == 1):  # one line takes no more room than what would stand for it
+        if is_near or (changes and len(part) == 1):  # the line that replaces it would take as much space
             yield from part
         elif changes:
             yield DiffLine("skip", f"{len(part):,} lines as before")

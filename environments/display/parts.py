@@ -1,7 +1,7 @@
-"""Parts: what environments and agents said, as pieces that a page can show. No request, no HTML.
+"""What environments and agents said (prompts, blocks, tools), as labelled values that templates show.
 
-All of it may be hostile, huge or odd: texts are cut to what a page can bear, and what is not understood is shown as the
-text it is.
+The input may be hostile, huge or malformed: texts are cut to `SHOWN_CHARACTERS`, and what has no known form is shown as
+text.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from environments.display.schema_fields import SchemaField, fields_of
 from environments.errors import shorten
 
 SHOWN_CHARACTERS = 20_000
-"""Characters of one text that a page shows; the whole of it is one link away."""
+"""Characters of one text that a page shows, with a link to the whole text."""
 
 SHORT_CHARACTERS = 100
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
-"""What is given to browsers as an image. SVG is not among them: it is a document, which runs scripts."""
+"""Types that browsers receive as an image. SVG is not one of them, because it is a document with scripts."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One thing to show under a label."""
+    """A text or an image with a label."""
 
     kind: Literal["text", "json", "image"]
     text: str
-    """Text, indented JSON, or for an image its data: URI."""
+    """The text, indented JSON, or the data: URI of an image."""
     label: str = ""
     omitted: int = 0
-    """Characters that were cut off the end."""
+    """Number of characters that were cut off the end."""
 
     @property
     def is_short(self) -> bool:
-        """Whether it fits on the line of its label."""
+        """Whether the text fits on one line with its label."""
         return self.kind != "image" and len(self.text) <= SHORT_CHARACTERS and "\n" not in self.text
 
 
@@ -45,18 +45,18 @@ class ToolPart:
     name: str
     description: str
     schema: str
-    """Indented JSON Schema of the input; empty: no parameters."""
+    """Indented JSON Schema of the input; empty if there are no parameters."""
 
     @property
     def fields(self) -> list[SchemaField]:
-        """The schema as a list of fields; empty: it has no such form."""
+        """The fields of the schema; empty if it does not describe an object with named members."""
         return fields_of(read_json(self.schema))
 
 
 def fields(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
-    """A JSON object's members: strings as they are, everything else as JSON. Any other text as one part.
+    """Return the members of a JSON object, strings as text and other values as JSON; any other text as one part.
 
-    `limit`: characters of each that are kept; so in `blocks` and `prompt`.
+    Each text is cut to `limit` characters.
     """
     value = read_json(text)
     if not text or value == {}:
@@ -67,12 +67,12 @@ def fields(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
 
 
 def blocks(value: Any, limit: int = SHOWN_CHARACTERS) -> list[Part]:
-    """Text and image blocks; what is neither is shown as JSON."""
+    """Return text and image blocks as parts, and blocks of other types as JSON."""
     return [_block(block, limit) for block in value] if isinstance(value, list) else [_value("", value, limit)]
 
 
 def prompt(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
-    """A prompt as the agent got it: blocks, or messages whose parts are labelled with their role."""
+    """Return a prompt, which is a list of blocks or of messages; parts of messages are labelled with the role."""
     value = read_json(text)
     if not isinstance(value, list):
         return [_value("", value, limit)] if text else []
@@ -80,7 +80,7 @@ def prompt(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
 
 
 def tools(text: str) -> list[ToolPart]:
-    """Tools of a listing as the agent got it, the terminal tool last."""
+    """Return the tools of a list as the agent received it, with the terminal tool last."""
     value = read_json(text)
     listing = value if isinstance(value, dict) else {"tools": value}
     listed = listing.get("tools")
@@ -107,7 +107,7 @@ def _block(block: Any, limit: int) -> Part:
 
 
 def _image(block: dict[str, Any]) -> str:
-    """The image's data: URI; empty when it is none that a browser may be given."""
+    """Return the data: URI of an image, or an empty text if its type is not in `IMAGE_TYPES` or its data is invalid."""
     media, data = block.get("mimeType"), block.get("data")
     if not (isinstance(media, str) and isinstance(data, str) and media in IMAGE_TYPES):
         return ""
@@ -115,7 +115,7 @@ def _image(block: dict[str, Any]) -> str:
 
 
 def _not_shown(block: dict[str, Any]) -> str:
-    """What an image that browsers are not given is told to be."""
+    """Return a description of an image that is not sent to browsers."""
     media, data = block.get("mimeType"), block.get("data")
     told = shorten(media, SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
     size = f"{len(data):,} characters" if isinstance(data, str) else "no data"
@@ -146,12 +146,12 @@ def indented(value: Any) -> str:
 
 
 def _encodable(text: str) -> str:
-    """`text` with lone surrogates, which JSON can carry and UTF-8 cannot, written as escapes."""
+    """Return `text` with lone surrogates, which JSON can contain and UTF-8 cannot, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_json(text: str) -> Any:
-    """The JSON value, or the text itself where it is none (or nested beyond the parser)."""
+    """Return the JSON value, or `text` itself if it is not JSON or nested too deeply for the parser."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Fields: a JSON Schema as the list that a person would write of it. Pure; pages show tools and tasks with it."""
+"""A JSON Schema as a list of fields with their types and limits in words; pages show tools and tasks with it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.errors import shorten
 MAX_FIELDS = 60
 MAX_DEPTH = 3
 MAX_SHOWN = 60
-"""Characters of one value."""
+"""Characters of one value that are shown."""
 _NAMES = {"object": "object", "array": "list", "string": "text", "integer": "whole number", "number": "number"}
 _LIMITS = {
     **{"minimum": "at least {}", "maximum": "at most {}"},
@@ -26,17 +26,17 @@ _NOT_EMPTY = _LIMITS["minLength"].format(1)
 @dataclass(frozen=True, slots=True)
 class SchemaField:
     path: str
-    """Where it stands in a spec, as `tests[].input`."""
+    """Path of the field in a value, such as `tests[].input`."""
     kind: str
-    """What it has to be, in words."""
+    """The type in words, such as "whole number or null"."""
     is_required: bool
     description: str
     limits: str
-    """What else holds of it, with the default; may be empty."""
+    """The other restrictions and the default; may be empty."""
 
 
 def fields_of(schema: Any) -> list[SchemaField]:
-    """The members of an object schema, those of inner objects after their own; empty: it names none."""
+    """Return the named members of an object schema, each followed by those of the object in it."""
     if not isinstance(schema, dict):
         return []
     found: list[SchemaField] = []
@@ -65,8 +65,8 @@ def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: i
 
 
 def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """What a reference into the same document means; what stands beside it goes before it."""
-    for _ in range(8):  # a chain of references may be a circle
+    """Return `schema` with the target of its reference merged in; its own keywords have precedence."""
+    for _ in range(8):  # references may form a cycle
         target = schema.get("$ref")
         if not (isinstance(target, str) and target.startswith("#/")):
             return schema
@@ -80,7 +80,7 @@ def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
-    """What a value has to be, in words: "whole number or null". `root`: the document in which references lead."""
+    """Return the type in words, such as "whole number or null". `root` is the document that references point into."""
     schema = resolved(schema, root)
     if "const" in schema:
         return _json(schema["const"])
@@ -99,7 +99,7 @@ def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str
 
 
 def _either(kinds: list[str]) -> str:
-    """Each kind once; where every number will do, whole ones are not named beside."""
+    """Join distinct kinds; "whole number" is left out if "number" is there."""
     named = [kind for kind in dict.fromkeys(kinds) if kind != "whole number" or "number" not in kinds]
     return " or ".join(named)
 
@@ -113,7 +113,7 @@ def limits_of(schema: dict[str, Any]) -> str:
 
 
 def limit_shown(key: str, value: Any) -> str:
-    """The value of a keyword in a sentence: a pattern as it is written, where JSON would double its backslashes."""
+    """Return the value of a keyword as text; patterns without the double backslashes of JSON."""
     if key == "pattern" and isinstance(value, str):
         return f'"{shorten(value, MAX_SHOWN - 2)}"'
     return _json(value)

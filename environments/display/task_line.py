@@ -1,9 +1,8 @@
-"""Summary: a task's content in one line that a person can read. Pure; lists and pages of the admin show it.
+"""A task's content as one readable line, which lists and pages of the admin show.
 
-What people would call the task comes first: the field that the environment's schema names (`"x-summary": "field"`),
-else a question, prompt, goal or title, else the longest words in it. Without any words it is all its members, `size 5 ·
-seed 3`. What the environment hides from agents, such as the answer, is never in it: lists are read over shoulders and
-shown in talks.
+The line is the field that the environment's schema names (`"x-summary": "field"`), otherwise a question, prompt, goal
+or title, otherwise the longest text. A task without text is shown by all its members, `size 5 · seed 3`. Fields that
+the environment hides from agents, such as the answer, are never shown, because other people see these lists too.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from typing import Any
 
 SUMMARY_CHARACTERS = 200
 READ_CHARACTERS = 8_000
-"""So much of a spec is enough for its summary; what is given may be cut there."""
+"""Characters of a spec that are read; callers may pass no more than these."""
 
-_TELLING = (
+_DESCRIPTIVE = (
     *("question", "prompt", "goal", "title", "problem", "instruction", "instructions", "query", "task"),
     *("description", "statement", "text", "name", "input", "content", "message", "messages"),
 )
@@ -27,17 +26,19 @@ _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 def summary(spec: str, field: str = "", hidden: Collection[str] | None = None) -> str:
-    """One line of `spec`, JSON text that may be cut short; `field` is the member to prefer, `hidden` are those to leave
-    out. Without content it is 'empty', or 'no visible fields' where some may be hidden."""
+    """Return one line for `spec`, JSON text that may be cut off; `field` is preferred, `hidden` are left out.
+
+    A spec without content is 'empty', or 'no visible fields' if some may be hidden.
+    """
     try:
-        told = _line(_telling(_read(spec[:READ_CHARACTERS], hidden or ()), field))
-        return told or ("no visible fields" if hidden else "empty")
+        line = _line(_description(_read(spec[:READ_CHARACTERS], hidden or ()), field))
+        return line or ("no visible fields" if hidden else "empty")
     except RecursionError:
-        return "nested too deeply to be summed up"
+        return "nested too deeply to be summarized"
 
 
 def summary_field(schema: str) -> str:
-    """The member that a task schema (JSON text) names as the summary; empty: it names none."""
+    """Return the member that a task schema (JSON text) names as the summary, or an empty text."""
     try:
         declared = json.loads(schema) if schema else {}
     except (ValueError, RecursionError):
@@ -47,7 +48,7 @@ def summary_field(schema: str) -> str:
 
 
 def _read(spec: str, hidden: Collection[str]) -> Any:
-    """The value; of text that was cut, the members with string values that can still be told."""
+    """Return the value, or the members with string values that can be read from text that was cut off."""
     try:
         value = json.loads(spec)
     except (ValueError, RecursionError):
@@ -56,7 +57,7 @@ def _read(spec: str, hidden: Collection[str]) -> Any:
 
 
 def _read_cut(spec: str, hidden: Collection[str]) -> Any:
-    """Members of a spec that was cut, up to the first that is hidden: where that one ends, a part does not tell."""
+    """Return members of a spec that was cut off, up to the first hidden one, because its end cannot be found."""
     before = min((at for name in hidden if (at := spec.find(json.dumps(name))) >= 0), default=len(spec))
     found = {key: _unescaped(value) for key, value, _ in _STRINGS.findall(spec[:before] + '"')}
     return found if found or hidden else spec
@@ -69,24 +70,24 @@ def _unescaped(text: str) -> str:
         return text
 
 
-def _telling(value: Any, field: str = "") -> str:
-    """The words that tell most about `value`."""
+def _description(value: Any, field: str = "") -> str:
+    """Return the text that describes `value` best."""
     if isinstance(value, list) and value:
-        return _telling(value[0]) if isinstance(value[0], dict) else ", ".join(_short(item) for item in value)
+        return _description(value[0]) if isinstance(value[0], dict) else ", ".join(_short(item) for item in value)
     if not isinstance(value, dict):
         return value if isinstance(value, str) else _short(value)
     by_name = {str(name).lower(): name for name in reversed(value)}
-    for name in (field, *(by_name[word] for word in _TELLING if word in by_name)):
+    for name in (field, *(by_name[word] for word in _DESCRIPTIVE if word in by_name)):
         if name in value and (found := _inner(value[name])):
             return found
     return _longest_words(value) or " · ".join(f"{name} {_short(member)}" for name, member in value.items())
 
 
 def _inner(value: Any) -> str:
-    """A member's own words; empty when it has none (a number is no question)."""
+    """Return the text of a member; empty if it has none, because a number is not a question."""
     if isinstance(value, str):
         return value.strip()
-    return _telling(value) if isinstance(value, dict | list) and value else ""
+    return _description(value) if isinstance(value, dict | list) and value else ""
 
 
 def _longest_words(members: dict[str, Any]) -> str:
@@ -102,6 +103,6 @@ def _short(value: Any) -> str:
 
 
 def _line(text: str) -> str:
-    """`text` without line breaks, cut, and without the lone surrogates that JSON can carry and UTF-8 cannot."""
+    """Return `text` cut, on one line, and without lone surrogates, which JSON can contain and UTF-8 cannot."""
     line = _ODD.sub(" ", text[: 4 * SUMMARY_CHARACTERS]).strip().encode("utf-8", "backslashreplace").decode("utf-8")
     return line if len(line) <= SUMMARY_CHARACTERS else f"{line[: SUMMARY_CHARACTERS - 1].rstrip()}…"

@@ -2,6 +2,7 @@
 
 It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
 for every request although this protocol does not use it: negotiation by Accept, parsers, renderers and throttles.
+docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it works here.
 
 Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
 environment of bare paths; an unknown name in the path is answered with a 404 that lists the hosted names; a session id

@@ -1,4 +1,4 @@
-"""Runs programs that nobody trusts."""
+"""Execution of untrusted programs, used by the bundled environments that run code of agents."""
 
 from environments.sandbox.bubblewrap import Sandbox
 

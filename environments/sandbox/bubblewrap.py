@@ -1,15 +1,15 @@
-"""Sandbox: runs a program that nobody trusts, under bubblewrap, and tells what it wrote and how it ended.
+"""Execution of an untrusted program under bubblewrap, which returns the program's output and exit status.
 
-Driven by bundled environments (`builtin/code.py`, `builtin/shell.py`) from threads of the server's pool: everything
-here blocks. Of this machine the program sees the read-only directories of `TREES` and nothing else: no /etc, no /home,
-no /proc, no /usr/local, no network, no other process. It writes to `/work` and `/tmp`, which are in memory, of limited
-size, and gone when it ends; with its first process end all others. It runs as nobody when the server runs as root.
+Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool, because it blocks.
+The program sees the read-only directories of `TREES` and nothing else of this machine: no /etc, no /home, no /proc, no
+/usr/local, no network, no other process. It writes to `/work` and `/tmp`, which are in memory, limited in size and
+discarded at its end; all its processes end with the first one. It runs as nobody when the server runs as root.
 
-What holds it back: limits of the kernel on each process (CPU, memory, open files) and on their number, a look every
-50 ms at their memory and files together and at whether the program goes on at all, a wall clock, and a cap on what is
-read of its output. Where memory runs short, the kernel ends sandboxes first.
+It is limited by the kernel (CPU, memory and open files of each process, number of processes), by a check every 50 ms of
+the memory and files of all processes and of whether the program still runs, by a wall clock, and by the size of the
+output that is read. When memory runs short, the kernel kills sandboxes first.
 
-Without bubblewrap there is no sandbox, and `unavailable` says why; nothing ever runs outside of one.
+Without bubblewrap there is no sandbox, and `unavailable` says why; a program never runs outside of one.
 """
 
 from __future__ import annotations
@@ -30,66 +30,67 @@ from environments.errors import OrsError
 from environments.sandbox.pipes import Pipes
 
 TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32", "/usr/share")
-"""Visible, those that exist. Not all of /usr: /usr/local and /usr/src are where containers keep applications."""
+"""Directories that the program sees, if they exist. Not /usr/local and /usr/src, where containers have applications."""
 _ALTERNATIVES = ("awk", "which")
-"""Programs whose names in /usr/bin lead through /etc/alternatives."""
+"""Programs in /usr/bin that are links to /etc/alternatives."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _NOBODY = 65534
-_LOOK_SECONDS = 0.05
-"""Between two looks at the clock and at the memory of all processes."""
+_CHECK_SECONDS = 0.05
+"""Interval at which the clock and the memory of all processes are checked."""
 _SUSPENDED = "it suspended the process that runs it"
 _MAX_SUSPENDED = 20
-"""Looks, a second or more. A program that watches over others, as `builtin/code_runner.py`, then watches no more, and
-its turn would be held for as long as a whole run may take."""
+"""Checks in a row, a second or more, that may find the program suspended. A program that watches over others, such as
+`builtin/code/runner.py`, no longer does so then, and its slot would stay occupied for the time of a whole run."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _OPEN_FILES = 256
-AT_ONCE = 2 + 2 * (os.cpu_count() or 1)
-"""Runs at the same time, all sessions together; more wait for their turn."""
+MAX_RUNNING = 2 + 2 * (os.cpu_count() or 1)
+"""Programs of all sessions that run at the same time; others wait."""
 _NICE = 12
-"""Niceness: AT_ONCE fork bombs leave the server a fifth of a core, and a program still runs where others are busy."""
-_turns = threading.BoundedSemaphore(AT_ONCE)
+"""Niceness: MAX_RUNNING fork bombs leave the server a fifth of a core, and a program still runs on a busy machine."""
+_turns = threading.BoundedSemaphore(MAX_RUNNING)
 
 
 class SandboxError(OrsError):
-    """The sandbox itself did not work: a fault of this machine, not of the program in it."""
+    """The sandbox itself failed: a fault of this machine, not of the program in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What one run may take."""
+    """The resources that one program may use."""
 
     cpu_seconds: int = 5
     """CPU time of each process."""
     wall_seconds: float = 20.0
     memory_bytes: int = 256 * 1024 * 1024
-    """Address space of each process, and resident memory of all together."""
+    """Address space of each process, and resident memory of all processes together."""
     processes: int = 16
     disk_bytes: int = 16 * 1024 * 1024
-    """Size of /work, and of /tmp again; they are in memory."""
+    """Size of /work and of /tmp, each; both are in memory."""
     files: int = 20_000
-    """Files in /work, and as many in /tmp."""
+    """Number of files in /work and in /tmp, each."""
     stdout_bytes: int = 1024 * 1024
     stderr_bytes: int = 64 * 1024
-    """Kept of either. A program that writes more to stdout is stopped; of stderr the rest is dropped, up to 16 MB."""
+    """Bytes of each output that are kept. A program that writes more to stdout is stopped; more of stderr is
+    discarded, up to 16 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How a run ended."""
+    """The output of a program and how it ended."""
 
     status: int
-    """As a shell tells it: 0 to 255, 128 and more after a signal; -1 when it was stopped."""
+    """Exit status as in a shell: 0 to 255, 128 and more after a signal; -1 when the program was stopped."""
     stdout: bytes
     stderr: bytes
     stopped: str = ""
-    """Why it was stopped, as the end of a sentence: "it used more than 256 MB of memory"; empty: it ended itself."""
+    """Why it was stopped, as the end of a sentence ("it used more than 256 MB of memory"), or empty."""
     is_cut: bool = False
-    """Whether stderr was longer than what was kept."""
+    """Whether a part of stderr was discarded."""
 
 
 @dataclass(slots=True)
 class Sandbox:
-    """Runs programs for one session, several at a time if need be. `close` ends them all."""
+    """Runs programs for one session, also several at the same time. `close` ends them all."""
 
     limits: SandboxLimits = field(default_factory=SandboxLimits)
     _is_closed: bool = False
@@ -98,7 +99,7 @@ class Sandbox:
     """Invariant: a process is in `_running`, or ended, or was started before `_is_closed` was set and is killed."""
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Ran:
-        """Run a program of /usr/bin in an empty /work, once it is its turn.
+        """Run a program of /usr/bin in an empty /work; wait before if too many run already.
 
         Raises: SandboxError; ValueError when an argument contains a NUL character, which no program can be given.
         """
@@ -111,7 +112,7 @@ class Sandbox:
             _turns.release()
 
     def close(self) -> None:
-        """Kill what runs; what waits for its turn, and any later run, raises SandboxError."""
+        """Kill running programs; runs that still wait, and any later ones, raise SandboxError."""
         with self._lock:
             self._is_closed = True
             for process in self._running:
@@ -144,19 +145,19 @@ class Sandbox:
                     self._running.discard(process)
 
     def _watch(self, process: subprocess.Popen[bytes], stdin: bytes, status_fd: int) -> Ran:
-        """Feed and read the process until it has ended or must be stopped."""
+        """Pass input and output until the process has ended or has to be stopped."""
         limits = self.limits
         pipes = Pipes(process, stdin, (limits.stdout_bytes, limits.stderr_bytes))
-        next_look, stopped, suspended = time.monotonic() + _LOOK_SECONDS, "", 0
+        next_look, stopped, suspended = time.monotonic() + _CHECK_SECONDS, "", 0
         deadline = time.monotonic() + limits.wall_seconds
-        while not stopped and not pipes.pass_on(_LOOK_SECONDS):
+        while not stopped and not pipes.pass_on(_CHECK_SECONDS):
             now = time.monotonic()
             if now > deadline:
                 stopped = f"it took longer than {limits.wall_seconds:g} s"
             elif pipes.has_too_much:
                 stopped = "it wrote too much"
             elif now > next_look:
-                inside, next_look = _with_descendants(process.pid), now + _LOOK_SECONDS
+                inside, next_look = _with_descendants(process.pid), now + _CHECK_SECONDS
                 suspended = suspended + 1 if _is_suspended(inside) else 0
                 stopped = _SUSPENDED if suspended > _MAX_SUSPENDED else _excess(limits, inside)
         if stopped:
@@ -168,9 +169,9 @@ class Sandbox:
         return Ran(status, stdout, stderr[: limits.stderr_bytes], stopped, is_cut)
 
     def _status(self, status_fd: int, stderr: bytes) -> int:
-        """The program's exit status, which bubblewrap reports only when it could start it.
+        """Return the program's exit status, which bubblewrap reports only if it could start the program.
 
-        The program has no access to this pipe: it cannot make its own failure look like the machine's.
+        The program has no access to this pipe: it cannot make its own failure look like one of the machine.
         """
         os.set_blocking(status_fd, False)
         with suppress(BlockingIOError):
@@ -193,9 +194,9 @@ def _start(command: list[str], status_fd: int) -> subprocess.Popen[bytes]:
 
 
 def _command(limits: SandboxLimits, status_fd: int) -> list[str]:
-    """Everything before the program's own arguments.
+    """Return the command line without the program's own arguments.
 
-    The number of processes is limited inside, where the kernel counts those of the sandbox only.
+    The number of processes is limited inside the sandbox, where the kernel counts only its own.
     """
     within = {
         "as": limits.memory_bytes,
@@ -213,7 +214,7 @@ def _command(limits: SandboxLimits, status_fd: int) -> list[str]:
 
 
 def _outside() -> list[str]:
-    """What is done before there is a sandbox: last for the CPU, first to go for memory, and never root."""
+    """Return the commands before bubblewrap: low priority, first to be killed when memory is short, never root."""
     nobody = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     return ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE), *nobody]
 
@@ -231,7 +232,7 @@ def _bwrap() -> list[str]:
     for name in _DEVICES:
         words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     package = Path(__file__).resolve().parent.parent
-    if any(package.is_relative_to(tree) for tree in trees):  # it knows answers
+    if any(package.is_relative_to(tree) for tree in trees):  # it contains answers
         words += ["--tmpfs", str(package)]
     variables = {"PATH": "/usr/bin", "HOME": "/work", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
     return words + [word for name, value in variables.items() for word in ("--setenv", name, value)]
@@ -242,7 +243,7 @@ def _path_of_bwrap() -> str:
 
 
 def _excess(limits: SandboxLimits, inside: list[int]) -> str:
-    """What all processes of the sandbox together have too much of, as the end of a sentence; empty: nothing."""
+    """Return the resource that the sandbox uses too much of, as the end of a sentence, or an empty text."""
     if sum(map(_resident_bytes, inside)) > limits.memory_bytes:
         return f"it used more than {limits.memory_bytes >> 20} MB of memory"
     if any(_count_files(inside[-1], folder) > limits.files for folder in ("work", "tmp")):
@@ -251,17 +252,17 @@ def _excess(limits: SandboxLimits, inside: list[int]) -> str:
 
 
 def _is_suspended(inside: list[int]) -> bool:
-    """Whether the program itself, which comes after bubblewrap's two processes, was stopped by a signal."""
+    """Return whether the program, which is the child of bubblewrap's two processes, was suspended by a signal."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{inside[2]}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     return False
 
 
 def _with_descendants(pid: int) -> list[int]:
-    """`pid` and the processes that stem from it, the children after their parents."""
+    """Return `pid` and all its descendants, children after their parents."""
     found = [pid]
     for one in found:
-        with suppress(OSError, ValueError):  # it has ended meanwhile
+        with suppress(OSError, ValueError):  # it has ended in the meantime
             for children in Path(f"/proc/{one}/task").glob("*/children"):
                 found += map(int, children.read_text().split())
     return found
@@ -274,9 +275,9 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _count_files(pid: int, folder: str) -> int:
-    """Files on the file system that `pid` sees as /work or /tmp. An empty one takes 1 KB of the kernel's memory.
+    """Return the number of files that `pid` sees in /work or /tmp. Each takes at least 1 KB of kernel memory.
 
-    0 as long as bubblewrap is at work, which sees this machine's own.
+    It is 0 while the sandbox is being set up, because bubblewrap still sees the directories of this machine.
     """
     with suppress(OSError):
         if not Path(f"/proc/{pid}/root").samefile("/"):
@@ -289,13 +290,13 @@ def _first_line(stderr: bytes) -> str:
     return stderr.decode(errors="replace").strip().partition("\n")[0]
 
 
-# --- whether there can be one ----------------------------------------------------------------------------------------
+# --- availability ----------------------------------------------------------------------------------------
 
 
 def unavailable(programs: Mapping[str, str]) -> str:
-    """Why nothing can be run here, as one sentence with what to install; empty: it can.
+    """Return why programs cannot be run here and what to install, as one sentence, or an empty text if they can.
 
-    `programs`: name in /usr/bin -> Debian package, of what the caller wants to run.
+    `programs` maps the names in /usr/bin of what the caller needs to Debian packages.
     """
     if reason := _why_no_sandbox():
         return reason
@@ -308,7 +309,7 @@ def unavailable(programs: Mapping[str, str]) -> str:
 
 @cache
 def _why_no_sandbox() -> str:
-    """Found out once by running a trivial program."""
+    """Return why there is no sandbox, or an empty text; found out once by running a trivial program."""
     if not _path_of_bwrap():
         return "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install bubblewrap)."
     try:

@@ -1,6 +1,6 @@
-"""Pipes: what goes into a process and comes out of it, without waiting for either side and in bounded memory.
+"""The input and output of a process, passed on in bounded memory without waiting for either side.
 
-Driven by a thread that runs a sandbox (`sandbox.py`).
+Used by the thread that runs a program in a sandbox (`bubblewrap.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import IO
 
 _CHUNK_BYTES = 65536
 MAX_DROPPED_BYTES = 16 * 1024 * 1024
-"""Of stderr beyond what is kept, until the writer counts as endless."""
+"""Bytes of stderr that are discarded before the program is stopped for writing without end."""
 
 
 class Pipes:
-    """The three pipes of one process. `kept`: bytes kept of stdout and stderr."""
+    """The three pipes of one process; `kept` is the number of bytes kept of stdout and of stderr."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, kept: tuple[int, int]) -> None:
         assert process.stdin and process.stdout and process.stderr
@@ -31,7 +31,7 @@ class Pipes:
         self._register(self._stdin, selectors.EVENT_WRITE)
 
     def pass_on(self, seconds: float) -> bool:
-        """Pass on what is there, after `seconds` at most; whether both outputs have ended."""
+        """Pass on available data, waiting at most `seconds`. Return whether both outputs have ended."""
         for key, _ in self._selector.select(seconds):
             if key.fileobj is self._stdin:
                 self._send()
@@ -41,12 +41,12 @@ class Pipes:
 
     @property
     def has_too_much(self) -> bool:
-        """Whether stdout has more than is kept, or stderr has no end in sight."""
+        """Whether stdout is longer than what is kept, or too much of stderr was discarded."""
         is_full = len(self._read[self._stdout]) > self._kept[self._stdout]
         return is_full or self._dropped_bytes > MAX_DROPPED_BYTES
 
     def close(self) -> tuple[bytes, bytes]:
-        """What was kept of stdout and of stderr; one byte more than allowed where there was more."""
+        """Close the pipes. Return what was kept of stdout and stderr; one byte over the limit if there was more."""
         self._selector.close()
         with suppress(OSError):
             self._stdin.close()
@@ -66,7 +66,7 @@ class Pipes:
             self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent[:_CHUNK_BYTES]) :]
         except BlockingIOError:
             return
-        except OSError:  # nobody reads any more
+        except OSError:  # the process has closed its stdin
             self._unsent = memoryview(b"")
         if not self._unsent:
             self._selector.unregister(self._stdin)

@@ -1,6 +1,7 @@
-"""Starter: a small environment of the author's own, with its test and its card, written to be changed.
+"""The files of a new environment: a small working example with a test and a card, which authors change.
 
-Driven by `manage.py new_environment`. What is written stands beside this file, `$name` and `$title` left open.
+`manage.py new_environment` writes them. The templates are the text files in this directory, with `$name` and `$title`
+as placeholders.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 def class_name(name: str) -> str:
-    """`my_game` -> `MyGame`."""
+    """Return the class name for a module name: `MyGame` for `my_game`."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def write(name: str, directory: Path) -> list[Path]:
-    """The files that were written, the environment's module first.
+    """Write the files into `directory` and return their paths, the environment's module first.
 
-    Raises: Unhostable with one sentence when the name will not do or a file is in the way; then nothing was written.
+    Raises: Unhostable when the name cannot be used or a file exists already; nothing is written then.
     """
     paths = {directory / pattern.format(name=name): _HERE / file for pattern, file in _FILES.items()}
     _check_directory(directory)
@@ -38,7 +39,7 @@ def write(name: str, directory: Path) -> list[Path]:
     _check_module(name)
     for path, template in paths.items():
         text = Template(template.read_text(encoding="utf-8")).substitute(name=name, title=class_name(name))
-        with path.open("x", encoding="utf-8") as file:  # never over a file that came meanwhile
+        with path.open("x", encoding="utf-8") as file:  # fails if the file was created in the meantime
             file.write(text)
     return list(paths)
 
@@ -59,6 +60,6 @@ def _check_name(name: str) -> None:
 
 
 def _check_module(name: str) -> None:
-    """A module that is found earlier would be served in its place."""
+    """Raise Unhostable if Python would import another module of this name instead."""
     if name in sys.stdlib_module_names or importlib.util.find_spec(name) is not None:
         raise Unhostable(f"A Python module named {name!r} exists already and would be imported; choose another name.")

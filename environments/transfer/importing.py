@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from django.utils import timezone
 
 from environments.curation.splits import making
+from environments.database.jobs import Progress, silent
 from environments.tasks.split_change import SplitChange
 from environments.transfer.columns import declared
 from environments.transfer.report import TaskImportReport
@@ -29,11 +30,6 @@ from environments.transfer.settling import Settling, Stamp
 from environments.transfer.source import FileSource
 from environments.transfer.staging import BATCH_BYTES, BATCH_TASKS, Staging
 from environments.transfer.target import ImportTarget
-
-Progress = Callable[[int, int], None]
-"""Called with (done, total) after each batch, in bytes or rows of the file. An exception that it raises ends the
-import, of which nothing becomes visible.
-"""
 
 
 class RefusedRows(TransferError):
@@ -46,10 +42,6 @@ class RefusedRows(TransferError):
             f"{report.unit} {first.number}: {first.reason}. Fix these {report.unit}s or skip them."
         )
         self.report = report
-
-
-def silent(done: int, total: int) -> None:
-    """Report progress to nobody."""
 
 
 def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silent) -> TaskImportReport:

@@ -1,5 +1,5 @@
-"""Rendering: texts that environments and agents wrote, as HTML that is safe to show. One module a kind of text.
+"""Texts that environments and agents wrote, as HTML that is safe to show. Each module renders one kind of text.
 
-Nothing here trusts what it reads: markup is escaped, no address of another host is loaded, no style is taken over, and
-characters that would hide or reorder others are written out. Classes only, for pages allow no inline style.
+Nothing here trusts its input: markup is escaped, nothing is loaded from another host, inline styles are removed (pages
+allow only classes), and characters that would hide or reorder others are made visible.
 """

@@ -1,4 +1,4 @@
-"""Code with its words marked by class (pygments), and a guess at what language a text is."""
+"""Code with its tokens marked by classes (pygments), and a guess at the language of a text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from episodes.rendering.visible import visible
 
 LANGUAGES = ("bash", "c", "css", "diff", "html", "java", "javascript", "json", "python", "pytb", "rust", "sql", "yaml")
-"""Whose lexers take a time that grows with the text's length only; any other is shown plain."""
+"""Languages whose lexers take time linear in the length of the text; code in any other is shown without marks."""
 _ALIASES = {"sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash", "py": "python", "python3": "python"}
 _ALIASES |= {"js": "javascript", "ts": "javascript", "typescript": "javascript", "xml": "html", "yml": "yaml"}
 _ALIASES |= {"patch": "diff", "cpp": "c", "c++": "c", "traceback": "pytb"}
 MAX_MARKED = 20_000
-"""Characters; a longer text is shown without marks."""
-LONGEST_LINE = 4_000
+"""Characters of a text; a longer one is shown without marks."""
+MAX_LINE = 4_000
+"""Characters of a line; a text with a longer one is shown without marks."""
 
 _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("pytb", re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)),
@@ -36,18 +37,18 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def code(text: str, language: str = "") -> SafeString:
-    """`text` with marks where `language` (a name as in a Markdown fence) is known; escaped in any case."""
+    """Return `text` as HTML, with marks if `language`, a name as in a Markdown fence, is one of `LANGUAGES`."""
     shown, name = visible(text), language.lower()
     name = _ALIASES.get(name, name)
-    if name not in LANGUAGES or len(shown) > MAX_MARKED or max(map(len, shown.split("\n"))) > LONGEST_LINE:
+    if name not in LANGUAGES or len(shown) > MAX_MARKED or max(map(len, shown.split("\n"))) > MAX_LINE:
         return escape(shown)
-    # pygments escapes every token, and writes nothing but spans with classes
+    # pygments escapes every token and adds only spans with classes
     marked: str = highlight(shown, _lexer(name), _formatter()).rstrip("\n")
     return mark_safe(marked)
 
 
 def language_of(text: str) -> str:
-    """The language that `text` looks like; empty: like prose or nothing known."""
+    """Return the language that `text` looks like, or an empty text for prose and unknown languages."""
     if is_json(text):
         return "json"
     head = text[:4_000]
@@ -55,7 +56,7 @@ def language_of(text: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Whether it is a JSON object or list, whole."""
+    """Return whether the whole of `text` is a JSON object or array of at most `MAX_MARKED` characters."""
     start = text.lstrip()[:1]
     if start not in ("{", "[") or len(text) > MAX_MARKED:
         return False

@@ -1,77 +1,65 @@
-"""LaTeX formulas within a text, as MathML, which browsers draw by themselves.
+"""LaTeX formulas within a text, as MathML, which browsers draw without a script.
 
-What the converter writes is not taken as it is: it leaves markup within `\\text{…}` as markup, and turns `\\href` and
-`\\style` into attributes. It is read again, and only elements and attributes of a formula are written out.
+The converter's output is sanitised: it leaves markup within `\\text{…}` as markup, and turns `\\href` and `\\style`
+into attributes. Only elements and attributes of a formula are kept (`environments/display/sanitizer.py`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from xml.etree import ElementTree
 
 from django.utils.html import escape, format_html, format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from latex2mathml.converter import convert
 
+from environments.display.sanitizer import clean_math
 from episodes.rendering.visible import visible
 
-LONGEST = 1_000
-"""Characters of one formula; a longer one is shown as it was written."""
+MAX_CHARACTERS = 1_000
+"""Length of one formula; a longer one is shown as it was written."""
 MAX_FORMULAS = 60
-"""Formulas of one text that are drawn."""
+"""Formulas of one text that are drawn; the others are shown as they were written."""
 _FORMULA = re.compile(
     r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
-    # a dollar is a sum of money where a blank or a word is on its wrong side
+    # a dollar means money where a space or a word is on its wrong side
     r"|(?<![\w$\\])\$(?!\d[\d.,]*\s[^$\\^_=]*\$)(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
     re.DOTALL,
 )
 _COMMAND = re.compile(r"\\[a-zA-Z]|[\^_]")
-_ELEMENTS = frozenset(
-    (
-        "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
-        "munder", "mover", "munderover", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom", "menclose",
-        "mmultiscripts", "mprescripts", "none", "merror",
-    )
-)  # fmt: skip
-_ATTRIBUTES = frozenset(
-    (
-        "display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence", "separator", "form", "lspace",
-        "rspace", "largeop", "movablelimits", "accent", "accentunder", "linethickness", "columnalign", "rowspacing",
-        "columnspacing", "width", "height", "depth", "minsize", "maxsize", "symmetric", "notation",
-    )
-)  # fmt: skip
 
 
 def latex(text: str) -> SafeString:
-    """`text` with the formulas between `$`, `$$`, `\\(` or `\\[` drawn. A text that has none is a formula when it has a
-    command, a power or an index."""
+    """Return `text` with its formulas, which are between `$`, `$$`, `\\(` or `\\[`, as MathML.
+
+    A text without these delimiters is one formula if it has a command, a superscript or a subscript.
+    """
     pieces = list(_pieces(text))
     if len(pieces) == 1 and _COMMAND.search(text):
         return formula(text.strip(), is_display=True)
-    return format_html_join("", "{}", ((_drawn(*piece, n // 2 < MAX_FORMULAS),) for n, piece in enumerate(pieces)))
+    return format_html_join("", "{}", ((_render(*piece, n // 2 < MAX_FORMULAS),) for n, piece in enumerate(pieces)))
 
 
 def formula(source: str, *, is_display: bool) -> SafeString:
-    """One formula; where it cannot be drawn, its source as code."""
-    if len(source) <= LONGEST and (drawn := _math(source, is_display=is_display)):
+    """Return one formula as MathML, or its source as code if it cannot be drawn."""
+    if len(source) <= MAX_CHARACTERS and (drawn := _math(source, is_display=is_display)):
         return drawn
     return format_html('<code class="formula">{}</code>', visible(source))
 
 
-def formula_at(text: str, place: int) -> re.Match[str] | None:
-    """A formula that begins at `place`, for those who read texts themselves."""
-    return _FORMULA.match(text, place)
+def formula_at(text: str, position: int) -> re.Match[str] | None:
+    """Return the match of a formula that begins at `position`, for parsers that scan the text themselves."""
+    return _FORMULA.match(text, position)
 
 
 def source_of(found: re.Match[str]) -> tuple[str, bool]:
-    """What it says, and whether it stands on lines of its own."""
+    """Return the LaTeX between the delimiters, and whether the formula is displayed on lines of its own."""
     name = found.lastgroup or ""
     return found[name].strip(), name.startswith("d")
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Text, formula (may be empty) and whether it is displayed, by turns."""
+    """Yield text, the formula that follows it (empty after the last text) and whether that formula is displayed."""
     start = 0
     for found in _FORMULA.finditer(text):
         yield text[start : found.start()], *source_of(found)
@@ -79,7 +67,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
     yield text[start:], "", False
 
 
-def _drawn(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeString:
+def _render(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeString:
     if not source:
         return escape(visible(before))
     drawn = formula(source, is_display=is_display) if is_drawn else format_html("<code>{}</code>", visible(source))
@@ -87,20 +75,9 @@ def _drawn(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeSt
 
 
 def _math(source: str, *, is_display: bool) -> SafeString | None:
-    """None: the converter does not know it, or what it wrote is more than a formula."""
+    """Return `source` as MathML, or None where the converter fails or its output holds more than a formula."""
     try:
-        written = convert(visible(source), display="block" if is_display else "inline")
-        return mark_safe(_allowed(ElementTree.fromstring(written)))
-    # someone else's parser on anybody's text: it raises its own kinds, IndexError, KeyError, RecursionError and more
+        return clean_math(convert(visible(source), display="block" if is_display else "inline"))
+    # a third-party parser on untrusted text raises its own exceptions, IndexError, KeyError, RecursionError …
     except Exception:
         return None
-
-
-def _allowed(element: ElementTree.Element) -> str:
-    """The element as markup. Raises: ValueError at one that is no formula's."""
-    name = element.tag.rpartition("}")[2]
-    if name not in _ELEMENTS:
-        raise ValueError(f"a formula holds no <{name}>")
-    kept = "".join(f' {key}="{escape(value)}"' for key, value in element.items() if key in _ATTRIBUTES)
-    inner = "".join(_allowed(child) + escape(child.tail or "") for child in element)
-    return f"<{name}{kept}>{escape(element.text or '')}{inner}</{name}>"

@@ -1,4 +1,4 @@
-"""The ways to read a text, and which of them suits it. What pages call."""
+"""The kinds of text that pages show (Markdown, code, terminal output …): their detection and rendering as safe HTML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from django.utils.safestring import SafeString
 from episodes.rendering.ansi import ansi
 from episodes.rendering.code import code, is_json, language_of
 from episodes.rendering.formulas import latex
-from episodes.rendering.layout import laid_out
 from episodes.rendering.markdown import markdown
 from episodes.rendering.visible import visible
 
@@ -32,16 +31,16 @@ _LATEX = re.compile(
     r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\$\$.{1,500}?\$\$|\$[^$\n]{0,200}\\[a-z]+[^$\n]{0,200}\$", re.DOTALL
 )
 MAX_PARSED = 20_000
-"""Characters of Markdown or formulas."""
-_LOOKED_AT = 8_000
-"""Characters at the beginning that decide."""
+"""Characters of Markdown or LaTeX that are parsed; a longer text is shown as it is."""
+_MAX_HEAD = 8_000
+"""Characters at the beginning of a text from which its kind is derived."""
 MIN_WIDTH, MIN_HEIGHT = 3, 3
-"""Of what is drawn with characters; it needs letters of one width."""
+"""Characters and lines of a drawing made of characters, which needs a monospaced font."""
 
 
 def kind_of(text: str) -> Kind:
-    """The kind that shows `text` best: Markdown only when more than one sign speaks for it."""
-    head = text[:_LOOKED_AT]
+    """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other signs of it."""
+    head = text[:_MAX_HEAD]
     if "\x1b[" in head:
         return "ansi"
     if language_of(text):
@@ -51,11 +50,11 @@ def kind_of(text: str) -> Kind:
         return "markdown"
     if _LATEX.search(head):
         return "latex"
-    return "code" if _is_drawn(head) else "text"
+    return "code" if _is_drawing(head) else "text"
 
 
-def _is_drawn(text: str) -> bool:
-    """Whether lines of it stand below each other as those of a maze or a board do."""
+def _is_drawing(text: str) -> bool:
+    """Return whether `text` has consecutive lines of equal length and few letters, as a maze or a board has."""
     height = length = 0
     for line in text.splitlines():
         is_row = len(line) >= MIN_WIDTH and 2 * sum(map(str.isalnum, line)) <= len(line)
@@ -67,9 +66,10 @@ def _is_drawn(text: str) -> bool:
 
 
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
-    """`text` as safe HTML. `language` is for code; without, it is guessed.
+    """Return `text` as safe HTML. `language` applies to code; if it is empty, the language is guessed.
 
-    Longer Markdown and formulas are shown as the text they are: hostile ones take the square of their length to parse.
+    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, because parsing a hostile text
+    takes time that grows with the square of its length.
     """
     if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))
@@ -77,9 +77,48 @@ def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
         return markdown(text)
     if kind == "code":
         name = language or language_of(text)
-        return code(laid_out(text) if name == "json" and is_json(text) else text, name)
+        return code(indent_json(text) if name == "json" and is_json(text) else text, name)
     if kind == "ansi":
         return ansi(text)
     if kind == "latex":
         return latex(text)
     return escape(json.dumps(text)[1:-1] if kind == "raw" else visible(text))
+
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_MAX_INDENTED = 20
+"""Levels that are indented; deeper levels start in the same column as this one."""
+
+
+def indent_json(text: str) -> str:
+    """Return valid JSON with one member or item on each line, indented by two spaces for each level.
+
+    The text is not parsed into values, so numbers stay as they were written and keys stay in their order. Empty objects
+    and arrays stay on one line.
+    """
+    tokens = _JSON_TOKEN.findall(text)
+    pieces: list[str] = []
+    depth = 0
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+        is_empty = token in ("{", "[") and following in ("}", "]")
+        if token in ("}", "]") and pieces[-1] not in ("{", "["):
+            depth -= 1
+            pieces.append(_line_break(depth))
+        pieces.append(_without_escapes(token))
+        if token in ("{", "[") and not is_empty:
+            depth += 1
+            pieces.append(_line_break(depth))
+        elif token == ",":
+            pieces.append(_line_break(depth))
+        elif token == ":":
+            pieces.append(" ")
+    return "".join(pieces)
+
+
+def _line_break(depth: int) -> str:
+    return "\n" + "  " * min(depth, _MAX_INDENTED)
+
+
+def _without_escapes(token: str) -> str:
+    """Return a string with letters instead of escapes, except for those that JSON requires."""
+    return json.dumps(json.loads(token), ensure_ascii=False) if token.startswith('"') else token

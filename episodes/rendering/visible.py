@@ -1,7 +1,7 @@
-"""Characters that hide, reorder or steer, written so that a reader sees them; before a text is rendered as anything.
+"""Invisible and reordering characters as visible ones; applied to every text before it is rendered.
 
-A line that reads one way and is another is the oldest trick in a transcript: bidirectional controls turn it around,
-tag characters smuggle text that only a model reads, escapes repaint a terminal.
+Such characters make a reader see something else than what is there: bidirectional controls reorder a line, tag
+characters carry text that only a model reads, and escape sequences repaint a terminal.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Everything but tab and line feed; joiners stay, for they belong to scripts and emoji."""
+"""All control and format characters except tab, line feed and joiners, which scripts and emoji need."""
 
 
 def visible(text: str) -> str:
-    """`text` with such characters as pictures (␛) or names (⟦RLO⟧), and line ends as line feeds."""
+    """Return `text` with hidden characters as symbols (␛) or names (⟦RLO⟧), and with `\\n` for `\\r\\n`."""
     text = text.replace("\r\n", "\n")
-    return _HIDDEN.sub(_written, text)
+    return _HIDDEN.sub(_symbol, text)
 
 
-def _written(found: re.Match[str]) -> str:
+def _symbol(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:
         return chr(0x2400 + code)

@@ -9,7 +9,7 @@ with the first batch and counted at the end; then the follower catches up with t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import Max
 
 from environments.database.bulk_writer import BulkWriter
+from environments.database.jobs import Progress
 from environments.models import Environment
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Refusal, Unreadable
@@ -32,9 +33,6 @@ from episodes.transfer.import_batch import (
     can_keep_end_numbers,
     end_numbers,
 )
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the total."""
 
 MAX_LINE_BYTES = 512 * 1024 * 1024
 """Limit of a line, which is one episode and is held in memory."""

@@ -1,7 +1,7 @@
 """A canvas for charts: shapes and text in pixels of the whole picture, drawn for any window of it at any magnification.
 
-Driven by `chart_picture`. Drawing a window anew, rather than cutting it out and enlarging it, keeps every edge crisp.
-Fonts are those within Pillow.
+Used by `picture.py`. Drawing a window again, instead of enlarging a part of the picture, keeps every edge crisp. The
+fonts are those of Pillow.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Canvas:
         self._draw.pieslice(box, degrees[0] - 90, degrees[1] - 90, fill=colour)
 
     def text(self, place: Point, text: str, colour: Colour, *, size: float = 13, anchor: str = "la") -> float:
-        """Write `text`; answers its width. `anchor` is Pillow's: l, m or r, then a (top), m (middle) or d (bottom)."""
+        """Draw `text` and return its width. `anchor` is Pillow's: l, m or r, then a (top), m (middle) or d (bottom)."""
         font = _font(round(size * self._scale))
         self._draw.text(self._at(*place), text, fill=colour, font=font, anchor=anchor)
         return font.getlength(text) / self._scale

@@ -6,7 +6,7 @@ Rewards: by `submit` alone. 1.0 within the reading precision (half of a small ti
 takes); beyond it max(0, 1 - 4 * (error - precision) / scale), where scale is the size of the answer, or ten times the
 precision where that is more. So an answer that is 25 % too large pays nothing.
 End: a value was submitted.
-Splits: train (300), validation (50), test (100); no chart stands in two of them.
+Splits: train (300), validation (50), test (100); no chart is in two of them.
 Origin: written for this server, as an example of images in prompts and outputs and of a continuous reward.
 """
 
@@ -25,7 +25,7 @@ from environments.builtin.chart.picture import Data, draw
 
 STEEPNESS = 4
 MIN_WINDOW = 40
-"""Pixels that a window is wide and high at least."""
+"""Minimum width and height of a window in pixels."""
 
 
 class ChartTask(Data):
@@ -131,5 +131,5 @@ def reward_for(error: float, answer: float, precision: float) -> float:
 
 @lru_cache(maxsize=128)
 def _whole(data_json: str) -> ImageBlock:
-    """The whole picture; a group of agents asks for the same one many times. 128 of them take about 4 MB."""
+    """Return the whole picture, cached because a group of agents requests it many times; 128 take about 4 MB."""
     return draw(Data.model_validate_json(data_json), Canvas()).png()

@@ -1,6 +1,6 @@
-"""Pictures of charts: bars, stacked bars, lines, scatter plots and pies; driven by `chart`.
+"""Pictures of charts: bars, stacked bars, lines, scatter plots and pies; used by `chart.py`.
 
-A picture follows from the data alone; the same data gives the same bytes with the same Pillow.
+A picture depends on the data alone: the same data makes the same bytes with the same version of Pillow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The charts and questions of the splits, from one seeded generator each; driven by `chart`."""
+"""The charts and questions of the splits, from one seeded generator each; used by `chart.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS = {"train": 300, "validation": 50, "test": 100}
 KINDS = ["bars", "lines", "pie", "scatter", "stacked"]
 ZOOMS = 6
 MIN_PRECISIONS = 4
-"""How many times its reading precision an answer is at least."""
+"""Minimum answer, as a multiple of its reading precision."""
 
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]

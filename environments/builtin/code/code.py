@@ -7,8 +7,8 @@ Rewards: the share of the hidden tests that `submit` passed, 0.0 to 1.0; `run` h
 End: `submit`.
 Splits: train (500), validation (50), test (100), made by a seeded generator from 40 kinds of puzzles with many variants
 each; no puzzle stands in two of them. Difficulty 1 takes a few lines, 4 dynamic programming.
-Safety: the program runs under bubblewrap (`environments/sandbox/bubblewrap.py`). Only inputs go in: expected results stay in the
-server, which compares.
+Safety: the program runs under bubblewrap (`environments/sandbox/bubblewrap.py`). It receives only inputs; the
+server keeps the expected results and compares.
 Origin: written for this server. `puzzles/bank.py` says how to add a kind.
 """
 
@@ -82,7 +82,7 @@ class Code(Environment):
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
         self.task = Task.model_validate(task_spec)
-        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit  # a busy machine gives little CPU time
+        seconds = 30 + 4 * len(self.task.test_cases) * self.task.time_limit  # CPU time is short on a busy machine
         self.sandbox = Sandbox(SandboxLimits(cpu_seconds=60, wall_seconds=min(90, seconds)))
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of mazes: a mosaic of tiles that are drawn once; driven by `maze`.
+"""Pictures of mazes: a mosaic of tiles that are drawn once; used by `maze.py`.
 
 All tiles share one palette, so a picture is put together and written in one byte per pixel: 2 ms for 15 x 15 cells.
 """
@@ -16,7 +16,7 @@ from environments.builtin.maze.grid import DOORS, EXIT, FLOOR, KEYS, PLAYER, STA
 from environments.wire import ImageBlock
 
 TILE = 32
-"""Pixels a side."""
+"""Side in pixels."""
 FINE = 4
 """Tiles are drawn this many times larger and then reduced, for smooth edges."""
 TRAIL, FRONT = "*", "="

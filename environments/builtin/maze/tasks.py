@@ -1,4 +1,4 @@
-"""The mazes of the splits, from one seeded generator each; driven by `maze`.
+"""The mazes of the splits, from one seeded generator each; used by `maze.py`.
 
 A maze is a tree of corridors (so a door on the way shuts it for certain), into which a few loops are broken afterwards,
 none of them around a door. The exit is the cell farthest from the start.

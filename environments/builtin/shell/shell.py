@@ -10,8 +10,8 @@ elsewhere costs nothing, for the sandbox holds no more than programs. Penalties 
 at least 0.8 when the chore was done, and at most 0.7 otherwise.
 End: `submit`, or no step is left; `bash` and `read_file` take one each.
 Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores; none stands in two.
-Safety: each command runs under bubblewrap (`environments/sandbox/bubblewrap.py`) on a copy of the directory that goes in and comes
-out as an archive. What the sub-goals expect stays in the server.
+Safety: each command runs under bubblewrap (`environments/sandbox/bubblewrap.py`) on a copy of the directory, which is
+passed in and out as an archive. The server keeps what the sub-goals expect.
 Origin: written for this server. `chores/bank.py` says how to add a kind.
 """
 
@@ -46,7 +46,8 @@ cd /work && chmod -R u+rwX .
 tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner -cf - . >&3
 exit $status
 """
-"""Unpacks stdin, runs the command, ends what it left running, packs the directory to stdout. Output goes to stderr."""
+"""Unpacks stdin, runs the command, kills its remaining processes and packs the directory to stdout; output goes to
+stderr."""
 _NOT_FOUND = 127
 FORBIDDEN = (
     "sudo su doas ssh scp curl wget nc telnet ftp ping apt apt-get dpkg pip pip3 npm docker mount systemctl reboot"
@@ -56,8 +57,8 @@ _FORBIDDEN_COMMAND = re.compile(
     + FORBIDDEN.replace(" ", "|")
     + r")(?![\w.-])"
 )
-"""One of them where a command may begin. Told at once, because they could not work; the sandbox is what keeps things
-in, not this."""
+"""Matches a forbidden program where a command may start. The agent gets a message at once, because these could not
+work; the sandbox, not this list, is what confines commands."""
 
 RelativePath = Annotated[str, StringConstraints(pattern=r"^[\w.-][\w. /-]*$", max_length=99)]
 """ustar has room for 100 characters."""
@@ -113,7 +114,7 @@ class Shell(Environment):
         self.sandbox = Sandbox(LIMITS)
         self.steps_left, self.penalties = self.task.max_steps, 0.0
         self.progress = self._share_reached()
-        self.earned = PROGRESS * self.progress  # what is so at the start is not paid
+        self.earned = PROGRESS * self.progress  # sub-goals that are reached at the start earn nothing
         self.last_command = ""
 
     def teardown(self) -> None:
@@ -145,7 +146,7 @@ class Shell(Environment):
         )
         return [TextBlock(text=text)]
 
-    # Plain, not async: a command blocks its own thread only. Exclusive: each call sees what the one before it left.
+    # Plain, not async: a command blocks only its own thread. Exclusive: each call sees the result of the previous one.
 
     @tool(exclusive=True)
     def bash(self, params: Command) -> ToolOutput:
@@ -215,7 +216,7 @@ class Shell(Environment):
         return text, WASTE if ran.status == _NOT_FOUND else 0.0
 
     def _step(self, text: str, penalty: float = 0.0) -> ToolOutput:
-        """The answer to a step that was taken, with the reward for what it changed."""
+        """Return the output of a step, with the reward for its changes."""
         self.steps_left -= 1
         self.penalties = min(self.penalties + penalty, MAX_PENALTY)
         self.progress = self._share_reached()
@@ -239,13 +240,13 @@ class Shell(Environment):
         return goal.is_executable in (None, self.directory.files[goal.path].is_executable)
 
     def _text(self, path: str) -> str | None:
-        """The file's content, without what does not matter; None: there is no such file."""
+        """Return the normalized content of a file, or None if there is no such file."""
         file = self.directory.files.get(path)
         return None if file is None else _settled(file.content.decode(errors="replace"))
 
 
 def _settled(text: str) -> str:
-    """`text` without white space at line ends and at its end."""
+    """Return `text` without trailing white space in each line and at its end."""
     return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))
 
 

@@ -1,6 +1,6 @@
 """A page of the bundled site as a person or an agent reads it: lines of text with numbered links, fields and buttons.
 
-Made by `web_site`, shown and clicked by `web`. There is no HTML: what is written here is what is read.
+`site.py` creates pages; `web.py` shows them and clicks on them. There is no HTML: agents read this text.
 """
 
 from __future__ import annotations

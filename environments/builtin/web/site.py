@@ -1,7 +1,7 @@
 """Harbour & Pine, the bundled site: a shop with a search, a cart, a checkout, help pages, forms and an account.
 
-Driven by `web`: `page` answers what stands at an address, `submit` what a button does. Nothing here is served over a
-network. `facts` tells in sentences what has been done, which is what the milestones of a task are.
+Used by `web.py`: `page` returns the page of an address, `submit` does what a button says. Nothing is served over a
+network. `facts` are sentences about what the visitor has done; a task's milestones are such sentences.
 """
 
 from __future__ import annotations

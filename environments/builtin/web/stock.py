@@ -1,4 +1,4 @@
-"""What the bundled shop sells, tells and remembers, from the number of the site; driven by `web_site` and `web_tasks`.
+"""What the bundled shop sells, tells and remembers, from the number of the site; used by `site.py` and `tasks.py`.
 
 Amounts are in cents.
 """

@@ -1,7 +1,7 @@
-"""The goals of the splits, from one seeded generator each; driven by `web`.
+"""The goals of the splits, from one seeded generator each; used by `web.py`.
 
 Each kind of goal writes down what has to happen, in the sentences that the site's `facts` use. Sites 0 to 99 are for
-training, 100 to 119 for validation and 200 to 239 for tests, so no page stands in two splits.
+training, 100 to 119 for validation and 200 to 239 for tests, so no page is in two splits.
 """
 
 from __future__ import annotations

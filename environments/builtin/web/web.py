@@ -134,7 +134,7 @@ class Web(Environment):
         spec = ToolSpec(name="answer", description=description, input_schema=Answer.model_json_schema())
         return ListToolsOutput(tools=[spec] if self.task.answer else [])
 
-    # Async without awaiting anything: a page takes well under a millisecond, and no two actions can interleave.
+    # Async without an await: a page takes well under a millisecond, and actions never interleave.
 
     @tool
     async def open(self, params: Address) -> ToolOutput:

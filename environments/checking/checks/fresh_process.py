@@ -1,7 +1,7 @@
-"""Whether another process tells the same tasks: the class is listed in two, whose hash seeds differ.
+"""Check that every process lists the same tasks: the class is listed in two processes with different hash seeds.
 
-Order that comes from sets of strings, from hashes or from what an earlier run left behind shows here. As a module it is
-what such a process runs: `python -m environments.checking.checks.fresh_process module:Class` prints a JSON object, split -> digest.
+This finds an order that depends on sets of strings, on hashes or on what an earlier run left behind. The processes run
+this module: `python -m environments.checking.checks.fresh_process module:Class` prints a JSON object, split -> digest.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from environments.runtime.usercode import UserCode
 
 SUBJECT = "tasks"
 CHECK = "same in every process"
-MAX_ASKED = 20
-"""Tasks of a split that is asked by index."""
-STARTS = 5
-"""Of the time limit: a process has to import the module first."""
+MAX_TASKS = 20
+"""Tasks that are requested from a split that is not listed."""
+START_TIMES = 5
+"""Time limits that such a process may take, because it has to import the module first."""
 
 
 async def check_fresh_processes(bench: Bench) -> None:
     if bench.local is None:
-        bench.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be asked.")
+        bench.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started.")
         return
     code = UserCode(bench.local.pool)
-    seconds = bench.options.timeout_seconds * STARTS
+    seconds = bench.options.timeout_seconds * START_TIMES
     first, second = await asyncio.gather(
         *(code.call(_listed_in_process, bench.specification, seed, seconds, passing=(Broken,)) for seed in ("1", "2"))
     )
     problems = [
-        f"Split {split!r} differs between two processes; sort what comes from sets, and seed what is random."
+        f"Split {split!r} differs between two processes; sort the elements of sets, and use seeded random generators."
         for split in bench.splits
         if first.get(split) != second.get(split)
     ]
-    bench.report.judge(SUBJECT, CHECK, problems, "Two fresh processes tell the same tasks in the same order.")
+    bench.report.judge(SUBJECT, CHECK, problems, "Two fresh processes list the same tasks in the same order.")
 
 
 def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> dict[str, str]:
-    """Raises: Broken."""
+    """Return the digest of each split, computed in a new process. Raises: Broken."""
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, specification]
     try:
@@ -73,7 +73,7 @@ async def _digests(specification: str) -> dict[str, str]:
             texts = await source.listing(split.name)
         except NotImplementedError:
             count = await source.count(split.name)
-            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MAX_ASKED))]]
+            texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))]]
         digests[split.name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
     return digests
 
@@ -82,11 +82,11 @@ def main() -> None:
     try:
         with redirect_stdout(sys.stderr):  # the author's module may print
             digests = asyncio.run(_digests(sys.argv[1]))
-    except Exception as error:  # whatever it is, its sentence is what the other process can tell
+    except Exception as error:  # the parent process reads the sentence from stderr
         print(describe(error), file=sys.stderr, flush=True)
         os._exit(1)
     print(json.dumps(digests), flush=True)
-    os._exit(0)  # whatever the module has started does not hold up the exit
+    os._exit(0)  # threads that the module has started do not delay the exit
 
 
 if __name__ == "__main__":

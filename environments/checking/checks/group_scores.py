@@ -1,4 +1,4 @@
-"""Check of score_group, where the environment offers it: one finite reward for each candidate, in order."""
+"""Check that score_group, if the environment offers it, returns one finite reward for each candidate, in order."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ async def check_scoring(bench: Bench) -> None:
     problems = []
     try:
         answer = await seat.score(candidates)
-        if not _fits(answer, len(candidates)):
-            problems.append(f"score_group told {answer!r} for 2 candidates; tell one finite reward for each, in order.")
+        if not _is_valid(answer, len(candidates)):
+            problems.append(
+                f"score_group returned {answer!r} for 2 candidates; return one finite reward for each, in order."
+            )
     except Broken as error:
         problems.append(str(error))
     finally:
@@ -34,7 +36,7 @@ def _candidate(text: str) -> dict[str, Any]:
     return {"messages": [{"role": "assistant", "blocks": [{"type": "text", "text": text}]}]}
 
 
-def _fits(answer: Any, count: int) -> bool:
+def _is_valid(answer: Any, count: int) -> bool:
     scores = answer.get("scores") if isinstance(answer, dict) else None
     if not isinstance(scores, list) or len(scores) != count:
         return False

@@ -1,4 +1,4 @@
-"""Checks by playing: episodes with generated inputs, bad inputs that must be refused, calls after the end."""
+"""Checks that play: episodes with generated inputs, invalid inputs that must be refused, calls after the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from environments.errors import shorten
 from environments.wire import value_json
 
 SUBJECT = "play"
-SHOWN_CHARACTERS = 120
+MAX_SHOWN_CHARACTERS = 120
 NO_SUCH_TOOL = "no_such_tool_of_this_environment"
 
 
@@ -37,7 +37,7 @@ async def check_play(bench: Bench) -> None:
 
 
 async def _play(bench: Bench, sample: Sample, number: int, hung: set[str], late: list[str]) -> PlayedEpisode:
-    """One episode; `hung` are tools that never answered, `late` gets what was wrong after the end."""
+    """Play one episode. Tools that never return are added to `hung`, problems after the end to `late`."""
     random = bench.random(f"episode/{number}")
     seat = await bench.door.open(sample)
     moves: list[PlayedMove] = []
@@ -67,7 +67,7 @@ def _text(blocks: Any) -> str:
 
 
 async def _late_problems(seat: DoorSession, last: PlayedMove) -> list[str]:
-    """A call after the end must be refused. Raises: Broken."""
+    """Call a tool after the end and return the problem if it is not refused. Raises: Broken."""
     answer = await seat.call(last.tool, last.arguments)
     if answer.status == "refused":
         return []
@@ -97,45 +97,45 @@ def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
     what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
     return (
         f"Tool {move.tool!r} failed in {played.sample.label} for the input {_shown(move.arguments)}: {what}. "
-        "Raise ToolError for what an agent may do wrong."
+        "Raise ToolError for mistakes of an agent."
     )
 
 
 def _check_numbers(bench: Bench) -> None:
     if bench.local is not None:
         problems = sorted(bench.local.host.lost)
-        bench.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output holds NaN or an infinity.")
+        bench.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity.")
 
 
 def _check_acceptance(bench: Bench, moves: list[PlayedMove]) -> None:
     tools = sorted({move.tool for move in moves})
     problems = []
     for tool in tools:
-        mine = [move for move in moves if move.tool == tool]
-        if all(move.answer.is_bad_input for move in mine):
+        calls = [move for move in moves if move.tool == tool]
+        if all(move.answer.is_bad_input for move in calls):
             problems.append(
-                f"Tool {tool!r} refused all {len(mine)} inputs that its schema allows, such as "
-                f"{_shown(mine[0].arguments)}: {mine[0].answer.error} Let the schema say what the model checks."
+                f"Tool {tool!r} refused all {len(calls)} inputs that its schema allows, such as "
+                f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what the model checks."
             )
     bench.report.judge(
-        SUBJECT, "inputs accepted", problems, "Every tool takes inputs that its schema allows.", "warning"
+        SUBJECT, "inputs accepted", problems, "Every tool accepts inputs that its schema allows.", "warning"
     )
 
 
 def _check_finish(bench: Bench, late: list[str]) -> None:
     finished = [played for played in bench.episodes if played.is_finished]
     if finished:
-        told = f"{len(finished)} of {len(bench.episodes)} episodes finished."
-        bench.report.ok(SUBJECT, "an end is reached", told)
+        counts = f"{len(finished)} of {len(bench.episodes)} episodes finished."
+        bench.report.ok(SUBJECT, "an end is reached", counts)
         bench.report.judge(SUBJECT, "nothing after the end", late, "A call after the end is refused.")
         unpaid = [] if any(played.rewards for played in finished) or _scores(bench) else [
-            "Episodes finish without any reward; let the finishing tool's output carry one."
+            "Episodes finish without any reward; return one from the tool that finishes them."
         ]  # fmt: skip
         return bench.report.judge(SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning")
     why = f"None of {len(bench.episodes)} episodes of at most {bench.options.steps} generated calls finished"
     if bench.local is not None and "finished" not in _source(bench.local.hosted.cls):
         return bench.report.warn(
-            SUBJECT, "an end is reached", f"{why}, and no tool says finished=True; let one end it."
+            SUBJECT, "an end is reached", f"{why}, and no tool returns finished=True; let one end the episode."
         )
     bench.report.skip(SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
 
@@ -145,7 +145,7 @@ def _scores(bench: Bench) -> bool:
 
 
 def _source(cls: type) -> str:
-    """The text of the class's module; "finished" when nobody can read it."""
+    """Return the source of the class's module, or "finished" when it cannot be read."""
     module = inspect.getmodule(cls)
     try:
         return inspect.getsource(module) if module else "finished"
@@ -153,25 +153,34 @@ def _source(cls: type) -> str:
         return "finished"
 
 
-# --- what must be refused --------------------------------------------------------------------------------------------
+# --- refusals --------------------------------------------------------------------------------------------
 
 
 async def _check_refusals(bench: Bench) -> None:
     seat = await bench.door.open(bench.samples[0])
     try:
         answer = await seat.call(NO_SUCH_TOOL, {})
-        wrong = [] if answer.status == "refused" else [f"A tool that does not exist was answered: {_told(answer)}."]
+        wrong = (
+            [] if answer.status == "refused" else [f"A tool that does not exist was not refused: {_described(answer)}."]
+        )
         bench.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
         crashed, accepted, tried = await _bad_inputs(bench, seat)
     finally:
         await leave(seat)
     refused = f"{tried} inputs that the schemas forbid were refused."
-    bench.report.judge(SUBJECT, "bad inputs are no crash", crashed, refused if tried else "No input is forbidden.")
-    bench.report.judge(SUBJECT, "bad inputs are refused", accepted, refused if tried else "None to try.", "warning")
+    bench.report.judge(
+        SUBJECT, "invalid inputs do not crash", crashed, refused if tried else "The schemas forbid no input."
+    )
+    bench.report.judge(
+        SUBJECT, "invalid inputs are refused", accepted, refused if tried else "The schemas forbid no input.", "warning"
+    )
 
 
 async def _bad_inputs(bench: Bench, seat: DoorSession) -> tuple[list[str], list[str], int]:
-    """(inputs that crashed a tool, inputs that were accepted, how many were tried) of what the schemas forbid."""
+    """Call tools with inputs that their schemas forbid.
+
+    Return the problems of inputs that crashed a tool, of inputs that were accepted, and the number of inputs.
+    """
     crashed, accepted, tried = [], [], 0
     for tool in (await seat.tools())["tools"]:
         try:
@@ -183,15 +192,15 @@ async def _bad_inputs(bench: Bench, seat: DoorSession) -> tuple[list[str], list[
             tried += 1
             label = f"Tool {tool['name']!r}, called {what}: {_shown(arguments)},"
             if answer.status == "failed":
-                crashed.append(f"{label} raised {_told(answer)}; bad input has to be refused.")
+                crashed.append(f"{label} raised {_described(answer)}; refuse invalid input with ToolError.")
             elif answer.status == "ok":
-                accepted.append(f"{label} ran, though its schema forbids that; let schema and model agree.")
+                accepted.append(f"{label} ran although its schema forbids that; make schema and model agree.")
     return crashed, accepted, tried
 
 
-def _told(answer: CallAnswer) -> str:
-    return answer.error or f"it answered {_shown(answer.output or {})}"
+def _described(answer: CallAnswer) -> str:
+    return answer.error or f"it returned {_shown(answer.output or {})}"
 
 
 def _shown(value: Any) -> str:
-    return shorten(value_json(value), SHOWN_CHARACTERS)
+    return shorten(value_json(value), MAX_SHOWN_CHARACTERS)

@@ -1,4 +1,4 @@
-"""Checks of what an agent gets before it acts: a session that opens, a prompt, the session's tools."""
+"""Checks of what an agent receives before its first call: an open session, its prompt and its tools."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from environments.checking.text import problem_of, text_of
 from environments.wire import ListToolsOutput
 
 SUBJECT = "prompts"
-_TELLING = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
-LONG_CHARACTERS = 12
-"""A hidden text of this length does not stand in a prompt by chance."""
+_ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
+MIN_LEAK_CHARACTERS = 12
+"""Length from which a hidden text in a prompt cannot be a coincidence."""
 
 
 async def check_prompts(bench: Bench) -> None:
@@ -45,7 +45,7 @@ async def check_prompts(bench: Bench) -> None:
 
 
 async def _read(bench: Bench, sample: Sample) -> tuple[Any, dict[str, Any]]:
-    """Prompt and tools of a session of its own. Raises: Broken, Refused."""
+    """Return prompt and tools of a new session. Raises: Broken, DoorRefused."""
     seat = await bench.door.open(sample)
     try:
         return await seat.prompt(), await seat.tools()
@@ -55,11 +55,11 @@ async def _read(bench: Bench, sample: Sample) -> tuple[Any, dict[str, Any]]:
 
 def _listing_problems(sample: Sample, listing: dict[str, Any]) -> list[str]:
     try:
-        told = ListToolsOutput.model_validate(listing)
+        output = ListToolsOutput.model_validate(listing)
     except ValueError as error:
-        return [f"The session of {sample.label} does not list tools as it must: {error}"]
-    if not told.tools and not told.terminal_tool:
-        return [f"The session of {sample.label} lists no tool, so an agent can do nothing in it."]
+        return [f"The session of {sample.label} does not return a valid list of tools: {error}"]
+    if not output.tools and not output.terminal_tool:
+        return [f"The session of {sample.label} lists no tool, so an agent cannot do anything in it."]
     return []
 
 
@@ -69,40 +69,41 @@ async def _check_again(bench: Bench, prompts: Sequence[tuple[Sample, Any]]) -> N
         again, _ = await _read(bench, sample)
         if not same(prompt, again):
             problems.append(
-                f"The prompt of {sample.label} differs in a second session; make it from the task alone, seeded by it, "
-                "or results cannot be compared."
+                f"The prompt of {sample.label} differs in a second session; make it from the task alone, or results "
+                "cannot be compared."
             )
-    bench.report.judge(SUBJECT, "same prompt again", problems, "A second session has the same prompt.", "warning")
+    bench.report.judge(SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning")
 
 
-# --- what a prompt must not say --------------------------------------------------------------------------------------
+# --- answers in prompts --------------------------------------------------------------------------------------
 
 
 def _check_hidden(bench: Bench, prompts: Sequence[tuple[Any, str]]) -> None:
     declared = tuple(getattr(bench.local.hosted.cls, "hidden_fields", ())) if bench.local else ()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
-    suspected = {name for name in names if _TELLING.fullmatch(name.lower())} - set(declared)
-    told = "Neither the hidden fields nor what is named like an answer" if declared else "What is named like an answer"
+    suspected = {name for name in names if _ANSWER_NAME.fullmatch(name.lower())} - set(declared)
     if not declared and not suspected:
-        return bench.report.skip(
-            SUBJECT, "no answers", "No field is declared in hidden_fields or named like an answer."
-        )
+        return bench.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
     if missing := sorted(set(declared) - names):
         bench.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {missing[0]!r}, which no sampled task has.")
     for name in sorted({*declared, *suspected}):
         if problem := _leak(name, prompts):
-            tell = bench.report.fail if name in declared else bench.report.warn
-            return tell(SUBJECT, "no answers", problem)
-    bench.report.ok(SUBJECT, "no answers", f"{told} ({', '.join(sorted({*declared, *suspected}))}) is not in a prompt.")
+            add = bench.report.fail if name in declared else bench.report.warn
+            return add(SUBJECT, "no answers", problem)
+    names_checked = ", ".join(sorted({*declared, *suspected}))
+    bench.report.ok(SUBJECT, "no answers", f"No prompt contains hidden fields or answers ({names_checked}).")
 
 
 def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:
-    """A long text once is a leak; anything short may stand there by chance, so only if every prompt has its own."""
+    """Return a problem if the prompts contain values of the field, otherwise an empty text.
+
+    One long text is a leak. A short one may be a coincidence, so it counts only if every prompt has its own.
+    """
     values = [(_words(task.get(name)), text) for task, text in prompts if isinstance(task, dict) and name in task]
     found = [value for value, text in values if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
     is_everywhere = len(found) == len(values) and len(set(found)) > 1
-    if is_everywhere or any(len(value) >= LONG_CHARACTERS for value in found):
-        return f"The prompt says the task's {name!r} in {len(found)} of {len(values)} sampled tasks; leave it out."
+    if is_everywhere or any(len(value) >= MIN_LEAK_CHARACTERS for value in found):
+        return f"The prompt contains the task's {name!r} in {len(found)} of {len(values)} sampled tasks; leave it out."
     return ""
 
 

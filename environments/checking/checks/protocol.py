@@ -1,4 +1,4 @@
-"""Checks of a server's manners: what the protocol promises beyond tasks and tools. For servers elsewhere only."""
+"""Checks of a server for what the protocol promises beyond tasks and tools. They are not run for classes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _OUTPUT_KEYS = {"blocks", "metadata", "reward", "finished"}
 
 
 class Unreachable(Exception):
-    """There is no server, or not this environment on it; the message is one sentence."""
+    """The server does not respond, or does not have the environment; the message is one sentence."""
 
 
 async def check_reach(bench: Bench) -> None:
-    """Find the environment. Raises: Unreachable."""
+    """Find the environment on the server. Raises: Unreachable."""
     door = _door(bench)
     try:
         names = await door.ask("GET", "/list_environments")
     except (Broken, DoorRefused) as error:
         raise Unreachable(f"The server cannot be checked: {error} Start it, or correct --url or --api-key.") from error
     if not isinstance(names, list) or not names:
-        raise Unreachable(f"GET /list_environments told {names!r}; it has to be a list of names.")
+        raise Unreachable(f"GET /list_environments returned {names!r}; it has to be a list of names.")
     if door.name and door.name.lower() not in [str(name).lower() for name in names]:
         raise Unreachable(f"The server has no environment {door.name!r}; it has {', '.join(map(repr, names))}.")
     door.name = door.name or str(names[0])
@@ -36,22 +36,24 @@ async def check_reach(bench: Bench) -> None:
 
 async def check_health(bench: Bench) -> None:
     answer = await _door(bench).ask("GET", "/health")
-    problems = [] if answer == {"status": "ok"} else [f'GET /health told {answer!r}; it has to be {{"status": "ok"}}.']
-    bench.report.judge(SUBJECT, "health", problems, "It says that it is well.")
+    problems = (
+        [] if answer == {"status": "ok"} else [f'GET /health returned {answer!r}; it has to be {{"status": "ok"}}.']
+    )
+    bench.report.judge(SUBJECT, "health", problems, "It reports that it is healthy.")
 
 
 async def check_keys(bench: Bench) -> None:
-    """Both SDK clients build their types from the keys that arrive, and index what they expect."""
+    """Both SDKs' clients construct their types from all keys that they receive, and require some of them."""
     listing = await bench.door.tools()
     odd = [
-        f"Tool {tool.get('name')!r} has the keys {sorted(tool)}; clients take exactly {sorted(_TOOL_KEYS)}."
+        f"Tool {tool.get('name')!r} has the keys {sorted(tool)}; clients accept exactly {sorted(_TOOL_KEYS)}."
         for tool in listing.get("tools", [])
         if set(tool) != _TOOL_KEYS
     ]
-    bench.report.judge(SUBJECT, "keys of a tool", odd, "Every tool has exactly the keys that clients take.")
+    bench.report.judge(SUBJECT, "keys of a tool", odd, "Every tool has exactly the keys that clients accept.")
     outputs = [move.answer.output for played in bench.episodes for move in played.moves if move.answer.output]
     short = [
-        f"A tool's output lacks {sorted(_OUTPUT_KEYS - set(output))}; send all keys, null where there is nothing."
+        f"A tool's output lacks {sorted(_OUTPUT_KEYS - set(output))}; send all keys, with null for missing values."
         for output in outputs
         if not set(output) >= _OUTPUT_KEYS
     ]
@@ -59,7 +61,7 @@ async def check_keys(bench: Bench) -> None:
 
 
 async def check_refusals(bench: Bench) -> None:
-    """What must be refused, and with which status."""
+    """Send requests that must be refused, and compare the status of each response."""
     door = _door(bench)
     unknown = {"X-Session-ID": new_name()}
     split = {"split": new_name()}
@@ -76,8 +78,12 @@ async def check_refusals(bench: Bench) -> None:
         reply = await door.request(method, path, body, headers)
         if reply.status not in allowed:
             wanted = " or ".join(map(str, allowed))
-            problems.append(f"{method} {path} for {what} was answered with {reply.status}; the protocol says {wanted}.")
-    bench.report.judge(SUBJECT, "refusals", problems, "What has no session, split or task is refused as it must be.")
+            problems.append(
+                f"{method} {path} for {what} was answered with status {reply.status}; the protocol requires {wanted}."
+            )
+    bench.report.judge(
+        SUBJECT, "refusals", problems, "Requests without a session, split or task are refused with the right status."
+    )
 
 
 async def check_session(bench: Bench) -> None:
@@ -87,23 +93,27 @@ async def check_session(bench: Bench) -> None:
     sid = await door.new_session()
     headers = {"X-Session-ID": sid}
     body = {"env_name": door.name, "split": sample.split, "index": sample.index}
-    told = await door.ask("POST", "/create", body, headers)
-    problems = [] if told == {"sid": sid} else [f'POST /create told {told!r}; it has to be {{"sid": "{sid}"}}.']
+    answer = await door.ask("POST", "/create", body, headers)
+    problems = [] if answer == {"sid": sid} else [f'POST /create returned {answer!r}; it has to be {{"sid": "{sid}"}}.']
     bench.report.judge(SUBJECT, "create by index", problems, "A session opens by split and index.")
     await door.ask("POST", "/ping", {}, headers)
     if (again := (await door.request("POST", "/create", body, headers)).status) == 200:
-        bench.report.fail(SUBJECT, "one session an id", "A second /create of a live session was accepted; answer 400.")
+        bench.report.fail(SUBJECT, "one session per id", "A second /create of a live session was accepted; answer 400.")
     else:
-        bench.report.ok(SUBJECT, "one session an id", f"A second /create of a live session is refused with {again}.")
+        bench.report.ok(
+            SUBJECT, "one session per id", f"A second /create of a live session is refused with status {again}."
+        )
     await _check_call(bench, RemoteSeat(door, sid))
     await door.ask("POST", "/delete", {}, headers)
     twice = (await door.request("POST", "/delete", {}, headers)).status
-    problems = [] if twice == 200 else [f"A second /delete was answered with {twice}; clients repeat it: answer 200."]
+    problems = (
+        [] if twice == 200 else [f"A second /delete was answered with status {twice}; clients repeat it: answer 200."]
+    )
     bench.report.judge(SUBJECT, "delete twice", problems, "A second /delete is answered like the first.")
 
 
 async def _check_call(bench: Bench, seat: RemoteSeat) -> None:
-    """The order of a stream's events, and the result told again for its task_id."""
+    """Check the order of a stream's events, and that a call can be joined again by its task_id."""
     await seat.prompt()
     tools = (await seat.tools())["tools"]
     if not tools:
@@ -115,18 +125,16 @@ async def _check_call(bench: Bench, seat: RemoteSeat) -> None:
     answer, reply = await seat.call_with(body)
     names = [event for event, _ in reply.events]
     fits = names[:1] == ["task_id"] and set(names[1:-1]) <= {"chunk"}
-    problems = (
-        [] if fits else [f"The events of a call are {names[:5]}; task_id comes first, then chunks, then the end."]
-    )
+    problems = [] if fits else [f"The events of a call are {names[:5]}; send task_id first, then chunks, then end."]
     bench.report.judge(SUBJECT, "stream", problems, "A call's stream is task_id, chunks, end.")
     if not fits:
         return
     again, _ = await seat.call_with({**body, "task_id": reply.events[0][1]})
     is_same = again.status == answer.status and same(again.output, answer.output)
     problems = (
-        [] if is_same else ["A call that was repeated with its task_id had another result; it must not run again."]
+        [] if is_same else ["A call that was repeated with its task_id had a different result; it must not run again."]
     )
-    bench.report.judge(SUBJECT, "rejoining a call", problems, "A call's result is told again for its task_id.")
+    bench.report.judge(SUBJECT, "rejoining a call", problems, "A call's result is sent again for its task_id.")
 
 
 def _door(bench: Bench) -> RemoteDoor:

@@ -1,4 +1,4 @@
-"""Checks of what a class declares of its rewards against those that were seen."""
+"""Checks that the rewards of the played episodes agree with what the class declares about its rewards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from environments.checking.bench import Bench
 from environments.scoring.returns import RETURNS
 
 SUBJECT = "rewards"
-SLACK = 1e-9
+TOLERANCE = 1e-9
 
 
 async def check_rewards(bench: Bench) -> None:
     if bench.local is None:
         seen = [reward for played in bench.episodes for reward in played.rewards]
-        told = f"Rewards from {min(seen):g} to {max(seen):g} were seen." if seen else "No reward was seen."
-        bench.report.skip(SUBJECT, "range", f"The protocol does not tell the declared range. {told}")
+        seen_range = f"Rewards from {min(seen):g} to {max(seen):g} were seen." if seen else "No reward was seen."
+        bench.report.skip(SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}")
         return
     cls = bench.local.hosted.cls
     definition = getattr(cls, "default_return", "sum")
@@ -45,7 +45,9 @@ def _bounds(declared: Any) -> tuple[float, float] | None:
 def _check_threshold(bench: Bench, threshold: Any, bounds: tuple[float, float]) -> None:
     low, high = bounds
     fits = isinstance(threshold, int | float) and low <= threshold < high
-    problem = f"success_threshold is {threshold!r}, and no return within {low:g} to {high:g} is judged by it; set it."
+    problem = (
+        f"success_threshold is {threshold!r}, which no return from {low:g} to {high:g} can exceed, or all do; set it."
+    )
     problems = [] if fits else [problem]
     bench.report.judge(SUBJECT, "success", problems, f"An episode succeeds above {threshold}.", "warning")
 
@@ -59,7 +61,7 @@ def _check_range(bench: Bench, definition: str, bounds: tuple[float, float]) -> 
         f"An episode of {played.sample.label} returned {value:g} after {len(played.moves)} calls; "
         + _remedy(bench, value)
         for value, played in returns
-        if not low - SLACK <= value <= high + SLACK
+        if not low - TOLERANCE <= value <= high + TOLERANCE
     ]
     values = [value for value, _ in returns]
     seen = f"Returns from {min(values):g} to {max(values):g} were seen, within {low:g} to {high:g}."
@@ -74,8 +76,8 @@ def _declares(bench: Bench) -> bool:
 
 def _remedy(bench: Bench, value: float) -> str:
     if _declares(bench):
-        return "that is outside of reward_range: mend the rewards or the range."
-    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that holds {value:g}."
+        return "that is outside of reward_range: correct the rewards or the range."
+    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {value:g}."
 
 
 def _return(rewards: Sequence[float], definition: str) -> float:

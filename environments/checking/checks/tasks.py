@@ -1,4 +1,4 @@
-"""Checks of splits and tasks: what is listed, counted and asked by index agrees, stays and is told once."""
+"""Checks of splits and tasks: lists, counts and tasks by index agree, are repeatable and contain no duplicates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.wire import Split
 
 SUBJECT = "tasks"
 MAX_SAMPLES = 8
-"""Tasks that are tried in sessions, over all splits."""
+"""Tasks of all splits that are played in sessions."""
 
 
 async def check_tasks(bench: Bench) -> None:
@@ -30,13 +30,13 @@ async def _check_splits(bench: Bench) -> bool:
     try:
         names = [Split.model_validate(split).name for split in splits]
     except ValueError as error:
-        bench.report.fail(SUBJECT, "splits", f"The answer of /splits is no list of splits: {error}")
+        bench.report.fail(SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}")
         return False
     twice = [name for name, count in Counter(names).items() if count > 1]
-    problems = [f"Split {name!r} stands twice; name each split once." for name in twice]
+    problems = [f"Split {name!r} is listed twice; list each split once." for name in twice]
     problems += [] if names else ["There is no split; declare at least one, such as 'train'."]
-    told = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
-    bench.report.judge(SUBJECT, "splits", problems, f"It has {told}.")
+    listed = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
+    bench.report.judge(SUBJECT, "splits", problems, f"It has {listed}.")
     bench.splits = list(dict.fromkeys(names))
     return bool(names)
 
@@ -55,23 +55,23 @@ async def _check_listings(bench: Bench) -> None:
             unstable.append(f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}.")
         sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
     bench.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
-    bench.report.judge(SUBJECT, "same order again", unstable, "A second listing is the same as the first.")
+    bench.report.judge(SUBJECT, "repeatable order", unstable, "A second listing is the same as the first.")
     _check_emptiness(bench)
 
 
 def _check_emptiness(bench: Bench) -> None:
-    """One empty split among others is odd; with nothing else there is nothing to play."""
+    """Warn about an empty split, and fail when all splits are empty."""
     empty = [split for split, tasks in bench.listings.items() if tasks == []]
     if empty and len(empty) == len(bench.splits):
         names = ", ".join(map(repr, empty))
-        told = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
-        bench.report.fail(SUBJECT, "not empty", told)
+        problem = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
+        bench.report.fail(SUBJECT, "not empty", problem)
         return
-    problems = [f"Split {split!r} has no task; add some or drop it." for split in empty]
+    problems = [f"Split {split!r} has no task; add some or remove it." for split in empty]
     bench.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
 
 
-_STEADY = "seed what is random with a constant, and sort what comes from sets, files or databases"
+_STEADY = "seed random generators with a constant, and sort the elements of sets, directories and queries"
 
 
 def _not_objects(split: str, tasks: list[Any]) -> list[str]:
@@ -106,14 +106,14 @@ def _check_repeats(bench: Bench) -> None:
         for other in bench.splits[n + 1 :]:
             if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
                 shared.append(f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other.")
-    bench.report.judge(SUBJECT, "separate splits", shared, "No task stands in two splits.", "warning")
+    bench.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
 
 
 # --- by index --------------------------------------------------------------------------------------------------------
 
 
 def _is_derived(bench: Bench) -> bool:
-    """Whether count and index are the SDK's own answers from the list, which needs no look."""
+    """Return whether the SDK derives count and index from the list, so that they need no check."""
     hosted = bench.local.hosted if bench.local else None
     return hosted is not None and not (hosted.overrides("num_tasks") and hosted.overrides("get_task"))
 
@@ -136,23 +136,23 @@ async def _index_problems(bench: Bench, split: str) -> list[str]:
     door, listing = bench.door, bench.listings.get(split)
     count = await door.count(split)
     if listing is not None and count != len(listing):
-        return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; let both tell the same."]
+        return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; make both agree."]
     if not count:
-        return [f"Split {split!r} counts no task; add some or drop it."]
+        return [f"Split {split!r} has a count of 0; add tasks or remove it."]
     problems = []
     tasks = {index: await door.task(split, index) for index in sorted({0, count // 2, count - 1})}
     for index, task in tasks.items():
         if listing is not None and not same(task, listing[index]):
-            problems.append(f"Task {split}[{index}] differs from what the list has there.")
+            problems.append(f"Task {split}[{index}] differs from the list.")
         if not same(task, await door.task(split, index)):
-            problems.append(f"Task {split}[{index}] differs when it is asked for again; {_STEADY}.")
+            problems.append(f"Task {split}[{index}] differs when it is requested again; {_STEADY}.")
         if not same(task, await door.task(split, index - count)):
             problems.append(
                 f"Index {index - count} of split {split!r} is not index {index}; negatives count from the end."
             )
     for beyond in (count, -count - 1):
         if await _answers(lambda beyond=beyond: door.task(split, beyond)):  # type: ignore[misc]
-            problems.append(f"Index {beyond} of split {split!r} with {count} tasks is answered; raise IndexError.")
+            problems.append(f"Index {beyond} of split {split!r} with {count} tasks returns a task; raise IndexError.")
     return problems + await _range_problems(bench, split, count)
 
 
@@ -168,14 +168,14 @@ async def _range_problems(bench: Bench, split: str, count: int) -> list[str]:
     problems = []
     for start, stop in [(0, 3), (count - 2, None), (-2, None), (count, count + 5), (2, 1)]:
         indexes = range(count)[start:stop]
-        told = await bench.door.task_range(split, start, stop)
-        if not same(told, [await bench.door.task(split, index) for index in indexes]):
+        tasks = await bench.door.task_range(split, start, stop)
+        if not same(tasks, [await bench.door.task(split, index) for index in indexes]):
             where = f"Range {start} to {'the end' if stop is None else stop} of split {split!r}"
-            problems.append(f"{where} has {len(told)} tasks that are not those of its {len(indexes)} indexes.")
+            problems.append(f"{where} has {len(tasks)} tasks that are not those of its {len(indexes)} indexes.")
     return problems
 
 
-# --- the tasks themselves --------------------------------------------------------------------------------------------
+# --- content of the tasks --------------------------------------------------------------------------------------------
 
 
 def _check_schema(bench: Bench) -> None:
@@ -183,19 +183,19 @@ def _check_schema(bench: Bench) -> None:
 
     schema = task_schema.declared(bench.local.hosted) if bench.local else ""
     if not schema:
-        told = "The class declares no task_schema." if bench.local else "The protocol does not tell the task schema."
-        bench.report.skip(SUBJECT, "task schema", told)
+        reason = "The class declares no task_schema." if bench.local else "The protocol does not transmit it."
+        bench.report.skip(SUBJECT, "task schema", reason)
         return
     problems = []
     for split, tasks in bench.listings.items():
         for index, task in enumerate(tasks or ()):
             if found := task_schema.check(schema, task):
-                problems.append(f"Task {split}[{index}] does not keep task_schema: {found[0]}.")
-    bench.report.judge(SUBJECT, "task schema", problems, "Every listed task keeps the declared task_schema.")
+                problems.append(f"Task {split}[{index}] does not match task_schema: {found[0]}.")
+    bench.report.judge(SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema.")
 
 
 async def _choose_samples(bench: Bench) -> None:
-    """Of each split the first, the last and some between."""
+    """Choose the first, the last and some random tasks of each split."""
     random = bench.random("samples")
     each = max(2, MAX_SAMPLES // max(1, len(bench.splits)))
     for split in bench.splits[: MAX_SAMPLES // 2]:
@@ -204,6 +204,6 @@ async def _choose_samples(bench: Bench) -> None:
             count = await bench.door.count(split) if listing is None else len(listing)
             indexes = sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))}) if count else []
             tasks = [listing[i] if listing is not None else await bench.door.task(split, i) for i in indexes]
-        except (Broken, DoorRefused):  # told above
+        except (Broken, DoorRefused):  # reported by the checks before
             continue
         bench.samples += [Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)]

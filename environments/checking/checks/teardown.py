@@ -1,4 +1,4 @@
-"""Checks of the end of a session: teardown works after play, after a setup that never came, and twice."""
+"""Checks that teardown works after play, without a setup before it, and when it is called twice."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ async def _check_after_play(bench: Bench, sample: Sample) -> None:
         await seat.prompt()
         await seat.close()
     except (Broken, DoorRefused) as error:
-        problems.append(f"{error} Every session ends with teardown; let it release what setup took, and raise nothing.")
+        problems.append(
+            f"{error} Every session ends with teardown; let it release what setup opened and raise nothing."
+        )
     bench.report.judge(SUBJECT, "after play", problems, "A session ends without an error.")
 
 
 async def _check_without_setup(bench: Bench, sample: Sample) -> None:
-    """Close a session that is not set up: after a failed setup the server tears down whatever was constructed."""
+    """Close a session without setup, because the server calls teardown after a failed setup too."""
     seat = await bench.door.open(sample, with_setup=False)
     problems = []
     try:
         await seat.close()
     except (Broken, DoorRefused) as error:
-        problems.append(f"{error} It is called after a failed setup too; make what it uses in the constructor.")
-    bench.report.judge(SUBJECT, "without setup", problems, "It works where setup has not been.", "warning")
+        problems.append(f"{error} It is called after a failed setup too; create what it uses in the constructor.")
+    bench.report.judge(SUBJECT, "without setup", problems, "It works without a setup before it.", "warning")
 
 
 async def _check_twice(bench: Bench, door: LocalDoor, sample: Sample) -> None:
@@ -54,10 +56,10 @@ async def _check_twice(bench: Bench, door: LocalDoor, sample: Sample) -> None:
     try:
         await door.step(f"A second teardown() of {sample.label}", _torn_down_twice(code, door, sample))
     except (Broken, DoorRefused) as error:
-        problems.append(f"{error} This server calls it once, others may call it again.")
+        problems.append(f"{error} This server calls it once; others may call it again.")
     finally:
         code.close()
-    bench.report.judge(SUBJECT, "twice", problems, "A second call does no harm.", "warning")
+    bench.report.judge(SUBJECT, "twice", problems, "A second call raises no exception.", "warning")
 
 
 async def _torn_down_twice(code: UserCode, door: LocalDoor, sample: Sample) -> None:

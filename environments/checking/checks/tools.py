@@ -1,4 +1,4 @@
-"""Checks of what the environment says of its tools."""
+"""Checks of the list of tools: names, descriptions and input schemas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def check_tools(bench: Bench) -> None:
     try:
         ListToolsOutput.model_validate(listing)
     except ValueError as error:
-        bench.report.fail(SUBJECT, "listing", f"The answer of /tools is no list of tools: {error}")
+        bench.report.fail(SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}")
         return
     tools = listing["tools"]
     bench.report.ok(SUBJECT, "listing", f"It lists {', '.join(tool['name'] for tool in tools) or 'no shared tool'}.")
@@ -31,22 +31,24 @@ async def check_tools(bench: Bench) -> None:
 def _check_names(bench: Bench, listing: dict[str, Any]) -> None:
     tools = [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
     counts = Counter(tool["name"] for tool in tools)
-    twice = [f"Tool name {name!r} stands {count} times; name each tool once." for name, count in counts.items()]
-    bench.report.judge(
-        SUBJECT, "distinct names", [text for text in twice if " stands 1 times" not in text], "No name stands twice."
-    )
+    repeated = [
+        f"Tool name {name!r} is used {count} times; give each tool its own name."
+        for name, count in counts.items()
+        if count > 1
+    ]
+    bench.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
     odd = [name for name in counts if not _CALLABLE_NAME.fullmatch(name)]
     problems = [
-        f"Tool name {name!r} is more than models' interfaces take; use up to 64 letters, digits, '_' and '-'."
+        f"Tool name {name!r} is not accepted by the APIs of models; use up to 64 letters, digits, '_' and '-'."
         for name in odd
     ]
-    bench.report.judge(SUBJECT, "callable names", problems, "Models' interfaces take every name.", "warning")
-    silent = [
-        f"Tool {tool['name']!r} has no description; an agent reads it to know the tool: write a docstring."
+    bench.report.judge(SUBJECT, "callable names", problems, "The APIs of models accept every name.", "warning")
+    undescribed = [
+        f"Tool {tool['name']!r} has no description, which is what agents read about it; write a docstring."
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    bench.report.judge(SUBJECT, "described", silent, "Every tool has a description.", "warning")
+    bench.report.judge(SUBJECT, "described", undescribed, "Every tool has a description.", "warning")
 
 
 def _check_schemas(bench: Bench, tools: list[dict[str, Any]]) -> None:
@@ -73,5 +75,5 @@ def _check_skipped(bench: Bench) -> None:
     if bench.local is None:
         return
     skipped = bench.local.hosted.tools.skipped.items()
-    problems = [f"{method} is marked with @tool but is none: {reason}." for method, reason in skipped]
-    bench.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is one.", "warning")
+    problems = [f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in skipped]
+    bench.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning")

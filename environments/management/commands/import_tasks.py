@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from environments.database import jobs
 from environments.errors import OrsError
 from environments.transfer import importing
 from environments.transfer.report import TaskImportReport
@@ -89,7 +90,7 @@ class Command(BaseCommand):
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[importing.Progress]:
+def _progress(title: str) -> Iterator[jobs.Progress]:
     """Show a progress bar on standard error if that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     console = Console(stderr=True)

@@ -16,6 +16,7 @@ from django.db import DatabaseError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from environments.database import jobs
 from environments.errors import OrsError
 from episodes.transfer import importing
 from orsweb.server import database_lock, pending_migrations
@@ -73,7 +74,7 @@ def _stopped(why: str, report: importing.EpisodeImportReport) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[importing.Progress]:
+def _progress() -> Iterator[jobs.Progress]:
     """A progress bar on stderr if that is a terminal."""
     columns = (TextColumn("Importing"), BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)

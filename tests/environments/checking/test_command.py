@@ -56,7 +56,7 @@ def test_a_warning_is_status_1_only_when_strict() -> None:
         (["no_such_module:Env"], "cannot be imported"),
         ([f"{FLAWED}:Nowhere"], "has no class"),
         (["--url", "http://127.0.0.1:1"], "The server cannot be checked"),
-        (["--url", "ftp://example.org"], "is no address of a server"),
+        (["--url", "ftp://example.org"], "is not the address of a server"),
     ],
 )
 def test_nothing_to_check_is_status_2_and_a_sentence(

@@ -12,19 +12,19 @@ from environments.checking.checker import check_class
 from environments.checking.report import CheckReport, Finding
 
 FLAWS = [
-    ("Shuffled", "tasks", "same order again", "failed", "first at index"),
+    ("Shuffled", "tasks", "repeatable order", "failed", "first at index"),
     ("OfASet", "tasks", "same in every process", "failed", "Split 'train' differs between two processes"),
     ("Bare", "tasks", "not empty", "failed", "No split has a task"),
     ("HalfBare", "tasks", "not empty", "warning", "Split 'test' has no task"),
     ("Repeating", "tasks", "no duplicates", "warning", "first at index 2"),
     ("Repeating", "tasks", "separate splits", "warning", "share 2 tasks"),
     ("Miscounting", "tasks", "count and index", "failed", "counts 2 tasks and lists 1"),
-    ("Unkept", "tasks", "task schema", "failed", "Task train[2] does not keep task_schema: $.place"),
+    ("Unkept", "tasks", "task schema", "failed", "Task train[2] does not match task_schema: $.place"),
     ("NotJson", "tasks", "listings", "failed", "task 0"),
     ("Silent", "prompts", "prompts", "failed", "is empty"),
-    ("Telling", "prompts", "no answers", "failed", "says the task's 'place'"),
-    ("Changing", "prompts", "same prompt again", "warning", "differs in a second session"),
-    ("WrongImage", "prompts", "prompts", "failed", "says image/png"),
+    ("Telling", "prompts", "no answers", "failed", "contains the task's 'place'"),
+    ("Changing", "prompts", "repeatable prompt", "warning", "differs in a second session"),
+    ("WrongImage", "prompts", "prompts", "failed", "of type image/png"),
     ("NeedsSecret", "prompts", "sessions open", "failed", "KeyError: 'API_KEY'"),
     ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
     ("SelfCancelling", "play", "tools run", "failed", "Tool 'step' in train[0] cancelled its own task"),
@@ -33,15 +33,15 @@ FLAWS = [
     ("NoNumber", "play", "nothing lost in JSON", "failed", "the reward nan"),
     ("NoNumber", "play", "the end is rewarded", "warning", "without any reward"),
     ("ShortOfScores", "play", "groups are scored", "failed", "1 scores for 2 candidates"),
-    ("Gullible", "play", "bad inputs are refused", "warning", "'say'"),
+    ("Gullible", "play", "invalid inputs are refused", "warning", "'say'"),
     ("Picky", "play", "inputs accepted", "warning", "'give' refused all"),
     ("Unmarked", "tools", "marked methods", "warning", "lacks `-> ToolOutput`"),
-    ("Random", "sessions", "same again", "warning", "'step', had another result"),
+    ("Random", "sessions", "repeatable", "warning", "'step', had a different result"),
     ("Shared", "sessions", "side by side", "failed", "they share state"),
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
     ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
-    ("Blocking", "event loop", "never held", "warning", "Blocking.step (flawed.py"),
+    ("Blocking", "event loop", "never blocked", "warning", "Blocking.step (flawed.py"),
 ]
 
 
@@ -67,14 +67,14 @@ def test_a_flaw_is_found(
 
 
 @pytest.mark.parametrize("name", ["Sound", "Procedural"])
-def test_without_a_flaw_nothing_is_warned_of(report_of: Callable[[str], CheckReport], name: str) -> None:
+def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str], CheckReport], name: str) -> None:
     assert _problems(report_of(name)) == []
 
 
-def test_secrets_that_are_given_open_sessions_and_their_need_is_told() -> None:
+def test_it_reports_that_sessions_need_secrets() -> None:
     options = CheckOptions(secrets={"API_KEY": "k"}, timeout_seconds=30)
     report = check_class("tests.environments.checking.flawed:NeedsSecret", options)
-    assert "Without secrets no session opens" in _finding(report, "sessions", "opens without secrets").sentence
+    assert "Sessions do not open without secrets" in _finding(report, "sessions", "opens without secrets").sentence
 
 
 def test_the_same_seed_plays_the_same() -> None:
@@ -86,14 +86,15 @@ def test_the_same_seed_plays_the_same() -> None:
 @pytest.mark.parametrize("name", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 def test_bundled_environments_pass_without_a_warning(name: str) -> None:
     report = check_class(name, CheckOptions(timeout_seconds=30))
-    told = [one for one in report.findings if one.result in ("failed", "warning")]
-    assert [one.sentence for one in told if one.check != "available"] == []  # some need a sandbox that may be missing
+    problems = [finding for finding in report.findings if finding.result in ("failed", "warning")]
+    # some need a sandbox that may be missing
+    assert [finding.sentence for finding in problems if finding.check != "available"] == []
 
 
 def _finding(report: CheckReport, subject: str, check: str) -> Finding:
-    [found] = [one for one in report.findings if (one.subject, one.check) == (subject, check)]
+    [found] = [finding for finding in report.findings if (finding.subject, finding.check) == (subject, check)]
     return found
 
 
 def _problems(report: CheckReport) -> list[str]:
-    return [one.sentence for one in report.findings if one.result in ("failed", "warning")]
+    return [finding.sentence for finding in report.findings if finding.result in ("failed", "warning")]

@@ -127,17 +127,22 @@ def careless() -> Iterator[CheckReport]:
     ("subject", "check", "result", "words"),
     [
         ("tools", "listing", "failed", "cost"),
-        ("tasks", "count and index", "failed", "NaN is no JSON"),
-        ("play", "unknown tool", "failed", "does not exist was answered"),
-        ("protocol", "keys of a tool", "failed", "clients take exactly"),
+        ("tasks", "count and index", "failed", "NaN is not valid JSON"),
+        ("play", "unknown tool", "failed", "does not exist was not refused"),
+        ("protocol", "keys of a tool", "failed", "clients accept exactly"),
         ("protocol", "keys of an output", "failed", "lacks ['finished', 'metadata', 'reward']"),
-        ("protocol", "refusals", "failed", "POST /careless/call for a call without a session was answered with 200"),
-        ("protocol", "create by index", "failed", "POST /create told {}"),
-        ("protocol", "one session an id", "failed", "answer 400"),
+        (
+            "protocol",
+            "refusals",
+            "failed",
+            "POST /careless/call for a call without a session was answered with status 200",
+        ),
+        ("protocol", "create by index", "failed", "POST /create returned {}"),
+        ("protocol", "one session per id", "failed", "answer 400"),
         ("protocol", "stream", "failed", "The events of a call are ['end']"),
     ],
 )
-def test_what_breaks_the_protocol_is_told(
+def test_it_reports_what_breaks_the_protocol(
     careless: CheckReport, subject: str, check: str, result: str, words: str
 ) -> None:
     [found] = [one for one in careless.findings if (one.subject, one.check) == (subject, check)]

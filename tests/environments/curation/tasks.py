@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from environments.curation.action import Progress
+from environments.database.jobs import Progress
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.served_tasks import ListedTasks
 from environments.tasks.sync import content_hash

@@ -1,4 +1,4 @@
-"""Jobs: long work beside the pages that watch it."""
+"""Jobs run long work on a thread while pages read its progress."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PATIENCE_SECONDS = 30
 
 @dataclass
 class Gate:
-    """Work that tells its progress, then waits until it may go on."""
+    """Work that reports its progress and then waits until the test lets it continue."""
 
-    told: threading.Event
-    may_go_on: threading.Event
+    has_reported: threading.Event
+    may_continue: threading.Event
 
     def __call__(self, progress: Progress) -> str:
         progress(1, 4)
-        self.told.set()
-        assert self.may_go_on.wait(PATIENCE_SECONDS)
+        self.has_reported.set()
+        assert self.may_continue.wait(PATIENCE_SECONDS)
         progress(4, 4)
         return "All four."
 
@@ -37,11 +37,11 @@ def gate() -> Gate:
     return Gate(threading.Event(), threading.Event())
 
 
-def test_it_shows_how_far_the_work_has_come(gate: Gate) -> None:
+def test_it_shows_the_progress_of_the_work(gate: Gate) -> None:
     job = jobs.start("Count", gate, "ada")
-    assert gate.told.wait(PATIENCE_SECONDS)
+    assert gate.has_reported.wait(PATIENCE_SECONDS)
     assert (job.state, job.done, job.total, job.share) == ("running", 1, 4, 0.25)
-    gate.may_go_on.set()
+    gate.may_continue.set()
     assert job.wait(PATIENCE_SECONDS)
     assert (job.state, job.sentence, job.share) == ("done", "All four.", 1.0)
 
@@ -49,12 +49,12 @@ def test_it_shows_how_far_the_work_has_come(gate: Gate) -> None:
 def test_it_stops_a_cancelled_job_at_its_next_progress(gate: Gate) -> None:
     job = jobs.start("Count", gate, "ada")
     job.cancel()
-    gate.may_go_on.set()
+    gate.may_continue.set()
     assert job.wait(PATIENCE_SECONDS)
-    assert job.state == "cancelled"
+    assert (job.state, job.sentence) == ("cancelled", "Stopped.")
 
 
-def test_it_tells_an_outcome_by_its_sentence() -> None:
+def test_it_shows_the_sentence_of_an_outcome() -> None:
     job = jobs.start("Quarantine", lambda progress: ActionOutcome("Quarantined 2 tasks.", 2), "ada")
     assert job.wait(PATIENCE_SECONDS)
     assert (job.sentence, job.result.changed) == ("Quarantined 2 tasks.", 2)
@@ -74,7 +74,7 @@ def test_it_repeats_a_refusal_word_for_word() -> None:
     assert (job.state, job.sentence) == ("failed", "The split is frozen; unfreeze it first.")
 
 
-def test_it_keeps_what_is_unexpected_for_the_log() -> None:
+def test_it_shows_no_details_of_an_unexpected_error() -> None:
     job = jobs.start("Move", crash, "ada")
     assert job.wait(PATIENCE_SECONDS)
     assert job.state == "failed"
@@ -91,7 +91,7 @@ def test_it_finds_a_job_by_its_id_and_lists_the_newest_first() -> None:
 def test_it_forgets_a_job_that_ended_an_hour_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     job = jobs.start("Nothing", lambda progress: None, "ada")
     assert job.wait(PATIENCE_SECONDS)
-    monkeypatch.setattr(jobs, "KEPT_SECONDS", -1.0)
+    monkeypatch.setattr(jobs, "RETENTION_SECONDS", -1.0)
     assert jobs.get(job.id) is None
 
 
@@ -102,4 +102,4 @@ def test_it_has_a_database_connection_of_its_own() -> None:
     theirs, count = job.result
     assert (job.state, count) == ("done", 0)
     assert theirs is not connections["default"]
-    assert theirs.connection is None  # closed at the end
+    assert theirs.connection is None  # it was closed with the job

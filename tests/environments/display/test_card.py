@@ -93,13 +93,14 @@ def test_tables_are_tables() -> None:
             "[x](https://example.org)",
             '<p><a href="https://example.org" rel="noopener noreferrer nofollow">x</a></p>\n',
         ),
-        ("[guide](docs/guide.md)", "<p><a>guide</a></p>\n"),
+        ("[guide](docs/guide.md)", '<p><a rel="noopener noreferrer nofollow">guide</a></p>\n'),
         (
             "![shop](https://example.org/a.png)",
             '<p><a href="https://example.org/a.png" rel="noopener noreferrer nofollow">shop</a></p>\n',
         ),
-        ("![](a.png)", "<p><a>a.png</a></p>\n"),
-        ("![dot](data:image/png;base64,AA==)", '<p><img src="data:image/png;base64,AA==" alt="dot" /></p>\n'),
+        ("![](a.png)", '<p><a rel="noopener noreferrer nofollow">a.png</a></p>\n'),
+        ("![dot](data:image/png;base64,AA==)", '<p><img src="data:image/png;base64,AA==" alt="dot"></p>\n'),
+        ("[x](data:image/png;base64,AA==)", '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'),
         ('![<b>](https://example.org/"a)', None),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.sandbox.bubblewrap import AT_ONCE, Ran, Sandbox, SandboxError, SandboxLimits
+from environments.sandbox.bubblewrap import MAX_RUNNING, Ran, Sandbox, SandboxError, SandboxLimits
 from tests.conformance.agent import eventually
 from tests.sandboxed import needs_bubblewrap, processes_with
 
@@ -72,9 +72,9 @@ def test_programs_behind_alternatives_are_found() -> None:
 
 
 def test_more_runs_than_turns_all_get_theirs() -> None:
-    with ThreadPoolExecutor(2 * AT_ONCE) as pool:
-        ran = list(pool.map(lambda number: shell(f"echo {number}").stdout, range(2 * AT_ONCE)))
-    assert ran == [b"%d\n" % number for number in range(2 * AT_ONCE)]
+    with ThreadPoolExecutor(2 * MAX_RUNNING) as pool:
+        ran = list(pool.map(lambda number: shell(f"echo {number}").stdout, range(2 * MAX_RUNNING)))
+    assert ran == [b"%d\n" % number for number in range(2 * MAX_RUNNING)]
 
 
 # --- what it cannot see ----------------------------------------------------------------------------------------------
@@ -241,10 +241,10 @@ def test_closing_ends_what_runs() -> None:
 
 def test_closing_ends_what_waits_for_its_turn() -> None:
     others, waiting = Sandbox(SandboxLimits(wall_seconds=100)), Sandbox()
-    threads = [threading.Thread(target=_ignore, args=(others, "98763")) for _ in range(AT_ONCE)]
+    threads = [threading.Thread(target=_ignore, args=(others, "98763")) for _ in range(MAX_RUNNING)]
     for thread in threads:
         thread.start()
-    eventually(lambda: len(processes_with("98763")) == AT_ONCE)
+    eventually(lambda: len(processes_with("98763")) == MAX_RUNNING)
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(waiting.run, ["true"])
         waiting.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.utils.html import escape
 
 from episodes.rendering.kinds import KINDS, MAX_PARSED, Kind, kind_of, rendered
 
@@ -35,7 +36,7 @@ def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
     tags = TAGS.findall(html)
     assert {name.strip("/").lower() for name, _ in tags} <= PROSE | MATH
     assert not [attributes for _, attributes in tags if re.search(r"\b(?:on\w+|style|src|srcdoc)\s*=", attributes)]
-    assert not re.search(r'href="\s*(?!https?:)', html, re.IGNORECASE)
+    assert not [attributes for _, attributes in tags if re.search(r'href="\s*(?!https?:)', attributes, re.IGNORECASE)]
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,23 @@ def test_money_is_no_formula() -> None:
 
 def test_a_formula_that_is_none_stays_readable() -> None:
     assert '<code class="formula">\\frac{</code>' in rendered("so $\\frac{$ it is", "latex")
+
+
+@pytest.mark.parametrize("source", ["\\text{<b>x</b>}", "\\text{</mtext></math><p>x}", "\\text{<!-- x -->}"])
+def test_a_formula_with_markup_in_it_is_shown_as_its_source(source: str) -> None:
+    assert rendered(f"${source}$", "latex") == f'<code class="formula">{escape(source)}</code>'
+
+
+def test_a_formula_with_an_ampersand_in_words_is_drawn() -> None:
+    assert "<mtext>a&nbsp;&amp;&nbsp;b</mtext>" in rendered("$\\text{a & b}$", "latex")
+
+
+def test_a_link_without_a_host_leads_nowhere() -> None:
+    assert rendered("[x](/admin/logout)", "markdown") == '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'
+
+
+def test_a_table_has_no_style_of_its_own() -> None:
+    assert "<th>a</th>" in rendered("| a |\n|--:|\n| 1 |", "markdown")
 
 
 def test_json_is_laid_out_with_numbers_as_they_were_written() -> None:
