@@ -202,9 +202,9 @@ def _edge(direction: Direction, looked_at: int) -> EpisodeKey | None:
     down = direction.is_down
     ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
     start = direction.cursor.pk if direction.cursor else ends.first()
-    last = ends.reverse().first()
-    if start is None or last is None:
+    if start is None or (down and start <= looked_at):
         return None
+    last = ends.reverse().first() or 0
     edge = start - looked_at if down else start + looked_at
     return EpisodeKey("known", edge, edge) if (edge > last if down else edge < last) else None
 

@@ -273,7 +273,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_que
         make_episode(run=make_run(), model="m")
     with django_assert_num_queries(2):  # type: ignore[operator]
         page_of(asked())
-    with django_assert_num_queries(6):  # type: ignore[operator]
+    with django_assert_num_queries(5):  # type: ignore[operator]
         page_of(asked(environment="math", run="grpo-3"), "-steps", size=5)
 
 
