@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is made when it is missing and again when pyproject.toml has changed.
+# Everything runs in .venv, which is made when it is missing and brought up to date when requirements.lock has changed.
+# Serving needs the first part of that file, everything else all of it.
 #   make serve                       the bundled environments on http://127.0.0.1:8080
 #   make serve ENV=my_module:MyEnv   your own; several: ENV="first:Env other=second:Env"
 #   make serve OPTIONS="--port 9000"
@@ -10,38 +11,69 @@ OPTIONS ?=
 TESTS ?= tests
 # One file's tests stay together, for they share a server. JOBS=0 runs all in one process.
 JOBS ?= 2
-# What knows no database, or looks at pages whose queries other tests run on both: once is enough.
-ONCE := tests/benchmarks tests/browser tests/environments/builtin tests/environments/checking tests/episodes/rendering
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
+DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py \
+  conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
+  environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
+  episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
+  episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py orsweb/server/test_database_lock.py \
+  environments/test_admin.py test_migrations.py)
 comma := ,
 space := $() $()
 
-.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check bench bench-dashboard clean
+# Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
+UV := uv==0.13.9
 
-venv: .venv/installed
+.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check lock bench bench-dashboard clean
 
-.venv/installed: pyproject.toml
+venv: .venv/dev
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orsweb needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	$(PYTHON) -m venv .venv
+	-$(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all: $(UV)
+
+.venv/serve: requirements.lock | $(BIN)/python
+	sed '/^$(DEVELOPMENT)/,$$d' requirements.lock > .venv/serve.txt
+	$(call install,.venv/serve.txt)
 	touch $@
 
-migrate: venv
+.venv/dev: requirements.lock .venv/serve
+	$(call install,requirements.lock)
+	touch $@
+
+DEVELOPMENT := \# --- development ---
+define install
+$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes --requirement $(1) || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
+endef
+
+# Resolves pyproject.toml again, keeping the versions that still fit; UPGRADE=--upgrade takes the newest.
+lock: | $(BIN)/python
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --disable-pip-version-check --quiet $(UV)
+	$(BIN)/python .ci/lock.py $(UPGRADE)
+
+migrate: .venv/serve
 	$(BIN)/python manage.py migrate --verbosity 0
 
-serve: migrate
+# The server itself migrates a database in var/.
+serve: .venv/serve $(if $(DATABASE_URL)$(DATABASE_URL_FILE),migrate)
 	@exec $(BIN)/python manage.py serve $(OPTIONS) $(ENV)
 
 # daphne, restarting whenever a file changes: for people who write environments.
-runserver: migrate
+runserver: venv migrate
 	@ORSWEB_ENVIRONMENTS="$(subst $(space),$(comma),$(strip $(ENV)))" $(BIN)/python manage.py runserver $(OPTIONS)
 
-test: test-sqlite test-postgresql
+# On PostgreSQL what differs there of the named tests, else a visit to every page.
+test: test-sqlite
+	@$(MAKE) --no-print-directory test-postgresql TESTS="$(or $(sort \
+	  $(filter $(TESTS:%=%%),$(DIALECTS)) $(filter $(DIALECTS:%=%%),$(TESTS))),tests/orsweb/pages/test_pages.py)"
 
 test-sqlite: venv
-	ORSWEB_TEST_DATABASE=sqlite $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS)
+	ORSWEB_TEST_DATABASE=sqlite $(PYTEST) $(TESTS)
 
 test-postgresql: venv
-	ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),$(ONCE:%=--ignore=%)) $(TESTS)
+	ORSWEB_TEST_DATABASE=postgresql $(PYTEST) $(if $(filter tests,$(TESTS)),$(DIALECTS),$(TESTS))
 
 lint: venv
 	$(BIN)/ruff check .

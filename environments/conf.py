@@ -39,6 +39,11 @@ def thresholds() -> Thresholds:
     )
 
 
+def version() -> str:
+    """This server's version, as `pyproject.toml` has it."""
+    return str(settings.ORSWEB_VERSION)
+
+
 def build_sha() -> str | None:
     """The commit of the running orsweb, as its operator set it; None if unset."""
     return settings.ORSWEB_BUILD_SHA or None

@@ -31,9 +31,7 @@ class ToolError(OrsError):
 class UnknownEnvironment(OrsError):
     def __init__(self, name: str, hosted: Iterable[str]) -> None:
         names = list(hosted)
-        # shortened, because the time of get_close_matches grows with the square of the length
-        near = difflib.get_close_matches(name[:MAX_QUOTED_CHARACTERS].lower(), names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name, names).replace(" Did", "; did")
         super().__init__(
             f"unknown environment {shorten(name, MAX_QUOTED_CHARACTERS)!r}; this server hosts {_listing(names)}{hint}"
         )
@@ -137,6 +135,15 @@ class EnvironmentFault(OrsError):
 def shorten(text: str, limit: int) -> str:
     """`text`, truncated to `limit` characters and then ending in an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
+    """ " Did you mean 'math'?" with at most `most` of the known names that are much like `name`; empty without any."""
+    by_folded = {one.lower(): one for one in known}
+    # shortened, because the time of get_close_matches grows with the square of the length
+    folded = name[:MAX_QUOTED_CHARACTERS].lower()
+    near = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def describe(error: BaseException) -> str:

@@ -115,7 +115,8 @@ class Task(models.Model):
             models.UniqueConstraint(fields=["environment", "content_hash"], name="task_content_unique")
         ]
         indexes: ClassVar = [
-            # Each leads to the tasks of one filter, newest first.
+            # Each leads to the tasks of one filter, newest first. What several filters have in common is found by going
+            # along all of them at once (`curation/walk.py`).
             models.Index(fields=["environment", "id"], name="task_environment"),
             models.Index(fields=["state", "id"], name="task_state"),
             models.Index(fields=["source", "id"], name="task_source"),

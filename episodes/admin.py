@@ -127,8 +127,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         raw = [
-            path("<int:pk>/steps/<int:index>.json", self.step_view, name="episodes_step_json"),
-            path("<int:pk>/<str:name>.json", self.text_view, name="episodes_episode_json"),
+            path("<id:pk>/steps/<id:index>.json", self.step_view, name="episodes_step_json"),
+            path("<id:pk>/<str:name>.json", self.text_view, name="episodes_episode_json"),
         ]
         for pattern in raw:
             pattern.callback = self.admin_site.admin_view(pattern.callback)

@@ -7,8 +7,11 @@ no lifespan events).
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable
+from functools import cache
 from typing import Any
 
 from channels.auth import AuthMiddlewareStack
@@ -26,16 +29,26 @@ django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from environments.authoring.reserved_names import PAGES  # noqa: E402
 from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.service import open_service, service_or_none  # noqa: E402
-from episodes.playtest.urls import routes  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
 from orsweb.pages.upload_limits import BoundedUploads  # noqa: E402
 from orsweb.server.exchange import Agents  # noqa: E402
 from orsweb.server.lifespan import lifespan  # noqa: E402
-from orsweb.urls import urlpatterns  # noqa: E402
+
+SERVED_PAGES = frozenset(
+    (
+        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "play", "runs", "static", "tasks",
+    )
+)  # fmt: skip
+"""Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.
+
+Written out, like `IMPORT_PATH`, so that the server listens before the pages are loaded. A test compares both with
+the urls.
+"""
+IMPORT_PATH = "/admin/environments/task/import/"
+"""The page that takes large uploads."""
 
 # Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
@@ -43,24 +56,10 @@ bounded: Any = BoundedUploads(
     PageThreads(django),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
-    large_path=reverse("admin:environments_task_import"),
+    large_path=IMPORT_PATH,
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
 protocol = ProtocolHandler()
-
-
-def first_segments(routes: Iterable[Any]) -> Iterator[str]:
-    """The first path segments of the routes; for an include at the root, those of its routes."""
-    for route in routes:
-        pattern = str(route.pattern)
-        if pattern or not hasattr(route, "url_patterns"):
-            yield pattern.partition("/")[0]
-        else:
-            yield from first_segments(route.url_patterns)
-
-
-served_pages = PAGES.intersection(first_segments(urlpatterns)) | {"static"}
-"""The names in `reserved_names.PAGES` that have a page. The protocol answers the others with a 404 in JSON."""
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -83,7 +82,7 @@ def is_page(method: str, path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
-    return first in served_pages if first else path == "/"
+    return first in SERVED_PAGES if first else path == "/"
 
 
 def is_agents(method: str, path: str) -> bool:
@@ -94,7 +93,29 @@ def is_agents(method: str, path: str) -> bool:
 agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSWEB_MAX_BODY_BYTES)
 """The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
-sockets = URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())])
-websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(LocalOperatorSockets(sockets)), trusted_proxies))
+
+@cache
+def player_sockets() -> Any:
+    from episodes.playtest.urls import routes  # pages: loaded after the server listens
+
+    return LocalOperatorSockets(URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())]))
+
+
+async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """The player's sockets. The first one may have to load the pages, which takes too long for the loop."""
+    handler = await asyncio.to_thread(player_sockets)
+    await handler(scope, receive, send)
+
+
+websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(sockets), trusted_proxies))
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
+
+
+def load_pages() -> None:
+    """Import the pages and their addresses, which no request of an agent needs; meanwhile one of a page waits."""
+    reverse("overview")
+    player_sockets()
+    # What was loaded stays for good, so the collector need not look at it again.
+    gc.collect()
+    gc.freeze()

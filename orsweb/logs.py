@@ -11,7 +11,10 @@ import logging.config
 import re
 from typing import Any
 
-import structlog
+from orsweb.apps import absent
+
+with absent("rich", "twisted"):  # for tracebacks and loggers that are not used here: 0.1 s
+    import structlog
 
 _SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
 """The link of an invite, whose last part must stay secret because it gives access to the server."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
+ORSWEB_VERSION = tomllib.loads((BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- difficulty of tasks ---------------------------------------------------------------------------------------------
@@ -174,10 +176,9 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # --- applications ----------------------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "orsweb",  # before daphne, because its runserver extends daphne's
-    "daphne",
+    "orsweb",  # before staticfiles, because its runserver extends daphne's
     "unfold",
-    "django.contrib.admin",
+    "orsweb.apps.LateAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -234,6 +235,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
     "SORT_OPERATIONS": False,
     "SORT_OPERATION_PARAMETERS": False,
+    "PATH_CONVERTER_OVERRIDES": {"id": int},
     "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # without drf-spectacular's own, which names enums
 }
 LANGUAGE_CODE = "en-us"
@@ -299,14 +301,14 @@ UNFOLD = {
         "navigation": [
             {"items": [_page("Overview", "home", "overview") | {"active": lambda request: False}]},
             {
-                "title": "What was played",
+                "title": "Episodes and runs",
                 "items": [
                     _page("Episodes", "timeline", "admin:episodes_episode_changelist"),
                     _page("Runs", "stacks", "admin:episodes_run_changelist"),
                 ],
             },
             {
-                "title": "What can be played",
+                "title": "Environments and tasks",
                 "items": [
                     _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
                     _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
@@ -314,7 +316,7 @@ UNFOLD = {
                 ],
             },
             {
-                "title": "Who has access",
+                "title": "Users and groups",
                 "items": [
                     _page("Users", "person", "admin:auth_user_changelist"),
                     _page("Groups", "group", "admin:auth_group_changelist"),

@@ -7,6 +7,7 @@ from django.urls import include, path
 
 from orsweb.accounts import admin as accounts
 
+admin.autodiscover()
 accounts.register(admin.site)
 
 urlpatterns = [

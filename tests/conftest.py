@@ -9,6 +9,7 @@ made, and each has a database of its own.
 from __future__ import annotations
 
 import atexit
+import gc
 import logging
 import os
 import shutil
@@ -20,7 +21,10 @@ from urllib.parse import urlsplit
 
 import django
 import pytest
+from django.conf import settings
 from pytest_django import DjangoDbBlocker
+
+from tests import server
 
 
 def _temporary_directory(purpose: str) -> Path:
@@ -56,22 +60,80 @@ def _prepare_environment() -> None:
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
         os.environ["DATABASE_URL"] = _start_postgresql()
+    if server.SHARED_DIR not in os.environ:  # else this is a worker, whose environment is the first process's
+        os.environ[server.SHARED_DIR] = str(_temporary_directory("shared"))
+        if kind == "postgresql":
+            atexit.register(server.drop_template)
 
 
 _prepare_environment()
 django.setup()
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the others take 0.3 s on purpose
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: the last worker then ends soon after the others."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays for good, so the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
+
+
+def empty_database() -> None:
+    """Delete every row but those that migrations leave: content types and permissions. Sequences go on.
+
+    Django's `flush` would delete those too and write them again, which takes 50 times as long.
+    """
+    from django.db import connection, transaction
+
+    quote = connection.ops.quote_name
+    tables = [name for name in connection.introspection.django_table_names() if name not in OF_MIGRATIONS]
+    filled = " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in tables)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(filled)
+        for (name,) in cursor.fetchall():
+            cursor.execute(f"DELETE FROM {quote(name)}")
+
+
+OF_MIGRATIONS = {"django_content_type", "auth_permission"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_tests() -> None:
+    """Tests that commit are followed by `empty_database`, and nobody waits for the turn of another process's writer."""
+    from django.test import TransactionTestCase
+
+    from environments.database import write_turns
+
+    TransactionTestCase._fixture_teardown = lambda case: empty_database()
+    write_turns.TURN_SECONDS = 0
 
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
-    """Put SQLite's test database into a file, because the recorder's thread has a connection of its own."""
-    from django.conf import settings
-
+    """Make the test database a copy of a migrated one; SQLite's in a file, as the recorder's thread connects too."""
     database = settings.DATABASES["default"]
     if database["ENGINE"].endswith("sqlite3"):
-        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("sqlite") / "test.sqlite3")
+        file = tmp_path_factory.mktemp("sqlite") / "test.sqlite3"
+        shutil.copy(server.template_file(), file)
+        database.setdefault("TEST", {})["NAME"] = str(file)
+        database["OPTIONS"]["init_command"] += "PRAGMA synchronous=OFF;"  # no test cuts this process's power
+    else:
+        database.setdefault("TEST", {})["TEMPLATE"] = server.template_name()
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether the test database is there already."""
+    return os.environ.get("ORSWEB_TEST_DATABASE", "sqlite") == "sqlite"
 
 
 @pytest.fixture(scope="session")

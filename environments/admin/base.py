@@ -1,4 +1,4 @@
-"""What the admin's pages share: rows that people look at, and filters as chips. Driven by django-unfold's admin."""
+"""What the admin's pages share: read-only rows, and filters as chips. Used by the admin of both applications."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SUMMARY_CHARACTERS = 140
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
-    """Rows that people look at and nobody edits here. Lists never count their table: it may hold millions of rows.
+    """Rows that people can look at and not edit. Lists never count their table, which may hold millions of rows.
 
-    `page_template` shows one row, as `original` and what `page` adds.
+    `page_template` shows one row, as `original` in a context to which `page` adds.
     """
 
     page_template = ""
@@ -36,9 +36,9 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     sortable_by = ()
     actions = None
     empty = ""
-    """What an empty list says of what would stand there."""
+    """What an empty list says about the rows that would be there."""
     empty_command = ""
-    """The command that fills it, if one does."""
+    """Command that fills the list; empty: none does."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -68,12 +68,12 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
         return TemplateResponse(request, self.page_template, context)
 
     def page(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """The page's own context."""
+        """What the page of `row` adds to the context."""
         return {}
 
 
 class ChipFilter(admin.SimpleListFilter):
-    """A filter that stands above its list as a chip; the URL holds its state."""
+    """A filter that is shown above its list as a chip; the address holds its state."""
 
     template = "environments/filter.html"
 
@@ -91,13 +91,13 @@ class EnvironmentFilter(ChipFilter):
 
 
 def author_of(request: HttpRequest) -> str:
-    """Who makes a change, as its revisions say."""
+    """Name of the person who makes a change, as revisions store it."""
     name = request.user.get_username()
     return "operator" if name == OPERATOR else name
 
 
 def note(user: int | None, row: Model, words: str, kind: int = CHANGE) -> None:
-    """In Django's own log: what was done to a row that keeps no revisions. `kind`: CHANGE or DELETION."""
+    """Write into Django's own log what was done to a row that has no revisions. `kind`: CHANGE or DELETION."""
     LogEntry.objects.create(
         user_id=cast(int, user),  # there is one: pages ask for a permission first
         content_type=ContentType.objects.get_for_model(row),

@@ -1,7 +1,7 @@
-"""Bulk actions of the task list: each shows what it will touch, then runs at once, or as a job when it is long.
+"""Bulk actions of the task list. Each shows what it will touch, then runs at once, or as a job if it takes long.
 
-What was chosen travels in the forms as the values of a `Selection`, so a million tasks are a few words. Used by
-`environments.admin.task`, whose permissions hold.
+The forms carry the chosen tasks as the values of a `Selection`, so a million tasks are a few words. Used by
+`environments.admin.task`, which checks permissions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from environments.admin import forms as ask
+from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
@@ -31,68 +31,87 @@ from environments.database import jobs
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 
-AT_ONCE_TASKS = 2000
-"""More are changed by a job, whose progress is shown."""
+MAX_TASKS_AT_ONCE = 2000
+"""More tasks are changed by a job, whose progress is shown."""
 MAX_QUERY_CHARACTERS = 6000
-"""Of an address that every browser and proxy takes; a page about more stands under none of its own."""
-_OF_A_POST = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
+"""Longest query string that every browser and proxy takes; a page about more tasks has no address of its own."""
+_POST_ONLY = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
 Make = Callable[[Selection, Mapping[str, Any]], Action]
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """One action as the list offers it."""
+    """A bulk action as the list offers it."""
 
     name: str
     label: str
-    """On its button; the page's title."""
+    """Text of its button and title of its page."""
     form: type[forms.Form]
     make: Make
-    """The change, from the selection and the form's cleaned values."""
+    """Returns the action for the selection and the form's cleaned values."""
     permission: str = "environments.change_task"
     needs_split: bool = False
-    """Offered only where a split is listed."""
+    """Whether it is offered only where a split is listed."""
     one_environment: bool = False
+    """Whether all tasks have to belong to one environment."""
 
 
-def _remove(chosen: Selection, said: Mapping[str, Any]) -> Action:
-    return RemoveFromSplit(chosen, chosen.split or 0, said["reason"])
+def _remove(chosen: Selection, values: Mapping[str, Any]) -> Action:
+    return RemoveFromSplit(chosen, chosen.split or 0, values["reason"])
 
 
 BULKS: dict[str, Bulk] = {
     bulk.name: bulk
     for bulk in (
-        Bulk("quarantine", "Quarantine", ask.QuarantineForm, lambda chosen, said: Quarantine(chosen, said["reason"])),
-        Bulk("release", "Release", ask.ReasonForm, lambda chosen, said: Release(chosen, said["reason"])),
-        Bulk("tag", "Add tags", ask.TagsForm, lambda chosen, said: AddTags(chosen, said["tags"], said["reason"])),
         Bulk(
-            "untag", "Remove tags", ask.TagsForm, lambda chosen, said: RemoveTags(chosen, said["tags"], said["reason"])
+            "quarantine",
+            "Quarantine",
+            action_forms.QuarantineForm,
+            lambda chosen, values: Quarantine(chosen, values["reason"]),
+        ),
+        Bulk("release", "Release", action_forms.ReasonForm, lambda chosen, values: Release(chosen, values["reason"])),
+        Bulk(
+            "tag",
+            "Add tags",
+            action_forms.TagsForm,
+            lambda chosen, values: AddTags(chosen, values["tags"], values["reason"]),
+        ),
+        Bulk(
+            "untag",
+            "Remove tags",
+            action_forms.TagsForm,
+            lambda chosen, values: RemoveTags(chosen, values["tags"], values["reason"]),
         ),
         Bulk(
             "copy",
             "Copy to split",
-            ask.SplitForm,
-            lambda chosen, said: CopyToSplit(chosen, said["into"].pk, said["reason"]),
+            action_forms.SplitForm,
+            lambda chosen, values: CopyToSplit(chosen, values["into"].pk, values["reason"]),
             "environments.change_split",
             one_environment=True,
         ),
         Bulk(
             "move",
             "Move to split",
-            ask.MoveForm,
-            lambda chosen, said: MoveToSplit(chosen, said["out_of"].pk, said["into"].pk, said["reason"]),
+            action_forms.MoveForm,
+            lambda chosen, values: MoveToSplit(chosen, values["out_of"].pk, values["into"].pk, values["reason"]),
             "environments.change_split",
             one_environment=True,
         ),
         Bulk(
-            "remove", "Remove from this split", ask.ReasonForm, _remove, "environments.change_split", needs_split=True
+            "remove",
+            "Remove from this split",
+            action_forms.ReasonForm,
+            _remove,
+            "environments.change_split",
+            needs_split=True,
         ),
         Bulk(
             "save",
             "Save as new split",
-            ask.NewSplitForm,
-            lambda chosen, said: SaveAsSplit(chosen, said["name"], said["type"], said["reason"]),
+            action_forms.NewSplitForm,
+            lambda chosen, values: SaveAsSplit(chosen, values["name"], values["type"], values["reason"]),
             "environments.add_split",
             one_environment=True,
         ),
@@ -101,58 +120,62 @@ BULKS: dict[str, Bulk] = {
 
 
 def offered(request: HttpRequest, selection: Selection) -> list[Bulk]:
-    """What this person may do with tasks of this list."""
+    """Bulk actions that this person may apply to tasks of this list."""
     found = [bulk for bulk in BULKS.values() if request.user.has_perm(bulk.permission)]
     return [bulk for bulk in found if selection.split is not None or not bulk.needs_split]
 
 
 def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> HttpResponse:
-    """The action's page, or after its confirmation what came of it. `context`: of every page of the admin.
+    """The page of a bulk action; once it is confirmed, a redirect to the outcome. `context`: of every admin page.
 
-    What a POST only asks about is shown under an address of its own, so that the browser can go back to it.
+    A POST that is not confirmed yet is redirected to an address of its own, so that the browser can go back to it.
     """
     if not request.user.has_perm(bulk.permission):
         raise PermissionDenied
-    said = request.POST if request.method == "POST" else request.GET
-    if request.method == "POST" and not _is_confirmed(said) and len(asked := _address(said)) <= MAX_QUERY_CHARACTERS:
+    values = request.POST if request.method == "POST" else request.GET
+    if (
+        request.method == "POST"
+        and not _is_confirmed(values)
+        and len(asked := _address(values)) <= MAX_QUERY_CHARACTERS
+    ):
         return HttpResponseRedirect(f"{request.path}?{asked}")
-    chosen = chosen_tasks(said, said.getlist("task"))
-    form = _form(bulk, chosen, said if "ask" in said else None)  # else the form was not shown before
+    chosen = chosen_tasks(values, values.getlist("task"))
+    form = _form(bulk, chosen, values if "ask" in values else None)  # without it the form was not shown before
     plan, trouble = None, _trouble(bulk, chosen)
     if not trouble and (not form.is_bound or form.is_valid()):
         try:
             action = _action(bulk, chosen, form)
-            if action and request.method == "POST" and _is_confirmed(said):
+            if action and request.method == "POST" and _is_confirmed(values):
                 return _run(request, bulk, action)
             plan = action.plan() if action else None
         except OrsError as refusal:
             trouble = str(refusal)
     shown = {
         **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
-        **{"trouble": trouble, "back": _back(said), "back_query": said.get("back", ""), "inputs": _inputs(said)},
+        **{"trouble": trouble, "back": _back(values), "back_query": values.get("back", ""), "inputs": _inputs(values)},
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
 
 
-def _address(said: QueryDict) -> str:
-    """What was chosen and filled in, as a query string; the checked tasks as one value."""
-    kept = {name: value for name, value in said.items() if name not in _OF_A_POST}
-    ids = chosen_tasks(said, said.getlist("task")).values().get("ids")
-    return urlencode(kept | ({"ids": ids} if ids else {}))
+def _address(values: QueryDict) -> str:
+    """The chosen tasks and the form's values as a query string; the checked tasks are one value."""
+    sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
+    ids = chosen_tasks(values, values.getlist("task")).values().get("ids")
+    return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
 def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
-    """What the list sent: the checked tasks, or with `scope` "all" everything that its filters match."""
+    """The tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
     selection = Selection.parse(values)
     if selection.ids or values.get("scope") == "all":
         return selection
     ids = tuple(int(pk) for pk in checked if pk.isdecimal() and len(pk) < 19)
-    kept = Selection(environment=selection.environment, split=selection.split)
-    return replace(kept, ids=ids) if ids else replace(kept, ids=(0,))
+    # no task has the id 0, so nothing is chosen
+    return Selection(environment=selection.environment, split=selection.split, ids=ids or (0,))
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:
-    """Why the action cannot be offered; empty: it can."""
+    """Why the action cannot be applied to these tasks; empty: it can."""
     if chosen.ids == (0,):
         return "No task is chosen. Check some in the list, or choose all that match."
     if bulk.needs_split and chosen.split is None:
@@ -163,7 +186,7 @@ def _trouble(bulk: Bulk, chosen: Selection) -> str:
 
 
 def _environment(chosen: Selection) -> int | None:
-    """The one environment that the tasks belong to; None: there are several."""
+    """The environment that all chosen tasks belong to; None: there are several."""
     if chosen.environment is not None:
         return chosen.environment
     if chosen.split is not None:
@@ -174,59 +197,59 @@ def _environment(chosen: Selection) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _form(bulk: Bulk, chosen: Selection, said: Mapping[str, str] | None) -> forms.Form:
-    if not issubclass(bulk.form, ask.SplitForm):
-        return bulk.form(said)
-    initial = {"out_of": chosen.split} if bulk.form is ask.MoveForm else {}
-    return bulk.form(said, environment=_environment(chosen), initial=initial)
+def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> forms.Form:
+    if not issubclass(bulk.form, action_forms.SplitForm):
+        return bulk.form(values)
+    initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
+    return bulk.form(values, environment=_environment(chosen), initial=initial)
 
 
 def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
-    """The change as far as it is known: before the form is filled in, only what needs nothing of it."""
+    """The action; None: it cannot be made before the form is filled in."""
     if bulk.one_environment:
         chosen = replace(chosen, environment=_environment(chosen))
     if form.is_bound:
         return bulk.make(chosen, form.cleaned_data)
-    if bulk.form is ask.ReasonForm:
+    if bulk.form is action_forms.ReasonForm:
         return bulk.make(chosen, {"reason": ""})
-    return bulk.make(chosen, {"reason": "to be said"}) if bulk.form is ask.QuarantineForm else None
+    return bulk.make(chosen, {"reason": "to be given"}) if bulk.form is action_forms.QuarantineForm else None
 
 
-def _inputs(said: Mapping[str, str]) -> str:
-    """What was asked for, to be told apart from what it was when its plan was shown; the reason changes no plan."""
+def _inputs(values: Mapping[str, str]) -> str:
+    """The form's values that change a plan, to detect that they differ from those whose plan was shown."""
     names = ("tags", "into", "out_of", "name", "type")
-    return "|".join(said.get(name, "").strip() for name in names)
+    return "|".join(values.get(name, "").strip() for name in names)
 
 
-def _is_confirmed(said: Mapping[str, str]) -> bool:
-    return "confirm" in said and said.get("inputs", "") == _inputs(said)
+def _is_confirmed(values: Mapping[str, str]) -> bool:
+    return "confirm" in values and values.get("inputs", "") == _inputs(values)
 
 
 def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
     plan, author = action.plan(), author_of(request)
-    if plan.changing > AT_ONCE_TASKS:
+    if plan.changing > MAX_TASKS_AT_ONCE:
         job = jobs.start(plan.title, lambda progress: action.apply(author, progress), owner=author)
         return HttpResponseRedirect(job_url(job.id, _back(request.POST)))
-    messages.success(request, told(action.apply(author)))
+    messages.success(request, message_of(action.apply(author)))
     return HttpResponseRedirect(_back(request.POST))
 
 
-def told(outcome: ActionOutcome) -> str:
-    """What an action did, with a link to what came of it."""
+def message_of(outcome: ActionOutcome) -> str:
+    """What an action did, with a link to its result."""
     if (link := outcome_url(outcome)) is None:
         return outcome.sentence
     return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)
 
 
 def outcome_url(outcome: ActionOutcome) -> tuple[str, str] | None:
-    """Where what came of an action is seen, and what the link says; None: nowhere in particular."""
+    """(address, text) of a link to the result of an action; None: it has no page of its own."""
     if outcome.split is None:
         return None
     return reverse("admin:environments_split_change", args=[outcome.split]), "Open the split"
 
 
-def _back(said: Mapping[str, str]) -> str:
-    """The list it began at. Only a query string is taken from the request, so it leads nowhere else."""
+def _back(values: Mapping[str, str]) -> str:
+    """Address of the list that led here. Only its query string comes from the request, so it leads nowhere else."""
     listing = reverse("admin:environments_task_changelist")
-    query = said.get("back", "").lstrip("?")
+    query = values.get("back", "").lstrip("?")
     return f"{listing}?{query}" if query else listing

@@ -1,4 +1,4 @@
-"""Admin of environments: what each is, its splits and tools, how its returns are read, whether agents may play it."""
+"""Admin of environments: description, splits, tools, how returns are computed, and whether agents may play them."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
-    """The first line of its description."""
+    """The first line of the environment's description, shortened."""
     return Truncator(environment.description.strip().partition("\n")[0]).chars(SUMMARY_CHARACTERS)
 
 
 def hosted_tools(name: str) -> list[ToolPart] | None:
-    """The class's tools; None where this process plays no class under `name`, or does not play yet."""
+    """Tools of the class hosted as `name`; None if this process hosts none under that name or has not started yet."""
     service = service_or_none()
     hosted = service.registry.find(name) if service else None
     return tools(hosted.tools_json) if hosted else None
 
 
 def marks_of(environment: Environment) -> list[str]:
-    """What keeps agents from playing it; empty: nothing."""
+    """What keeps agents from playing the environment; empty: nothing."""
     marks = {
         "not hosted": not environment.is_hosted,
         "unavailable": bool(environment.unavailable),
@@ -52,14 +52,14 @@ class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
     list_display = ("name", "summary", "state", "class_path")
     ordering = ("position", "name")
-    empty = "Environments appear here once a server has hosted them:"
+    empty = "No environments yet. Host one:"
     empty_command = "serve module:Class"
 
-    @admin.display(description="what it is")
+    @admin.display(description="description")
     def summary(self, environment: Environment) -> str:
         return summary_of(environment)
 
-    @admin.display(description="agents may play it")
+    @admin.display(description="available")
     def state(self, environment: Environment) -> SafeString:
         marks = marks_of(environment)
         return format_html('<span class="{}">{}</span>', "refused" if marks else "", ", ".join(marks) or "yes")
@@ -81,10 +81,10 @@ class EnvironmentAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         do = self.admin_site.admin_view(self.do)
-        return [path("<int:pk>/do/", do, name="environments_environment_do"), *super().get_urls()]
+        return [path("<id:pk>/do/", do, name="environments_environment_do"), *super().get_urls()]
 
     def do(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """What the page's forms ask for; the page again, with what is wrong, when one was not filled in well."""
+        """Do what a form of the page asks for; answers with the page if the form has errors."""
         row = Environment.objects.filter(pk=pk).first()
         if not request.user.has_perm("environments.change_environment"):
             raise PermissionDenied

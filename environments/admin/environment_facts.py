@@ -1,4 +1,4 @@
-"""Overview: figures of an environment that cost the same whatever the number of its tasks. Read by pages."""
+"""Figures of an environment that take as long for a million tasks as for few. Used by its page and the index."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.buckets import BUCKETS, Bucket
 
 MAX_COUNTED = 2_000
-"""So many of anything are counted; beyond it a figure says that there are more."""
-COUNT_SECONDS = 0.03
-"""So long one figure may take."""
+"""Tasks are counted up to this; beyond it a figure says that there are more."""
+MAX_COUNT_SECONDS = 0.03
+"""Longest time for counting one figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
+    """Counts of an environment's tasks and the totals of their attempts."""
+
     buckets: list[tuple[Bucket, Count]]
     flagged: Count
     quarantined: Count
     dropped: Count
     played: Count
-    """Tasks that were attempted."""
+    """Number of tasks that were attempted."""
     totals: TaskStatistics | None
-    """Attempts and successes of all of them; None: of too many to be added up for a page, or of none."""
+    """Attempts and successes of all tasks; None: none was attempted, or too many to be added up for a page."""
 
 
 def overview_of(environment: Environment) -> Overview:
+    """The figures of the environment's page."""
+
     def count(**values: str) -> Count:
         chosen = Selection.parse({"environment": str(environment.pk), **values})
-        return chosen.count(MAX_COUNTED, COUNT_SECONDS)
+        return chosen.count(MAX_COUNTED, MAX_COUNT_SECONDS)
 
     played, totals = _totals(environment)
     return Overview(
@@ -57,12 +61,12 @@ class Attention:
 
 
 def attention() -> list[Attention]:
-    """In the order of hosting. Four queries, whatever the number of tasks and environments."""
+    """The environments with such tasks, in the order of hosting. Four queries, whatever their number."""
     flags = _per_environment(flagged())
     quarantined = _per_environment(Task.objects.filter(state="quarantined"))
     dropped = _per_environment(Task.objects.filter(dropped__isnull=False))
     found = Environment.objects.filter(pk__in={*flags, *quarantined, *dropped})
-    return [Attention(one, flags[one.pk], quarantined[one.pk], dropped[one.pk]) for one in found]
+    return [Attention(row, flags[row.pk], quarantined[row.pk], dropped[row.pk]) for row in found]
 
 
 def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:

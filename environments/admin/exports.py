@@ -1,4 +1,4 @@
-"""Export pages: the selected tasks as a file, streamed. Used by `environments.admin.task`."""
+"""Pages that export the selected tasks as a streamed file. Used by `environments.admin.task`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from environments.transfer.exporting import MEDIA_TYPES, exported
 from environments.transfer.source import FORMATS
 from environments.transfer.streaming import streamed
 
-COUNTED_TASKS = 100_000
-COUNT_SECONDS = 0.25
+MAX_COUNTED_TASKS = 100_000
+MAX_COUNT_SECONDS = 0.25
 
 ABOUT = {
     "jsonl": ("JSON Lines", "one task a line, each spec exactly as it is"),
@@ -33,7 +33,7 @@ ABOUT = {
 
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
-    """The page that asks for a format; with one in the address, the file itself."""
+    """The page that asks for a format, or the file if the address names one."""
     selection = Selection.parse(request.GET.dict())
     format = request.GET.get("format", "")
     if format not in FORMATS:
@@ -51,19 +51,19 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
 
 
 def export_redirect(request: HttpRequest) -> HttpResponse:
-    """From the list's bar to the export of what was chosen there."""
+    """Redirect from the list to the export of the tasks that were chosen there."""
     chosen = chosen_tasks(request.POST, request.POST.getlist("task"))
     return HttpResponseRedirect(f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}")
 
 
 def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -> HttpResponse:
-    count = selection.count(COUNTED_TASKS, COUNT_SECONDS)
+    count = selection.count(MAX_COUNTED_TASKS, MAX_COUNT_SECONDS)
     shown = {"title": "Export tasks", "chosen": selection.values(), "count": count, "about": ABOUT}
     return TemplateResponse(request, "environments/export.html", {**context, **shown})
 
 
 def _name(selection: Selection) -> str:
-    """The file's name without its ending, after what is in it."""
+    """The file's name without its ending, made of the filters."""
     split = existing_splits().filter(pk=selection.split).first() if selection.split else None
     environment = Environment.objects.filter(pk=selection.environment).first() if selection.environment else None
     words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]

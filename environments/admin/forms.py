@@ -1,6 +1,6 @@
-"""Forms of the tasks' admin: what each bulk action asks for. No action is taken here.
+"""Forms of the bulk actions of the task list. Used by `environments.admin.bulk`.
 
-No field is named as a field of `Selection`, for both travel in one form.
+No field has the name of a field of `Selection`, because both are sent in one form.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from environments.models import Split
 
 
 class ReasonForm(forms.Form):
-    """Why; shown in the history of every task that is changed."""
+    """Why the tasks are changed."""
 
     reason = forms.CharField(
         required=False,
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Stands in the history of each task.",
+        help_text="Shown in the history of each task.",
     )
 
 
@@ -28,7 +28,7 @@ class QuarantineForm(forms.Form):
     reason = forms.CharField(
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2, "autofocus": True}),
-        help_text="Shown wherever the task is, and in its history.",
+        help_text="Shown with the task and in its history.",
     )
 
 
@@ -36,7 +36,7 @@ class TagsForm(ReasonForm):
     tags = forms.CharField(
         max_length=1000,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
-        help_text="One or more words, with commas between them.",
+        help_text="One or more tags, separated by commas.",
     )
     field_order = ("tags", "reason")
 
@@ -50,7 +50,10 @@ class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no gener
 
 
 class SplitForm(ReasonForm):
-    """`environment`: whose splits may be chosen; without it all. Frozen and generated ones cannot be."""
+    """Choice of a split. Frozen and generated splits are not offered.
+
+    `environment`: only its splits are offered; without it those of every environment.
+    """
 
     into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
     field_order = ("out_of", "into", "reason")
@@ -72,14 +75,7 @@ class NewSplitForm(ReasonForm):
     name = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"autofocus": True, "autocomplete": "off"}),
-        help_text="As agents will ask for it, for example hard-train.",
+        help_text="The name that agents use, for example hard-train.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="What clients are told it is for.")
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="Clients see what the split is for.")
     field_order = ("name", "type", "reason")
-
-
-class ExportForm(forms.Form):
-    format = forms.ChoiceField(
-        choices=[("jsonl", "JSON Lines"), ("json", "JSON"), ("csv", "CSV"), ("parquet", "Parquet")],
-        help_text="JSON Lines keeps every spec exactly as it is.",
-    )

@@ -1,7 +1,7 @@
-"""Import pages: a file is chosen, looked at, and only then imported. Used by `environments.admin.task`.
+"""Pages that import tasks: choose a file, preview the import, then import. Used by `environments.admin.task`.
 
-The look and the import are jobs, for a file may be large. Between them the file waits in `uploads`; everything else
-that was asked for stands in the address, so that a page can be reloaded.
+Preview and import are jobs, because a file may be large. Between them the file waits in `uploads`; everything else that
+was entered is in the address, so that a page can be reloaded.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from environments.transfer.importing import apply, dry_run
 from environments.transfer.source import FileSource
 from environments.transfer.target import ImportTarget
 
-SHORT_SECONDS = 1.5
-"""A small file is waited for, so that what came of it is the next page."""
-SPLITS_OFFERED = 200
+MAX_WAIT_SECONDS = 1.5
+"""Longest wait for a job, so that for a small file its result is the next page."""
+MAX_SPLITS_OFFERED = 200
 
 
 class ImportForm(forms.Form):
@@ -48,56 +48,56 @@ class ImportForm(forms.Form):
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
-        help_text="One that is there, or a name for a new one.",
+        help_text="An existing split, or the name of a new one.",
     )
-    type = forms.ChoiceField(choices=Split.TYPES, help_text="Of a new split: what clients are told it is for.")
+    type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split. Clients see what the split is for.")
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import's job leaves behind."""
+    """Result of an import's job."""
 
     sentence: str
     split: int | None
-    """None: nothing was added, so the new split was not made."""
+    """Id of the split that was filled; None: nothing was added, so the new split was not made."""
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
 def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """The form, or what is wrong with it; with a file that can be read, on to the look at it."""
+    """The form, with its errors if there are any; redirects to the preview once a file has been sent."""
     _check_permission(request)
     form = ImportForm(request.POST or None, request.FILES or None, initial=_initial(request))
-    if form.is_valid() and (began := _begin(request, form)):
-        return began
+    if form.is_valid() and (redirect := _start_preview(request, form)):
+        return redirect
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": splits_to_fill()[:SPLITS_OFFERED],
+        "splits": splits_to_fill()[:MAX_SPLITS_OFFERED],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 
 
-def _begin(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
-    """Keep the file and look at it; None: the form says what is wrong."""
-    said = form.cleaned_data
+def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | None:
+    """Store the file and start its preview. Returns the redirect, or None if the form now has an error."""
+    values = form.cleaned_data
     try:
-        target = _target(said["environment"], said["split"], said["type"])
+        target = _target(values["environment"], values["split"], values["type"])
     except OrsError as error:
         form.add_error("split", str(error))
         return None
-    upload = uploads.keep(said["file"], request.user.pk or 0)
+    upload = uploads.store(values["file"], request.user.pk or 0)
     try:
-        job = _look(request, upload, target)
+        job = _preview(request, upload, target)
     except OrsError as error:
         upload.discard()
         form.add_error("file", str(error))
         return None
-    return HttpResponseRedirect(_look_url(upload, target, job))
+    return HttpResponseRedirect(_preview_url(upload, target, job))
 
 
 def _initial(request: HttpRequest) -> dict[str, Any]:
-    """What the page that led here was about: a split by its id, or one that may not be there by `name` and `type`."""
+    """Initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
     split = existing_splits().filter(pk=_number(given.get("split", ""))).first()
     if split is not None:
@@ -106,26 +106,27 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     return {"environment": environment, "split": given.get("name", ""), "type": given.get("type", "")}
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- previewing -------------------------------------------------------------------------------------------------------
 
 
-def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
-    """How far the look is, then what the import would do. A POST begins the import, or with `stop` ends the look."""
+def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
+    """The progress of the preview, then its result. A POST starts the import, or with `stop` stops the preview."""
     _check_permission(request)
     upload = uploads.find(token, request.user.pk or 0)
     environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
     if upload is None or environment is None:
         messages.error(
-            request, "The uploaded file is gone: it is kept for an hour, and until it is used. Choose it again."
+            request,
+            "The uploaded file is gone: files are stored for an hour or until they are imported. Choose it again.",
         )
         return HttpResponseRedirect(_form_url(request))
     try:
         target = _target(environment, request.GET.get("split", ""), request.GET.get("type", ""))
-        job = _look_of(upload, target, request.GET.get("job", ""))
+        job = _preview_job(upload, target, request.GET.get("job", ""))
         if request.method == "POST":
             return _stop(request, job) if "stop" in request.POST else _import(request, upload, target)
         if job is None:
-            return HttpResponseRedirect(_look_url(upload, target, _look(request, upload, target)))
+            return HttpResponseRedirect(_preview_url(upload, target, _preview(request, upload, target)))
     except OrsError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(_form_url(request))
@@ -141,21 +142,21 @@ def look_view(request: HttpRequest, token: str, context: dict[str, Any]) -> Http
     return TemplateResponse(request, "environments/import_report.html", page)
 
 
-def _look(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Job:
-    """Raises: TransferError, when the file's name tells no format."""
+def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs.Job:
+    """Start the job of a preview. Raises: TransferError if the ending of the file's name is of no known format."""
     source = FileSource.of(upload.path)
     job = jobs.start(
-        f"Look at {upload.name}",
+        f"Preview of {upload.name}",
         lambda progress: dry_run(source, target, progress),
         owner=author_of(request),
         subject=_subject(upload, target),
     )
-    job.wait(SHORT_SECONDS)
+    job.wait(MAX_WAIT_SECONDS)
     return job
 
 
-def _look_of(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
-    """A look at what the address says: it may name any job."""
+def _preview_job(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
+    """The job of that id if it is the preview of this upload and target, because an address may name any job."""
     job = jobs.get(job_id)
     return job if job is not None and job.subject == _subject(upload, target) else None
 
@@ -170,13 +171,13 @@ def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
     return HttpResponseRedirect(request.get_full_path())
 
 
-def _look_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
+def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
     asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
     return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
 
 
 def _form_url(request: HttpRequest) -> str:
-    """The form, with where to as it is in the address of a look."""
+    """Address of the form, with the environment and split that are in the address of a preview."""
     of_look = {"environment": "environment", "name": "split", "type": "type"}
     asked = {name: request.GET.get(other, "") for name, other in of_look.items()}
     return f"{reverse('admin:environments_task_import')}?{urlencode(asked)}"
@@ -192,18 +193,18 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
     def work(progress: jobs.Progress) -> Imported:
         report = apply(source, target, author=author, skip_refused=skip_refused, progress=progress)
         split = existing_splits().filter(environment=target.environment, name=target.name).first()
-        if split is not None:  # tasks that are only added have no revision
+        if split is not None:  # because tasks that are only added have no revision
             note(user, split, report.sentence)
         upload.discard()
         return Imported(report.sentence, split.pk if split else None)
 
     job = jobs.start(f"Import {upload.name}", work, owner=author)
-    job.wait(SHORT_SECONDS)
+    job.wait(MAX_WAIT_SECONDS)
     return HttpResponseRedirect(job_url(job.id, reverse("admin:environments_task_changelist")))
 
 
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
-    """`kind` is only asked of a split that is new. Raises: TransferError, FrozenSplit."""
+    """Where to import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
     is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
     return ImportTarget.of(environment, name, None if is_there else kind)
 
@@ -214,5 +215,5 @@ def _check_permission(request: HttpRequest) -> None:
 
 
 def _number(text: str) -> int:
-    """0, which no row has, of what is no number."""
+    """The number in `text`; 0, which is no row's id, if there is none."""
     return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -1,4 +1,4 @@
-"""The admin's first page: what can be played, and which tasks somebody should look at. Called by django-unfold."""
+"""The admin's first page: all environments, and which tasks need attention. Called by django-unfold."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.models import Environment
 
 
 def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """`context` with `environments` (row, summary, marks) and `attention`; without either for who may not see them."""
+    """`context` with `environments` (row, summary, marks) and `attention`, if the person may see them."""
     if not request.user.has_perm("environments.view_environment"):
         return context
     rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=existing_splits()))

@@ -1,4 +1,4 @@
-"""The page of a job: how far long work has come. It is polled and can be left."""
+"""The page of a job, which shows the progress of long work. It polls; closing it does not stop the job."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from environments.database import jobs
 
 
 def job_url(job: str, back: str = "") -> str:
-    """`back`: path of the page to return to."""
+    """Address of the job's page. `back`: path of the page to return to."""
     path = reverse("admin:environments_task_job", args=[job])
     return f"{path}?{urlencode({'back': back})}" if back else path
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
-    """The page; for its script, with ?state, the numbers alone. A POST asks the job to stop."""
+    """The page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
     job = jobs.get(job_id)
     if job is None:
-        raise Http404(f"There is no job {job_id!r}: jobs are kept for an hour, and not across a restart of the server.")
+        raise Http404(f"There is no job {job_id!r}: jobs are forgotten after an hour and when the server restarts.")
     if request.method == "POST":
         if not request.user.has_perm("environments.change_task"):
             raise PermissionDenied
@@ -38,7 +38,7 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
 
 
 def job_link(job: jobs.Job) -> tuple[str, str] | None:
-    """Where what came of it is seen, and what the link says."""
+    """(address, text) of a link to the job's result; None: it has no page."""
     split = getattr(job.result, "split", None)
     if not isinstance(split, int):
         return None

@@ -1,4 +1,4 @@
-"""Admin of splits: what each holds and serves, freezing, deleting, and how it differs from what the class lists."""
+"""Admin of splits: their tasks, freezing and deleting, and how they differ from what the class lists."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from environments.service import hidden_fields
 from environments.tasks.places import places_of
 from environments.tasks.split_positions import served_indexes
 
-AT_ONCE_TASKS = 20_000
-"""Larger splits are frozen and deleted by a job, and compared with the class's list only when asked to."""
-DIFFERENCES_SHOWN = 50
+MAX_TASKS_AT_ONCE = 20_000
+"""Larger splits are frozen and deleted by a job, and compared with the class's list only on demand."""
+MAX_DIFFERENCES_SHOWN = 50
 
 ACTIONS: dict[str, tuple[str, type[FreezeSplit | UnfreezeSplit | DeleteSplit]]] = {
     "freeze": ("Freeze", FreezeSplit),
     "unfreeze": ("Unfreeze", UnfreezeSplit),
     "delete": ("Delete", DeleteSplit),
 }
-"""Name in the URL -> label and change."""
+"""Name in the address -> (label, action)."""
 
 
 @admin.register(Split)
@@ -46,13 +46,13 @@ class SplitAdmin(ReadOnlyAdmin):
     list_display = ("name", "environment", "type", "tasks", "maker")
     list_filter = (EnvironmentFilter,)
     ordering = ("environment__position", "position", "name")
-    empty = "Splits appear here when a class declares them, when you save a selection of tasks as one, or by an import."
+    empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
         return existing_splits()
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
-        is_compared = row.source_hash and (row.size <= AT_ONCE_TASKS or "compare" in request.GET)
+        is_compared = row.source_hash and (row.size <= MAX_TASKS_AT_ONCE or "compare" in request.GET)
         return {
             "title": str(row),
             "hidden": places_of(row).filter(is_hidden=True)[:1000].count(),
@@ -63,11 +63,11 @@ class SplitAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         act = self.admin_site.admin_view(self.act)
-        own = [path(f"<int:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
+        own = [path(f"<id:pk>/{name}/", act, {"name": name}, name=f"environments_split_{name}") for name in ACTIONS]
         return [*own, *super().get_urls()]
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """What freezing, unfreezing or deleting will touch; by a POST, it is done."""
+        """What freezing, unfreezing or deleting a split will touch; a POST does it."""
         split = get_object_or_404(existing_splits(), pk=pk)
         needed = "delete" if name == "delete" else "change"
         if not request.user.has_perm(f"environments.{needed}_split"):
@@ -90,7 +90,7 @@ class SplitAdmin(ReadOnlyAdmin):
         size = "generated" if split.is_generated else f"{split.size:,}"
         return format_html('<span class="number">{}</span>', size)
 
-    @admin.display(description="made by")
+    @admin.display(description="created by")
     def maker(self, split: Split) -> str:
         """Who made the split, and whether it is frozen or not served."""
         marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
@@ -98,16 +98,16 @@ class SplitAdmin(ReadOnlyAdmin):
 
 
 def differences(split: Split) -> dict[str, Any]:
-    """How the split differs from what its class lists: places whose task was edited or added, and what was removed."""
+    """How the split differs from what its class lists: places with an edited or added task, and removed tasks."""
     other = places_of(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
-    shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: DIFFERENCES_SHOWN + 1])
-    indexes = served_indexes(split, [entry.position for entry in shown[:DIFFERENCES_SHOWN]])
+    shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: MAX_DIFFERENCES_SHOWN + 1])
+    indexes = served_indexes(split, [entry.position for entry in shown[:MAX_DIFFERENCES_SHOWN]])
     field, hidden = summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
     rows = [
         (entry, indexes.get(entry.position), summary(entry.head[:READ_CHARACTERS], field, hidden))
-        for entry in shown[:DIFFERENCES_SHOWN]
+        for entry in shown[:MAX_DIFFERENCES_SHOWN]
     ]
-    return {"rows": rows, "is_more": len(shown) > DIFFERENCES_SHOWN, "removed": split.removals.count()}
+    return {"rows": rows, "is_more": len(shown) > MAX_DIFFERENCES_SHOWN, "removed": split.removals.count()}
 
 
 def _run(request: HttpRequest, split: Split, action: Action, title: str) -> HttpResponse:
@@ -121,7 +121,7 @@ def _run(request: HttpRequest, split: Split, action: Action, title: str) -> Http
         note(user, split, outcome.sentence, kind)
         return outcome
 
-    if split.size > AT_ONCE_TASKS:
+    if split.size > MAX_TASKS_AT_ONCE:
         return HttpResponseRedirect(job_url(jobs.start(title, work, owner=author).id, back))
     messages.success(request, work(silent).sentence)
     return HttpResponseRedirect(back)

@@ -1,4 +1,4 @@
-"""The forms of an environment's page: how its returns are read, whether agents may play it, what people see."""
+"""The forms of an environment's page: how returns are computed, whether agents may play, what players see."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {"sum": "sum of rewards", "last": "last reward", "max": "highest reward
 
 
 class ScoringForm(forms.Form):
-    """In force now; beside each stands what the class declares."""
+    """The definition in force; each field's help text says what the class declares."""
 
     default_return = forms.ChoiceField(choices=[(name, _WORDS[name]) for name in RETURNS], label="Return")
     reward_low = forms.FloatField(label="Lowest return")
@@ -43,7 +43,7 @@ class ScoringForm(forms.Form):
         given = super().clean() or {}
         low, high = given.get("reward_low"), given.get("reward_high")
         if low is not None and high is not None and not low < high:
-            self.add_error("reward_high", f"{high:g} is not above the lowest return, {low:g}; give a larger number.")
+            self.add_error("reward_high", f"{high:g} is not above the lowest return, {low:g}. Enter a larger number.")
         return given
 
 
@@ -52,7 +52,7 @@ def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
 
 
 def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
-    """Do what the page's forms ask for. Returns the form that has to be shown again, if one was not filled in well."""
+    """Do what the form that was sent asks for. Returns the form if it has errors and has to be shown again."""
     match request.POST.get("action"):
         case "score":
             form = ScoringForm(environment, request.POST)
@@ -66,7 +66,9 @@ def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
         case "blind" | "seeing" as asked:
             _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
         case _:
-            messages.error(request, "Nothing was changed: the form did not say what to do.")
+            messages.error(
+                request, "Nothing was changed, because the form named no action. Reload the page and try again."
+            )
     return None
 
 

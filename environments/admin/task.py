@@ -1,4 +1,4 @@
-"""Admin of tasks: their list and what is done from it. The page of one task is `task_page`'s."""
+"""Admin of tasks: the list, and the pages that start from it. The page of one task is in `task_page`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.urls import URLPattern, path, reverse
 
 from environments.admin.bulk import BULKS, bulk_view, offered
 from environments.admin.exports import export_redirect, export_view
-from environments.admin.imports import import_view, look_view
+from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
@@ -21,7 +21,7 @@ from environments.curation.splits import existing_splits
 from environments.database import jobs
 from environments.models import Environment, Split, Task
 
-SPLITS_OFFERED = 200
+MAX_SPLITS_OFFERED = 200
 
 
 @admin.register(Task)
@@ -52,7 +52,7 @@ class TaskAdmin(TaskPage):
         own = [
             path("act/<str:name>/", self.bulk, name="environments_task_bulk"),
             path("import/", self.import_tasks, name="environments_task_import"),
-            path("import/<str:token>/", self.look, name="environments_task_look"),
+            path("import/<str:token>/", self.preview, name="environments_task_look"),
             path("export/", self.export_tasks, name="environments_task_export"),
             path("jobs/<str:job_id>/", self.job, name="environments_task_job"),
         ]
@@ -61,22 +61,22 @@ class TaskAdmin(TaskPage):
         return [*own, *super().get_urls()]
 
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
-        """One bulk action; without a word about which tasks, as after a login, back to the list."""
+        """One bulk action. Redirects to the list if no tasks are named, as after a login."""
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name not in BULKS:
-            raise Http404(f"There is no action {name!r}; there are {', '.join(BULKS)}.")
+            raise Http404(f"There is no action {name!r}. There are {', '.join(BULKS)}.")
         if request.method != "POST" and not request.GET:
             return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
         return bulk_view(request, BULKS[name], self._context(request, ""))
 
     def import_tasks(self, request: HttpRequest) -> HttpResponse:
-        """Choose a file."""
+        """The form that uploads a file."""
         return import_view(request, self._context(request, ""))
 
-    def look(self, request: HttpRequest, token: str) -> HttpResponse:
+    def preview(self, request: HttpRequest, token: str) -> HttpResponse:
         """What the import of an uploaded file would do."""
-        return look_view(request, token, self._context(request, ""))
+        return preview_view(request, token, self._context(request, ""))
 
     def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
         """The selected tasks as a file."""
@@ -85,21 +85,21 @@ class TaskAdmin(TaskPage):
         return export_view(request, self._context(request, ""))
 
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
-        """Long work that is under way."""
+        """The progress of long work."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return job_view(request, job_id, self._context(request, ""))
 
     def _context(self, request: HttpRequest, title: str) -> dict[str, Any]:
-        """What the template of every page about tasks is given."""
+        """Context of every page about tasks."""
         shared = self.admin_site.each_context(request)
         return {**shared, "opts": self.opts, "title": title, "is_fullwidth": "1"}
 
 
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
-    """Environments and splits to choose from; of a chosen environment only its own splits."""
+    """Environments and splits to choose from; with a chosen environment only its splits."""
     environments = list(Environment.objects.only("pk", "name", "position"))
     splits = existing_splits().order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))
-    return environments, list(splits[:SPLITS_OFFERED])
+    return environments, list(splits[:MAX_SPLITS_OFFERED])

@@ -1,4 +1,4 @@
-"""Changes of one task from its page: state, tags, flags, restore. Used by `environments.admin.task_page`."""
+"""Changes of one task from its page: state, tags, flags, restoring. Used by `environments.admin.task_page`."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ MAX_REASON_CHARACTERS = 2000
 
 
 def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """A POST with `action` and what that needs; back to the task's page, with what came of it."""
+    """Apply the `action` of a POST. Redirects to the task's page, which shows the outcome."""
     if request.method == "POST":
         _apply(request, _action(request, task))
     return HttpResponseRedirect(_url(task.pk))
 
 
 def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """A POST with `flag`, or without for all open ones; back to the task's page, with what came of it."""
+    """Settle the `flag` of a POST, or all open ones. Redirects to the task's page, which shows the outcome."""
     number = request.POST.get("flag", "")
     if request.method == "POST" and (not number or (number.isdecimal() and len(number) < 19)):
         settled = settle(task, author_of(request), int(number) if number else None)
         if settled:
-            messages.success(request, f"Settled {settled} flag{'' if settled == 1 else 's'}.")
+            messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
         else:
-            messages.error(request, "Nothing was settled: somebody else has settled it meanwhile.")
+            messages.error(request, "Nothing was resolved: someone else has already resolved this flag.")
     return HttpResponseRedirect(_url(task.pk))
 
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
-    """What putting back a revision would do; a POST does it. `task`: from whose page it was asked."""
+    """What restoring a revision would do; a POST does it. `task`: the task whose page links here."""
     found = get_object_or_404(TaskRevision.objects.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
-        raise Http404(f"Revision {revision} is not of task {task.pk}.")
+        raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
     restore = Restore(found.pk, _reason(request))
     if request.method == "POST":
         return HttpResponseRedirect(_url(_apply(request, restore) or task.pk))
@@ -74,11 +74,11 @@ def _action(request: HttpRequest, task: Task) -> Action:
         case "untag":
             return RemoveTags(chosen, words, reason)
         case other:
-            raise Http404(f"There is no action {other!r}; use quarantine, release, tag or untag.")
+            raise Http404(f"There is no action {other!r}. Use quarantine, release, tag or untag.")
 
 
 def _apply(request: HttpRequest, action: Action) -> int | None:
-    """The task that stands there now, if that is another. Refusals are told as they are."""
+    """Apply the action and show its outcome. Returns the task that took the place of this one, if another did."""
     try:
         outcome = action.apply(author_of(request))
     except OrsError as refusal:

@@ -1,9 +1,7 @@
-"""The editor of a task's content: check it, try it, save it. Whatever happens, what was typed is still there.
+"""The editor of a task's content, which checks, tries and saves it. What was typed is never lost.
 
-Two people may edit the same task. The second is told, sees the difference, and goes on editing the first one's version
-with their own text. Used by `environments.admin.task_page`, whose permissions hold.
-
-Verdict: what the server found of a spec in the editor: its problems, its prompt, what saving it would touch.
+If two people edit the same task, the second sees the difference when saving, and continues to edit the first one's
+version with their own text. Used by `environments.admin.task_page`, which checks permissions.
 """
 
 from __future__ import annotations
@@ -32,14 +30,16 @@ from environments.service import try_out_spec
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """What the server found out about the spec in the editor."""
+
     problems: tuple[ActionProblem, ...] = ()
-    """Of the text; without any it is as the schema wants it."""
+    """What is wrong with the text; empty: it satisfies the schema."""
     plan: Plan | None = None
-    """What saving would do; None: that was not asked."""
+    """What saving would do; None: it was not computed."""
     trial: Trial | None = None
-    """None: it was not tried."""
+    """How an episode with the spec starts; None: it was not tried."""
     refusal: str = ""
-    """Why nothing could be found out, as a sentence; empty: it could."""
+    """Why it could not be checked, as a sentence; empty: it could."""
 
     @property
     def prompt(self) -> list[Part]:
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def checked(edit: Edit) -> Verdict:
-    """Whether it could be saved, and what that would touch. Raises: Replaced."""
+    """Whether the edit could be saved, and what that would touch. Raises: Replaced."""
     try:
         return Verdict(plan=edit.plan())
     except InvalidSpec as refused:
@@ -55,7 +55,7 @@ def checked(edit: Edit) -> Verdict:
 
 
 def tried(task: Task, text: str | None = None) -> Verdict:
-    """How `text` in the place of the task's content begins to play. None: the content itself, whatever its schema."""
+    """How an episode with `text` as the task's content starts. None: the stored content, whatever its schema."""
     try:
         return Verdict(trial=try_out_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
     except InvalidSpec as refused:
@@ -69,11 +69,11 @@ def _checked(task: Task, text: str) -> str:
 
 
 Frame = Callable[[], dict[str, Any]]
-"""Gives the context of every page about the task."""
+"""Returns the context of every page about the task."""
 
 
 def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """The editor; a POST with `action` check, try or save answers it with what was typed and what was found."""
+    """The editor. A POST with `action` check, try or save answers with what was typed and what was found."""
     if request.method != "POST":
         return _page(request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task)))
     edit = Edit(task.pk, request.POST.get("spec", ""), _seen(request), request.POST.get("reason", "").strip())
@@ -103,12 +103,12 @@ def _seen(request: HttpRequest) -> int:
 
 
 def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]:
-    """What the form holds, and which task it changes."""
+    """Context of the form: what it holds, and the task that it changes."""
     return {"target": task, "spec": spec, "seen": seen, "reason": reason}
 
 
 def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
-    """The form with what was typed, for the task that is there now, and how the two differ."""
+    """Context after a conflict: the form with what was typed, for the task that is there now, and their difference."""
     now = revision.successor or revision.task
     lines = diff(now.spec, edit.spec)
     return {"conflict": revision, "lines": lines, **_typed(now, edit.spec, last_revision(now), edit.reason)}

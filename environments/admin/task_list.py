@@ -1,7 +1,7 @@
-"""One page of the task list: which tasks, with what a person wants to see of each, and the ways to other pages.
+"""One page of the task list: its rows, its filters as chips, and the links to the pages before and after.
 
-A page is read along an index from a cursor in the URL: no count of anything, no offset. A search that takes long shows
-what it found so far, and how to go on. Used by `environments.admin.task`.
+A page is read along an index from a cursor in the address, without any count or offset. A search that takes long shows
+what it has found so far, and a link to continue. Used by `environments.admin.task`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from environments.tasks.places import places_of
 from environments.tasks.split_positions import served_indexes
 
 PAGE_TASKS = 50
-FLAG_CHARACTERS = 300
-"""Of one note."""
-SCAN_SECONDS = 0.045
-"""For finding a page's tasks; with what is read about them a page stays under 100 ms."""
+MAX_FLAG_CHARACTERS = 300
+"""Characters of a flag's note that the list shows."""
+MAX_SCAN_SECONDS = 0.045
+"""Longest time for finding a page's tasks; with what is read about them a page stays under 100 ms."""
 
 
 _ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
@@ -37,7 +37,7 @@ _ORIGINS = {"import": "imported", "edit": "edited", "played": "played"}
 
 @dataclass(frozen=True, slots=True)
 class ShownPlace:
-    """A split in which a task stands."""
+    """A split that holds a task."""
 
     split: Split
     is_hidden: bool
@@ -47,7 +47,7 @@ class ShownPlace:
 
     @property
     def title(self) -> str:
-        return "keeps its place, is not served" if self.is_hidden else "frozen" if self.split.frozen else ""
+        return "keeps its place but is not served" if self.is_hidden else "frozen" if self.split.frozen else ""
 
 
 @dataclass(slots=True)
@@ -58,13 +58,13 @@ class TaskListRow:
     summary: str
     bucket: Bucket
     statistics: TaskStatistics | None
-    """Over all attempts; None: no attempt."""
+    """Statistics over all attempts; None: there is none."""
     index: int | None = None
-    """Under which clients get it from the split that is listed; None: it is not served, or no split is listed."""
+    """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[ShownPlace] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
-    """Notes of the open ones, newest first."""
+    """Notes of open flags, newest first."""
 
     @property
     def is_quarantined(self) -> bool:
@@ -72,7 +72,7 @@ class TaskListRow:
 
     @property
     def origin(self) -> str:
-        """Where it came from, if not from a class."""
+        """Where the task came from, if not from a class."""
         return _ORIGINS.get(self.task.source, "")
 
     @property
@@ -81,28 +81,31 @@ class TaskListRow:
 
     @property
     def mean(self) -> float | None:
-        counted = self.statistics
-        return counted.return_total / counted.scored if counted and counted.scored else None
+        """Mean return of all scored attempts."""
+        overall = self.statistics
+        return overall.return_total / overall.scored if overall and overall.scored else None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskListPage:
     rows: Sequence[TaskListRow]
     previous: str
-    """Query string of the page before; empty: this is the first."""
+    """Query string of the page before; empty: this is the first page."""
     next: str
-    """Query string of the page after; empty: this is the last."""
+    """Query string of the page after; empty: this is the last page."""
     looked_at: int
-    """Tasks that were looked at."""
+    """Number of tasks that were tested."""
     order: Order
     is_unfinished: bool
-    """The time was over before the page was full; `next` goes on where it ended."""
+    """Whether time ran out before the page was full; `next` continues from there."""
 
 
 def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
-    """The page that the cursors `after` or `before` name; the first without."""
+    """The page that the cursor `after` or `before` names; without one the first page."""
     before = cursors.get("before", "")
-    batch = selection.batch(before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=SCAN_SECONDS)
+    batch = selection.batch(
+        before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=MAX_SCAN_SECONDS
+    )
     is_first = not before and not cursors.get("after")
     is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
     return TaskListPage(
@@ -116,12 +119,12 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
 
 
 def query(selection: Selection, **cursor: str) -> str:
-    """The query string of a list."""
+    """Query string of a list."""
     return urlencode(selection.values() | cursor)
 
 
 def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
-    """Five queries, however many rows; of a split some more."""
+    """The batch's tasks with everything that the list shows: five queries, some more where a split is listed."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
     tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
@@ -144,9 +147,8 @@ def _indexes(batch: SelectionBatch, listed: int | None) -> Sequence[int | None]:
 
 
 def _positions(ids: Sequence[int], split: Split) -> list[int]:
-    """Where the tasks stand in the split, each at its first place."""
-    standing = places_of(split, list(ids)).order_by("-position").values_list("task_id", "position")
-    first = dict(standing)
+    """Position of each task in the split, at its first place; -1: it has none."""
+    first = dict(places_of(split, list(ids)).order_by("-position").values_list("task_id", "position"))
     return [first.get(task, -1) for task in ids]
 
 
@@ -158,9 +160,9 @@ def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskL
 
 
 def _tasks(ids: Iterable[int]) -> Iterable[Task]:
-    """With `head`, the beginning of the spec; the whole may be megabytes."""
-    shown = Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", READ_CHARACTERS))
-    return shown.defer("spec", "environment__description", "environment__card")
+    """The tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
+    rows = Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", READ_CHARACTERS))
+    return rows.defer("spec", "environment__description", "environment__card")
 
 
 def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
@@ -172,20 +174,20 @@ def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
 
 def _flags(ids: Iterable[int]) -> dict[int, list[str]]:
     found = defaultdict[int, list[str]](list)
-    waiting = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
-    for task, note in waiting.values_list("task", Left("note", FLAG_CHARACTERS)):
+    unsettled = TaskFlag.objects.filter(task__in=ids, settled=None).order_by("-pk")
+    for task, note in unsettled.values_list("task", Left("note", MAX_FLAG_CHARACTERS)):
         found[task].append(note)
     return found
 
 
 def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
-    """Where the tasks stand at their splits' present versions, each split once."""
+    """Splits that hold each task at their present versions, each split once."""
     seen = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=ids)
     entries = seen.order_by("split__position", "split")
-    standing = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
-    splits = Split.objects.in_bulk({split for _, split, _, _ in standing})
+    places = list(entries.values_list("task", "split", "is_hidden", "split__position").distinct())
+    splits = Split.objects.in_bulk({split for _, split, _, _ in places})
     found = defaultdict[int, list[ShownPlace]](list)
-    for task, split, is_hidden, _ in standing:
+    for task, split, is_hidden, _ in places:
         found[task].append(ShownPlace(splits[split], is_hidden))
     return found
 
@@ -195,6 +197,8 @@ def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
 
 @dataclass(frozen=True, slots=True)
 class TaskListChoice:
+    """One value of a filter, with the query string of the list that has it."""
+
     label: str
     query: str
     is_chosen: bool
@@ -202,16 +206,16 @@ class TaskListChoice:
 
 @dataclass(frozen=True, slots=True)
 class TaskListChip:
-    """One filter: what may be chosen, each with the query string of the list that it leads to."""
+    """One filter of the list with all values that it can have."""
 
     title: str
     chosen: str
-    """Label of what is chosen; empty: nothing."""
+    """Label of the chosen value; empty: none is chosen."""
     choices: Sequence[TaskListChoice]
 
 
 def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[TaskListChip]:
-    """`splits`: those that may be chosen, of one environment if one is chosen."""
+    """A chip for each filter. `splits`: those to choose from, of one environment if one is chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
     words = {word: word for word in (*tag_names(), selection.tag) if word}
@@ -221,14 +225,14 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
         _chip(selection, "split", listed),
         _chip(selection, "tag", list(words.items())),
         _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
-        _chip(selection, "source", [*sources, ("dropped", "dropped from code")]),
+        _chip(selection, "source", [*sources, ("dropped", "dropped from the code")]),
         _chip(selection, "flags", [("open", "open")]),
         _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
     ]
 
 
 def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> TaskListChip:
-    """`also`: a filter that goes when this one changes."""
+    """The chip of the filter `name`. `also`: a filter that is removed when this one changes."""
     given = selection.values()
     chosen = given.get(name, "")
     others = {key: value for key, value in given.items() if key not in (name, also)}

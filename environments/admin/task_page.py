@@ -1,6 +1,6 @@
-"""The page of one task: its content, where it stands, what the record says, its history, and what can be done with it.
+"""The page of one task: its content, splits, results and history, and what can be done with it.
 
-The part of the tasks' admin that is about one of them; the list is `environments.admin.task`'s.
+The base class of the tasks' admin in `environments.admin.task`, which adds the list.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from environments.tasks.task_facts import figures_by_task, history_of, task_fact
 
 
 class TaskPage(ReadOnlyAdmin):
+    """The page of one task, and the addresses below it."""
+
     page_template = "environments/task.html"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
@@ -49,7 +51,7 @@ class TaskPage(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         admin_view = self.admin_site.admin_view
-        one = "<int:pk>"
+        one = "<id:pk>"
         return [
             path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
             path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
@@ -57,7 +59,7 @@ class TaskPage(ReadOnlyAdmin):
             path(f"{one}/do/", self._changing(task_change.change_view), name="environments_task_do"),
             path(f"{one}/settle/", self._changing(task_change.settle_view), name="environments_task_settle"),
             path(
-                f"{one}/restore/<int:revision>/",
+                f"{one}/restore/<id:revision>/",
                 self._changing(task_change.restore_view),
                 name="environments_task_restore",
             ),
@@ -65,11 +67,11 @@ class TaskPage(ReadOnlyAdmin):
         ]
 
     def spec_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The content, whole and exactly as it is."""
+        """The whole spec, exactly as stored."""
         return HttpResponse(self._task(request, pk).spec, content_type="application/json")
 
     def prompt_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The page with the prompt that the task gives now; a POST, for it runs the author's code."""
+        """The page with the task's present prompt. Only by POST, because it runs the author's code."""
         task = self._task(request, pk)
         if request.method != "POST" or not may_change(request):
             raise PermissionDenied
@@ -77,7 +79,7 @@ class TaskPage(ReadOnlyAdmin):
         return TemplateResponse(request, self.page_template, context)
 
     def frame(self, request: HttpRequest, task: Task) -> dict[str, Any]:
-        """What every page about `task` needs."""
+        """Context of every page about `task`."""
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -94,7 +96,7 @@ class TaskPage(ReadOnlyAdmin):
         return task
 
     def _changing(self, view: Any) -> Any:
-        """`view` of one task, for those who may change tasks."""
+        """`view` of one task, for people who may change tasks."""
 
         def checked(request: HttpRequest, pk: int, **more: Any) -> HttpResponse:
             task = self._task(request, pk)
@@ -107,4 +109,5 @@ class TaskPage(ReadOnlyAdmin):
 
 
 def may_change(request: HttpRequest) -> bool:
+    """Whether the person may change tasks."""
     return request.user.has_perm("environments.change_task")

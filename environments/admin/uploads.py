@@ -1,6 +1,7 @@
-"""Uploads: files that wait in the data directory between the look at what an import would do, and the import.
+"""Uploaded files, which wait in the data directory between the preview of an import and the import.
 
-Each has a directory of its own that only the server's user can read, and goes when it is used or an hour after it came.
+Each has a directory of its own that only the server's user can read. It is deleted after the import, or an hour after
+the upload.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.core.files.uploadedfile import TemporaryUploadedFile, UploadedFile
 
-KEPT_SECONDS = 3600.0
+MAX_AGE_SECONDS = 3600.0
 _TOKEN = re.compile(r"\d+-[0-9a-f]{32}")
 _ODD = re.compile(r"[^\w.() -]")
 
@@ -25,7 +26,7 @@ _ODD = re.compile(r"[^\w.() -]")
 @dataclass(frozen=True, slots=True)
 class Upload:
     token: str
-    """In the URL of its pages; it begins with whose it is."""
+    """Part of the address of its pages; it starts with the owner's id."""
     path: Path
 
     @property
@@ -36,9 +37,9 @@ class Upload:
         shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
-def keep(file: UploadedFile[Any], owner: int) -> Upload:
-    """The file, moved to a place where it waits for its owner."""
-    _sweep()
+def store(file: UploadedFile[Any], owner: int) -> Upload:
+    """Move the file to where it waits for its owner. Returns the upload."""
+    _delete_old()
     directory = _root() / f"{owner}-{secrets.token_hex(16)}"
     directory.mkdir(mode=0o700)
     path = directory / (_ODD.sub("_", Path(file.name or "").name)[-120:].lstrip(".") or "upload")
@@ -47,14 +48,14 @@ def keep(file: UploadedFile[Any], owner: int) -> Upload:
         path.touch()
     else:
         path.write_bytes(file.read())
-    timer = threading.Timer(KEPT_SECONDS, _sweep)
+    timer = threading.Timer(MAX_AGE_SECONDS, _delete_old)
     timer.daemon = True
     timer.start()
     return Upload(directory.name, path)
 
 
 def find(token: str, owner: int) -> Upload | None:
-    """The owner's upload; None: it is used, too old, or somebody else's."""
+    """The owner's upload with that token; None: it was imported, is too old or belongs to somebody else."""
     if not _TOKEN.fullmatch(token) or not token.startswith(f"{owner}-"):
         return None
     try:
@@ -67,9 +68,9 @@ def _root() -> Path:
     return Path(settings.FILE_UPLOAD_TEMP_DIR)
 
 
-def _sweep() -> None:
-    """Remove what is too old: uploads, and files that requests left when the server was killed."""
-    oldest = time.time() - KEPT_SECONDS + 1
+def _delete_old() -> None:
+    """Delete what is too old: uploads, and files of requests that were cut off when the server was killed."""
+    oldest = time.time() - MAX_AGE_SECONDS + 1
     for path in _root().iterdir():
         try:
             if path.stat().st_mtime < oldest:

@@ -1,12 +1,9 @@
-"""Work: how an action is carried out, so that what is served changes at one moment and what fails leaves no trace.
+"""What every action of curation shares: why it is refused, what it will touch, what it did, and how it is carried out.
 
-First the places are staged in batches, which nobody sees. Then one short transaction makes them visible. Then states
-and revisions are written, in batches. For few tasks all of that is one transaction. Until that moment it can be
-stopped and nothing has changed; after it, it is finished. If the process dies instead, doing it again does the rest.
-
-Why a change is refused. The text of each is a sentence for the person who asked, naming the value and the fix.
-
-Plan and Outcome: what an action will touch, and what it did. Shown by pages and printed by commands.
+`carry_out` changes what is served at one moment, and a failure leaves no trace. First the places are staged in batches,
+which nobody sees. Then one short transaction makes them visible. Then states and revisions are written, in batches. For
+few tasks all of that is one transaction. Before the places become visible the action can be stopped and nothing has
+changed; after that it is always finished. If the process dies instead, applying the action again does the rest.
 """
 
 from __future__ import annotations
@@ -19,14 +16,15 @@ from typing import Protocol
 from django.db import transaction
 
 from environments.database.jobs import Progress, silent
+from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_turns import give_way
 from environments.errors import OrsError
-from environments.models import Split, TaskRevision
+from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import BATCH, SplitChange, commit, splits_of
 
 
 class ActionRefused(OrsError):
-    """The change cannot be made as asked; nothing was changed."""
+    """The change cannot be made, and nothing was changed. Its text is a sentence that says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +32,35 @@ class ActionProblem:
     """One thing that is wrong with a spec."""
 
     path: str
-    """Where: names and indexes joined by dots, as in `grid.0.size`; empty: the whole of it."""
+    """Names and indexes joined by dots, as in `grid.0.size`; empty: the whole spec."""
     message: str
 
 
 class InvalidSpec(ActionRefused):
-    """A spec that is no strict JSON object, or that the environment's task schema refuses."""
+    """The spec is no strict JSON object, or the environment's task schema refuses it."""
 
     def __init__(self, problems: tuple[ActionProblem, ...]) -> None:
         shown = "; ".join(
             f"{problem.path}: {problem.message}" if problem.path else problem.message for problem in problems
         )
-        super().__init__(f"The spec is refused: {shown}.")
+        super().__init__(f"This spec cannot be saved: {shown}.")
         self.problems = problems
 
 
 class Replaced(ActionRefused):
-    """Somebody else gave the task a new content since this editor looked; theirs is in `revision`."""
+    """Somebody else edited the task since this editor opened it; `revision` holds their edit."""
 
     def __init__(self, revision: TaskRevision) -> None:
         super().__init__(
             f"{revision.author} changed this task at {revision.created:%Y-%m-%d %H:%M} UTC, while you were editing it. "
-            "Look at the difference, then edit the new one."
+            "Look at the difference, then edit their version."
         )
         self.revision = revision
 
 
 @dataclass(frozen=True, slots=True)
 class SplitShare:
-    """One split and how many of the selected tasks stand in it."""
+    """A split and the number of selected tasks in it."""
 
     split: int
     name: str
@@ -71,20 +69,20 @@ class SplitShare:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an action will touch, counted when it was asked; the action itself goes by what is there when it runs."""
+    """What an action will touch, counted when it was planned; `apply` uses the tasks that match when it runs."""
 
     title: str
-    """What will be done, as "Quarantine 120 tasks"."""
+    """What will be done, such as "Quarantine 120 tasks"."""
     selected: int
-    """Tasks that were chosen."""
+    """Number of chosen tasks."""
     changing: int
-    """Those of them that will be changed; the rest is as wanted already."""
+    """Number of chosen tasks that will be changed; the others are already as wanted."""
     splits: tuple[SplitShare, ...] = ()
     """Splits whose served content will change."""
     frozen: tuple[SplitShare, ...] = ()
-    """Frozen splits in which the tasks stand: they stay as they are."""
+    """Frozen splits that hold some of the tasks; they stay as they are."""
     sentences: tuple[str, ...] = ()
-    """All of the above and whatever else one should know, one sentence each."""
+    """What to know before applying it, such as what changes in each split, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,48 +91,54 @@ class ActionOutcome:
 
     sentence: str
     changed: int
-    """Tasks that were changed."""
+    """Number of tasks that were changed."""
     change: str = ""
-    """Shared by the revisions it left behind (TaskRevision.change); empty: none."""
+    """Token that its revisions share (TaskRevision.change); empty: it wrote none."""
     split: int | None = None
     """The split that was made or filled."""
     task: int | None = None
-    """The task that stands where an edited or restored one stood."""
+    """The task that took the place of an edited or restored one."""
 
 
 class Action(Protocol):
     """One change that people make."""
 
     def plan(self) -> Plan:
-        """What `apply` will touch. Raises: Refused."""
+        """What `apply` will touch. Raises: ActionRefused."""
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        """Do it. Everything becomes visible at once; if it fails or `progress` raises, what is served is as before,
-        and doing it again finishes it. Raises: Refused, and FrozenSplit or SplitBusy of `environments.tasks.split_change`.
+        """Make the change, which becomes visible all at once.
+
+        If it fails or `progress` raises, what is served stays as before, and applying it again finishes it.
+        Raises: ActionRefused, and FrozenSplit or SplitBusy of `environments.tasks.split_change`.
         """
 
 
 WAIT_SECONDS = 2.0
-"""For a change of the same split that is under way: those of one task end sooner."""
+"""Longest wait for another change of the same split; changes of one task end sooner."""
 
 
-SETTLED = 300
-"""Tasks whose states, tags and revisions are written in one transaction."""
+MAX_SETTLED = 300
+"""Number of tasks whose states, tags and revisions are written in one transaction."""
 
 
 class Work(Protocol):
+    """The part of an action that differs from one action to the next; `carry_out` calls both methods in batches."""
+
     def stage(self, tasks: Sequence[int]) -> None:
-        """Stage what follows for the splits, for at most BATCH tasks."""
+        """Stage the changes of splits that follow from at most BATCH tasks."""
 
     def settle(self, tasks: Sequence[int]) -> int:
-        """Write states, tags and revisions of at most SETTLED tasks, in one transaction. Returns how many changed."""
+        """Write states, tags and revisions of at most MAX_SETTLED tasks in a transaction. Returns how many changed."""
 
 
 def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], progress: Progress = silent) -> int:
-    """Returns how many tasks changed. `changes` are entered. Raises what `progress` raises, before what is served
-    changed; where no split is concerned, with a part of the tasks done.
+    """Do the work on the tasks and commit the changes of splits. Returns the number of tasks that changed.
+
+    `changes` have to be entered. What `progress` raises is raised before anything that is served changes; without any
+    change of a split, a part of the tasks is done by then.
     """
-    if len(tasks) <= SETTLED:
+    if len(tasks) <= MAX_SETTLED:
         with transaction.atomic():
             work.stage(tasks)
             commit(*staged(changes))
@@ -153,16 +157,17 @@ def carry_out(work: Work, tasks: Sequence[int], changes: Sequence[SplitChange], 
 
 def _settle(work: Work, tasks: Sequence[int], progress: Progress) -> int:
     changed = 0
-    for done, batch in _batches(tasks, SETTLED):
+    for done, batch in _batches(tasks, MAX_SETTLED):
         with transaction.atomic():
             changed += work.settle(batch)
         give_way()
         progress(done, len(tasks))
+    refresh_statistics(Task, TaskTag, SplitEntry)
     return changed
 
 
 def _finishing(progress: Progress, staged: int) -> Progress:
-    """Progress of the second half, which cannot be stopped: what is served has changed, and the rest has to follow."""
+    """Progress of the second half, which cannot be stopped, because what is served has changed already."""
 
     def finish(done: int, total: int) -> None:
         with suppress(Exception):
@@ -173,23 +178,23 @@ def _finishing(progress: Progress, staged: int) -> Progress:
 
 @contextmanager
 def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
-    """Changes of all unfrozen splits in which one of the tasks stands. Raises: SplitBusy."""
+    """Enter a change of every unfrozen split that holds one of the tasks. Raises: SplitBusy."""
     with ExitStack() as stack:
         yield [stack.enter_context(change_of(split)) for split in splits_of(tasks)]
 
 
 def change_of(split: Split) -> SplitChange:
-    """Waits a little for those before it; a split that is not served stays so."""
+    """A change of the split that waits for another one under way; a split that is not served stays unserved."""
     return SplitChange(split, wait_seconds=WAIT_SECONDS, serves=split.is_served)
 
 
 def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
-    """Those that have something to commit: a version that rises for nothing makes every reader read again."""
+    """The changes that have something to commit: a version that rises for nothing makes every reader read again."""
     return [change for change in changes if change.has_staged]
 
 
 def _batches(tasks: Sequence[int], size: int) -> Iterator[tuple[int, Sequence[int]]]:
-    """(how many tasks there are up to its end, the batch) in order."""
+    """(number of tasks up to the end of the batch, the batch), in order."""
     for start in range(0, len(tasks), size):
         batch = tasks[start : start + size]
         yield start + len(batch), batch

@@ -1,4 +1,4 @@
-"""Spec: the JSON text of a task that people wrote, checked before it becomes one."""
+"""The JSON text of a task that people wrote, checked before it is stored. Used by the editor of tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false
 
 
 def checked_spec(environment: Environment, text: str) -> str:
-    """`text` as it will be stored, compact. Raises: InvalidSpec with the problems found."""
+    """The spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the problems found."""
     stored = _strict(text)
     if problems := task_schema.check(environment.task_schema, json.loads(stored)):
         raise InvalidSpec(tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems))
@@ -36,7 +36,7 @@ def _strict(text: str) -> str:
         raise _invalid("it is nested too deeply; flatten it") from error
     except ValueError as error:
         raise _invalid(str(error)) from error
-    raise _invalid(f"it is {_KINDS.get(type(value), 'a number')}, and a task is an object, as {{…}}")
+    raise _invalid(f"it is {_KINDS.get(type(value), 'a number')}, but a task has to be an object, such as {{…}}")
 
 
 def _invalid(message: str) -> InvalidSpec:
@@ -47,10 +47,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members: dict[str, Any] = {}
     for name, value in pairs:
         if name in members:
-            raise ValueError(f"the name {shorten(name, 80)!r} stands twice in one object; keep one of them")
+            raise ValueError(f"the name {shorten(name, 80)!r} occurs twice in one object; keep one of them")
         members[name] = value
     return members
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number; use a finite number, null or a string")
+    raise ValueError(f"{constant} is not a JSON number; use a finite number, null or a string")

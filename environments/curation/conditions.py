@@ -1,41 +1,34 @@
-"""Conditions on Task, one for each thing a selection can ask for."""
+"""Conditions on Task, one for each filter of a selection. Used by `filters` and by the actions."""
 
 from __future__ import annotations
 
 import json
-import re
 
 from django.db.models import Exists, OuterRef, Q
 
 from environments import conf
+from environments.database.storable import is_storable
 from environments.models import Split, TaskFlag, TaskTag
 from environments.scoring.buckets import BUCKETS, tasks_in
 from environments.tasks.places import places, places_of
 
-_UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no text in the database has them."""
 
-
-def stands_in(split: int) -> Q:
-    """Tasks that stand in the split, as one subquery: for queries of whole sets."""
+def is_in_split(split: int) -> Q:
+    """Tasks in the split, as one subquery of all of them: for queries over whole sets."""
     return Q(pk__in=places(split).values("task"))
 
 
-def stands_at(split: Split | None) -> Q:
-    """Tasks that stand in the split, looked up task by task: for walks that go along the tasks."""
+def is_at_a_place_of(split: Split | None) -> Q:
+    """Tasks in the split, looked up task by task: for walks along the tasks."""
     return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
 
 
-def is_askable(text: str) -> bool:
-    return _UNASKABLE.search(text) is None
-
-
 def is_tagged(tag: str) -> Q:
-    return nothing() if not is_askable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+    return nothing() if not is_storable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
 
 
 def is_from(source: str) -> Q:
-    """`dropped` and `code`, `import`, `edit`, `played`."""
+    """Tasks from a source: `code`, `import`, `edit` or `played`; or `dropped` from the code."""
     return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
 
 
@@ -44,15 +37,15 @@ def is_in_bucket(bucket: str) -> Q:
 
 
 def is_flagged() -> Q:
-    """Somebody said that it is broken, and nobody has settled it."""
+    """Tasks that somebody flagged as broken and nobody has settled."""
     return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 
 def contains(text: str) -> Q:
-    """The text as it is or as JSON writes it within a string: a spec may hold it either way."""
+    """Tasks whose spec holds the text, as it is or as JSON escapes it within a string."""
     written = json.dumps(text)[1:-1]
     escaped = Q(spec__icontains=written)
-    return escaped if written == text or _UNASKABLE.search(text) else escaped | Q(spec__icontains=text)
+    return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
 
 
 def nothing() -> Q:

@@ -1,4 +1,4 @@
-"""Edit: a task's new content. Content is identity, so it is another task, which takes the old one's places."""
+"""Edit: give a task new content. Content is identity, so that is another task, which takes the old one's places."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from environments.tasks.sync import content_hash
 
 
 def last_revision(task: Task) -> int:
-    """What an editor who looks at `task` now has seen; a form sends it back as `Edit.seen`."""
+    """Id of the task's latest revision, 0 without any; the editor's form sends it back as `Edit.seen`."""
     return TaskRevision.objects.filter(task=task).aggregate(last=Max("id"))["last"] or 0
 
 
 def find_task(task: int) -> Task:
-    """Raises: Refused."""
+    """The task with its environment. Raises: ActionRefused."""
     row = Task.objects.select_related("environment").filter(pk=task).first()
     if row is None:
-        raise ActionRefused("This task does not exist; look for it in the list.")
+        raise ActionRefused("This task does not exist. Look for it in the list of tasks.")
     return row
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Give a task new content, in every split that is not frozen. Results stay with the old content.
+    """Give a task new content in every split that is not frozen. Its results stay with the old content.
 
     `plan` and `apply` also raise InvalidSpec, and Replaced when somebody else edited it since `seen`.
     """
@@ -54,18 +54,18 @@ class Edit:
         spec, revisions = self._checked(old), Revisions("edit", author, self.reason)
         new = succeed(old, spec, revisions, seen=self.seen)
         splits, _ = shares_of(Q(pk=new.pk))
-        served = "The new content is served from now on"
+        served = "Agents get the new content from now on"
         if new.state == "quarantined":
-            served = "The new content is quarantined and not served until it is released"
+            served = "The new content is quarantined, so agents don't get it until you release it"
         elif not splits:
-            served = "It stands in no split, so no agent is served it"
+            served = "The task is in no split, so agents don't get it"
         return ActionOutcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
         if content_hash(spec) == old.content_hash:
             raise ActionRefused(
-                "The content is as it was (blanks and the order of names do not count); change a value."
+                "The content hasn't changed (spaces and the order of names don't count). Change a value."
             )
         return spec
 
@@ -78,31 +78,31 @@ def refuse_replaced(task: Task, seen: int) -> None:
 
 
 def plan_succession(old: Task, spec: str) -> Plan:
-    """What comes of giving `old` the content."""
+    """What giving `old` the content `spec` will touch."""
     splits, frozen = shares_of(Q(pk=old.pk))
     new = Task.objects.filter(environment=old.environment, content_hash=content_hash(spec)).first()
     sentences = [*in_splits(splits), *still_served(frozen)]
     if not splits:
-        sentences.append("It stands in no split that can change, so agents will not be served the new content.")
+        sentences.append("The task is in no split that can change, so agents won't get the new content.")
     if new is None and old.state == "quarantined":
-        sentences.append("The new content stays quarantined until it is released.")
+        sentences.append("The new content stays quarantined until you release it.")
     if new is not None:
-        sentences += _about_known(new)
+        sentences += _about_existing(new)
     return Plan("Save the new content", 1, 1, splits, frozen, tuple(sentences))
 
 
-def _about_known(new: Task) -> list[str]:
-    known = [f"This content is known already, as {new}: that task, with its results, takes the place."]
+def _about_existing(new: Task) -> list[str]:
+    sentences = [f"There is a task with this content already, {new}: that task, with its results, takes the place."]
     if new.state == "quarantined":
-        known.append(f"It is quarantined ({new.reason}) and will not be served until it is released.")
+        sentences.append(f"It is quarantined ({new.reason}), so agents won't get it until you release it.")
     there, _ = shares_of(Q(pk=new.pk))
-    return known + [f"In split {share.name!r} it has a place of its own and will stand there once." for share in there]
+    return sentences + [f"Split {share.name!r} has it already and will have it once." for share in there]
 
 
 def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> Task:
-    """The task with the content, which now stands where `old` stood, except in frozen splits. All or nothing.
+    """Put the task with the content in the place of `old`, in all splits that are not frozen or in none. Returns it.
 
-    Raises: Replaced when `old` got another successor since revision `seen` (None: does not matter), SplitBusy.
+    Raises: Replaced when `old` got another successor since revision `seen` (None: that does not matter), SplitBusy.
     """
     with claimed([old.pk]) as changes, transaction.atomic():
         Task.objects.select_for_update().get(pk=old.pk)  # the second of two editors waits here, and then sees the first
@@ -118,7 +118,7 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
 
 
 def _with_content(old: Task, spec: str) -> Task:
-    """The task that has it; a new one takes over state, reason and tags of `old`."""
+    """The task with the content; a new one takes over the state, reason and tags of `old`."""
     values = {"spec": spec, "source": "edit", "state": old.state, "reason": old.reason}
     new, is_new = Task.objects.get_or_create(
         environment=old.environment, content_hash=content_hash(spec), defaults=values

@@ -1,4 +1,4 @@
-"""Filters: what may be asked of tasks, as an address or a form has it and as a condition. Under every selection."""
+"""The filters of a selection, as parameters of an address or a form and as a condition on Task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from django.db.models import Q
 
-from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_tagged, stands_in
+from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
 from environments.scoring.buckets import BUCKETS
 
 MAX_IDS = 10_000
@@ -19,28 +19,28 @@ FLAGS = ("open",)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Tasks that satisfy all that is given; with `ids` these alone, in the environment if one is given."""
+    """Tasks that satisfy every given filter; with `ids` only these tasks, of the environment if one is given."""
 
     environment: int | None = None
     split: int | None = None
-    """Tasks that stand in it, quarantined ones included."""
+    """Tasks in this split, quarantined ones included."""
     tag: str = ""
     state: Literal["", "active", "quarantined"] | str = ""
     source: Literal["", "code", "import", "edit", "played", "dropped"] | str = ""
-    """Where it came from first; or dropped: a class listed it once, and none does now."""
+    """Where the task came from first; or `dropped`: a class listed it once and no longer does."""
     bucket: Literal["", "unseen", "hopeless", "learnable", "saturated"] | str = ""
-    """By the thresholds in the settings."""
+    """Bucket of its success rate, by the thresholds in the settings."""
     search: str = ""
-    """A part of the spec's text, as written or as JSON escapes it; the case of ASCII letters does not matter."""
+    """A part of the spec, as written or as JSON escapes it; upper and lower case of ASCII letters are the same."""
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
-    """open: somebody said that it is broken, and no curator has settled that."""
+    """`open`: somebody flagged the task as broken, and no curator has settled it."""
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:
-        """From the parameters of a URL or form, by the names of the fields above, `ids` joined by commas.
+        """The filters in the parameters of an address or a form, which have the fields' names; `ids` joined by commas.
 
-        What is unknown or unreadable counts as not given.
+        A parameter that is unknown or cannot be read counts as not given.
         """
         return cls(
             environment=_number(values.get("environment")),
@@ -55,16 +55,16 @@ class Filters:
         )
 
     def values(self) -> dict[str, str]:
-        """What `parse` reads; fields that are not given are left out."""
+        """The parameters that `parse` reads, without fields that are not given."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
 
     def condition(self) -> Q:
-        """All that is asked, as one condition on a queryset of Task."""
+        """All filters as one condition on a queryset of Task."""
         wanted = Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
-        wanted &= Q() if self.split is None else stands_in(self.split)
+        wanted &= Q() if self.split is None else is_in_split(self.split)
         wanted &= is_tagged(self.tag) if self.tag else Q()
         wanted &= Q(state=self.state) if self.state else Q()
         wanted &= is_from(self.source) if self.source else Q()

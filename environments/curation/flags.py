@@ -1,4 +1,4 @@
-"""Flags: people say that a task is broken, until a curator settles it. Pages raise, queue and settle them."""
+"""Flags: people report that a task is broken, and a curator settles the report. Pages create, list and settle them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from environments.curation.action import ActionRefused
 from environments.models import Task, TaskFlag
 
 MAX_CHARACTERS = 2_000
-"""Characters that one note may have."""
+"""Longest note, in characters."""
 MAX_TOGETHER = 20_000
-"""Characters of all that one person says of a task before it is settled."""
+"""Longest text of one person's open flag of a task, in characters."""
 MAX_SHOWN = 100
+"""Flags that the page of a task shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Flags of one task, oldest first: the newest MAX_SHOWN; a settled one only where all open ones have room."""
+    """The newest MAX_SHOWN flags of one task, oldest first; settled ones only where all open ones have room."""
 
     open: list[TaskFlag]
     settled: list[TaskFlag]
 
 
 def flag(task: Task, author: str, note: str, episode: int | None = None) -> TaskFlag:
-    """The author's open flag of `task` with `note` in it: a new one, or what they said before and then this.
+    """Add `note` to the author's open flag of `task`, or create one. Returns the flag.
 
-    `episode`: number of the one in which it showed. Raises: Refused.
+    `episode`: number of the episode that showed the fault. Raises: ActionRefused.
     """
     text = note.replace("\0", "").strip()
     if not text:
-        raise ActionRefused("Say what is wrong with the task: a curator reads it before anything else.")
+        raise ActionRefused("Say what is wrong with the task: a curator reads this first.")
     if len(text) > MAX_CHARACTERS:
         raise ActionRefused(f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
     with transaction.atomic():
-        # whoever flags the same task waits here, so that one person has one open flag; episodes go on being recorded
+        # anyone who flags the same task waits here, so that one person has one open flag; episodes go on being recorded
         Task.objects.select_for_update(no_key=True).get(pk=task.pk)
         found = TaskFlag.objects.filter(task=task, author=author, settled=None).first()
         if found is None:
@@ -46,14 +47,14 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
 
 
 def settle(task: Task, author: str, number: int | None = None) -> int:
-    """How many open flags of `task` it settled: the one of that id, or all of them."""
+    """Settle the open flag of `task` with the id `number`, or all of them. Returns the number of flags settled."""
     rows = TaskFlag.objects.filter(task=task, settled=None)
     chosen = rows if number is None else rows.filter(pk=number)
     return chosen.update(settled=timezone.now(), settled_by=author[:150])
 
 
 def flags_of(task: Task) -> Flags:
-    """One query."""
+    """The flags of a task that its page shows. One query."""
     rows = TaskFlag.objects.filter(task=task).order_by(F("settled").desc(nulls_first=True), "-pk")
     found = list(rows[:MAX_SHOWN])[::-1]
     return Flags([row for row in found if row.settled is None], [row for row in found if row.settled])
@@ -70,8 +71,8 @@ def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
     said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
     if len(found.note) + len(said) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your open flag of this task has {len(found.note):,} characters, and {MAX_TOGETHER:,} is the most. "
-            "A curator will settle it; flag the task again then."
+            f"Your open flag of this task has {len(found.note):,} characters, and at most {MAX_TOGETHER:,} fit. "
+            "Flag the task again once a curator has settled it."
         )
     found.note = f"{found.note}\n\n{said}"
     found.episode = found.episode or episode

@@ -1,4 +1,4 @@
-"""CopyToSplit, MoveToSplit, RemoveFromSplit and SaveAsSplit: which splits tasks stand in."""
+"""CopyToSplit, MoveToSplit, RemoveFromSplit and SaveAsSplit: the actions that change which splits tasks are in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare, carry_out, change_of
-from environments.curation.conditions import stands_in
+from environments.curation.conditions import is_in_split
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, in_order_of, some_of, tasks
@@ -20,7 +20,7 @@ from environments.tasks.split_change import FrozenSplit, SplitChange
 
 @dataclass(frozen=True, slots=True)
 class CopyToSplit:
-    """Put tasks at the end of a split; those that stand in it already stay where they are."""
+    """Put tasks at the end of a split; tasks that are in it already keep their places."""
 
     selection: Selection
     split: int
@@ -29,7 +29,7 @@ class CopyToSplit:
     def plan(self) -> Plan:
         split = _target(self.split, self.selection.condition())
         selected = some_of(self.selection)
-        there = count_of(self.selection.condition() & stands_in(split.pk))
+        there = count_of(self.selection.condition() & is_in_split(split.pk))
         title = f"Copy {tasks(selected - there)} to split {split.name!r}"
         share = SplitShare(split.pk, split.name, selected - there)
         sentences = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
@@ -46,10 +46,10 @@ class CopyToSplit:
 
 @dataclass(frozen=True, slots=True)
 class MoveToSplit:
-    """Take tasks out of one split and put them at the end of another, at the same moment."""
+    """Take tasks out of one split and put them at the end of another in the same moment."""
 
     selection: Selection
-    """Only its tasks that stand in `source` are moved."""
+    """Only its tasks in `source` are moved."""
     source: int
     split: int
     reason: str = ""
@@ -58,9 +58,9 @@ class MoveToSplit:
         source, split = self._splits()
         moving = self._moving()
         count, selected = count_of(moving), some_of(self.selection)
-        there = count_of(moving & stands_in(split.pk))
+        there = count_of(moving & is_in_split(split.pk))
         shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
-        absent = [f"{tasks(selected - count, 'does', 'do')} not stand in {source.name!r}."] if count < selected else []
+        absent = [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."] if count < selected else []
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
         return Plan(title, selected, count, shares, sentences=(*absent, *_notes(moving, there)))
 
@@ -75,17 +75,17 @@ class MoveToSplit:
         return ActionOutcome(sentence, changed, revisions.change, split.pk)
 
     def _moving(self) -> Q:
-        return self.selection.condition() & stands_in(self.source)
+        return self.selection.condition() & is_in_split(self.source)
 
     def _splits(self) -> tuple[Split, Split]:
         if self.source == self.split:
-            raise ActionRefused("Both splits are the same; choose another to move the tasks to.")
+            raise ActionRefused("The two splits are the same. Choose another one to move the tasks to.")
         return _unfrozen(self.source), _target(self.split, self._moving())
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFromSplit:
-    """Take tasks out of a split. What its class lists there is not brought back by a sync."""
+    """Take tasks out of a split. A sync does not bring back those that its class lists there."""
 
     selection: Selection
     split: int
@@ -93,7 +93,7 @@ class RemoveFromSplit:
 
     def plan(self) -> Plan:
         split, selected = _unfrozen(self.split), some_of(self.selection)
-        count = count_of(self.selection.condition() & stands_in(split.pk))
+        count = count_of(self.selection.condition() & is_in_split(split.pk))
         share = SplitShare(split.pk, split.name, count)
         return Plan(f"Take {tasks(count)} out of split {split.name!r}", selected, count, (share,))
 
@@ -108,19 +108,19 @@ class RemoveFromSplit:
 
 @dataclass(frozen=True, slots=True)
 class SaveAsSplit:
-    """Make a curated split of the selected tasks. `selection.environment` has to be given."""
+    """Make a curated split of the selected tasks. The selection has to name an environment."""
 
     selection: Selection
     name: str
-    """1 to 200 characters, not taken, without slashes and control characters."""
+    """1 to 200 characters without slashes and control characters, and not the name of another split."""
     type: str
     """train, validation or test."""
     reason: str = ""
 
     def plan(self) -> Plan:
         name, selected = free_name(self._environment(), self.name), some_of(self.selection)
-        seen = "Agents find it at their next look at the splits."
-        sentences = (seen, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
+        visible = "Agents find it the next time they list the splits."
+        sentences = (visible, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
         return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -135,7 +135,7 @@ class SaveAsSplit:
     def _environment(self) -> int:
         environment = self.selection.environment
         if environment is None or not Environment.objects.filter(pk=environment).exists():
-            raise ActionRefused("A split is of one environment; choose the environment first.")
+            raise ActionRefused("A split belongs to one environment. Choose the environment first.")
         return environment
 
 
@@ -147,7 +147,7 @@ class MembershipWork:
     ) -> None:
         self._revisions, self._adds, self._removes = revisions, adds, removes
         self._added = {change.split.name: set[int]() for change in adds}
-        """Name of a split -> tasks that did not stand in it before."""
+        """Name of a split -> tasks that were not in it before."""
 
     def stage(self, tasks: Sequence[int]) -> None:
         names = split_names(tasks)
@@ -179,29 +179,31 @@ def _unfrozen(split: int) -> Split:
 
 
 def _target(split: int, chosen: Q) -> Split:
-    """A split that can take the chosen tasks. Raises: Refused, FrozenSplit."""
+    """The split, if it can take the chosen tasks. Raises: ActionRefused, FrozenSplit."""
     row = _unfrozen(split)
     if row.is_generated:
-        raise ActionRefused(
-            f"The class makes the tasks of split {row.name!r} when asked; save these as a new split instead."
-        )
+        raise ActionRefused(f"The class generates the tasks of split {row.name!r}. Save these as a new split instead.")
     if Task.objects.filter(chosen).exclude(environment=row.environment).exists():
         raise ActionRefused(
-            f"Split {row.name!r} is of {row.environment.name!r}, and some of the tasks are of another environment; "
-            f"choose tasks of {row.environment.name!r} only."
+            f"Split {row.name!r} belongs to {row.environment.name!r}, and some of the tasks to another environment. "
+            f"Choose only tasks of {row.environment.name!r}."
         )
     return row
 
 
 def _notes(chosen: Q, there: int) -> tuple[str, ...]:
-    quarantined = count_of(chosen & Q(state="quarantined"))
-    stay = [f"{tasks(there, 'stands', 'stand')} in it already and will stay in place."] if there else []
-    hidden = [f"{tasks(quarantined, 'is', 'are')} quarantined and not served until released."] if quarantined else []
-    return (*stay, *hidden)
+    """Sentences on the chosen tasks that are in the split already (`there` of them) and on quarantined ones."""
+    notes = list[str]()
+    if there:
+        notes.append(f"{tasks(there, 'is in it already and keeps its', 'are in it already and keep their')} place.")
+    if quarantined := count_of(chosen & Q(state="quarantined")):
+        which = tasks(quarantined, "is quarantined; release it", "are quarantined; release them")
+        notes.append(f"{which} for agents to get {'it' if quarantined == 1 else 'them'}.")
+    return tuple(notes)
 
 
 def _order_lost(selection: Selection) -> tuple[str, ...]:
-    """What is said where a class's order is lost: ids of its tasks follow their hashes (`environments/tasks/sync.py`)."""
+    """A warning where a class's order is lost, because ids of its tasks follow their hashes (`tasks/sync.py`)."""
     if selection.split is not None or count_of(selection.condition() & Q(source="code")) < 2:
         return ()
-    return ("Tasks that a class lists will not have its order; to keep it, choose their split above the list.",)
+    return ("Tasks from a class won't be in its order. To keep the order, choose their split above the list.",)

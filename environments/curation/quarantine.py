@@ -1,4 +1,4 @@
-"""Quarantine and Release: whether tasks are served. A quarantined task keeps its places, hidden."""
+"""Quarantine and Release: actions that stop and resume serving tasks. A quarantined task keeps its places, hidden."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Quarantine:
 
     selection: Selection
     reason: str
-    """Must not be empty: it is shown wherever the task is."""
+    """Shown wherever the task is, so it must not be empty."""
 
     def plan(self) -> Plan:
-        """A reason is not needed yet."""
+        """What `apply` will touch; the reason may still be empty."""
         return _plan(self.selection, "Quarantine", "quarantined")
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         if not self.reason.strip():
-            raise ActionRefused("Say why: whoever meets a quarantined task is shown the reason.")
+            raise ActionRefused("Give a reason: it is shown wherever the task is.")
         return _apply("quarantined", self.selection, Revisions("quarantine", author, self.reason.strip()), progress)
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Serve quarantined tasks again, at the places they kept."""
+    """Serve quarantined tasks again, at the places that they kept."""
 
     selection: Selection
     reason: str = ""
@@ -60,7 +60,7 @@ class StateWork:
         *,
         replaces_reasons: bool = False,
     ) -> None:
-        """`replaces_reasons`: tasks in that state for another reason get this one; else they stay."""
+        """`replaces_reasons`: whether tasks that are in the state for another reason get this one, too."""
         self._changes, self._revisions = changes, revisions
         self._wanted = {"state": state, "reason": reason}
         self._same = self._wanted if replaces_reasons else {"state": state}
@@ -81,7 +81,7 @@ def _plan(selection: Selection, verb: str, state: str) -> Plan:
     selected, others = some_of(selection), selection.condition() & ~Q(state=state)
     changing = count_of(others)
     splits, frozen = shares_of(others)
-    same = [f"{tasks(selected - changing, 'is', 'are')} {state} already."] if changing < selected else []
+    same = [f"{tasks(selected - changing, 'is', 'are')} already {state}."] if changing < selected else []
     sentences = (*same, *in_splits(splits), *still_served(frozen))
     return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
 

@@ -1,4 +1,4 @@
-"""Restore: puts back how a task was before one of its revisions."""
+"""Restore: the action that returns a task to how it was before one of its revisions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from environments.tasks.sync import content_hash
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Put back the `before` of a revision: content, state, tags or splits, whichever it changed.
+    """Restore the `before` of a revision: content, state, tags or splits, whichever it changed.
 
-    Of an edit: the old content takes the places of what stands there now, however often that was edited since.
+    After an edit, the old content takes the places of the task that is there now, however often that was edited since.
     """
 
     revision: int
@@ -45,7 +45,7 @@ class Restore:
     def _restoration(self) -> _Content | _State | _Tags | _Splits:
         revision = TaskRevision.objects.filter(pk=self.revision).first()
         if revision is None:
-            raise ActionRefused("This revision does not exist; look at the task's history.")
+            raise ActionRefused("This revision does not exist. Look at the task's history.")
         if revision.successor_id is not None:
             return _Content(find_task(_latest(revision)), revision.before)
         task, before, after = find_task(revision.task_id), _object(revision.before), _object(revision.after)
@@ -56,20 +56,20 @@ class Restore:
         if "splits" in before:
             return _Splits(task, set(before["splits"]), set(after.get("splits", ())))
         raise ActionRefused(
-            "This revision tells what the class did and cannot be put back here; edit the task instead."
+            "This revision records what the class did, so it cannot be restored here. Edit the task instead."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Content:
     task: Task
-    """The task that stands now where the revision's stood."""
+    """The task that is now in the place of the revision's."""
     spec: str
 
     def plan(self) -> Plan:
         self._refuse_same()
         plan = plan_succession(self.task, self.spec)
-        return Plan("Put back the earlier content", 1, 1, plan.splits, plan.frozen, plan.sentences)
+        return Plan("Restore the earlier content", 1, 1, plan.splits, plan.frozen, plan.sentences)
 
     def apply(self, revisions: Revisions) -> int:
         self._refuse_same()
@@ -77,7 +77,7 @@ class _Content:
 
     def _refuse_same(self) -> None:
         if content_hash(self.spec) == self.task.content_hash:
-            raise ActionRefused("That content stands there already; nothing is to be put back.")
+            raise ActionRefused("The task has that content already; there is nothing to restore.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _State:
     def plan(self) -> Plan:
         self._refuse_same()
         if self.task.state == self.state:
-            return Plan("Put back the earlier reason", 1, 1, sentences=(f"Its reason will be: “{self.reason}”.",))
+            return Plan("Restore the earlier reason", 1, 1, sentences=(f"Its reason will be: “{self.reason}”.",))
         splits, frozen = shares_of(Q(pk=self.task.pk))
         title = "Quarantine the task again" if self.state == "quarantined" else "Release the task"
         return Plan(title, 1, 1, splits, frozen, tuple(still_served(frozen)))
@@ -104,7 +104,7 @@ class _State:
     def _refuse_same(self) -> None:
         if (self.task.state, self.task.reason) == (self.state, self.reason):
             why = f" for that reason ({self.reason})" if self.reason else ""
-            raise ActionRefused(f"The task is {self.state}{why} already; nothing is to be put back.")
+            raise ActionRefused(f"The task is {self.state}{why} already; there is nothing to restore.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class _Tags:
     def plan(self) -> Plan:
         self._refuse_same()
         listed = ", ".join(f"“{name}”" for name in self.names) or "none"
-        return Plan("Put back the earlier tags", 1, 1, sentences=(f"Its tags will be: {listed}.",))
+        return Plan("Restore the earlier tags", 1, 1, sentences=(f"Its tags will be: {listed}.",))
 
     def apply(self, revisions: Revisions) -> int:
         self._refuse_same()
@@ -124,7 +124,7 @@ class _Tags:
 
     def _refuse_same(self) -> None:
         if set(TaskTag.objects.filter(task=self.task).values_list("name", flat=True)) == set(self.names):
-            raise ActionRefused("The task has those tags already; nothing is to be put back.")
+            raise ActionRefused("The task has those tags already; there is nothing to restore.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ class _Splits:
 
     def plan(self) -> Plan:
         joined, left = self._differences()
-        sentences = [f"It will stand at the end of split {split.name!r} again." for split in joined]
+        sentences = [f"It will be put at the end of split {split.name!r} again." for split in joined]
         sentences += [f"It will be taken out of split {split.name!r}." for split in left]
-        return Plan("Put back the earlier splits", 1, 1, sentences=tuple(sentences))
+        return Plan("Restore the earlier splits", 1, 1, sentences=tuple(sentences))
 
     def apply(self, revisions: Revisions) -> int:
         joined, left = self._differences()
@@ -149,30 +149,30 @@ class _Splits:
         return self.task.pk
 
     def _differences(self) -> tuple[list[Split], list[Split]]:
-        """(splits to join again, splits to leave), those that are gone left out. Raises: Refused."""
+        """(splits to join again, splits to leave), without those that are gone. Raises: ActionRefused."""
         now = split_names([self.task.pk])[self.task.pk]
         lost, gained = set(self.before) - set(self.after), set(self.after) - set(self.before)
         splits = existing_splits().filter(environment=self.task.environment)
         joined, left = list(splits.filter(name__in=lost - now)), list(splits.filter(name__in=gained & now))
         if not joined and not left:
-            raise ActionRefused("The task stands in those splits already, or they are gone; nothing is to be put back.")
+            raise ActionRefused("The task is in those splits already, or they are gone; there is nothing to restore.")
         return joined, left
 
 
 def _latest(revision: TaskRevision) -> int:
-    """The task that stands where the revision's stood: the last of its successors. Raises: Refused."""
+    """The task that is now in the place of the revision's: its last successor. Raises: ActionRefused."""
     while revision.successor_id is not None:
         if revision.kind == "merge":
             raise ActionRefused(
-                "This edit gave the task the content of another that stood somewhere already, so their places cannot "
-                "be told apart; to bring the old content back, put the old task into splits from its page."
+                "This edit gave the task the content of another task that had places of its own, so the two can't "
+                "be told apart. To bring the old content back, put the old task into splits from its page."
             )
         later = TaskRevision.objects.filter(task=revision.successor_id, successor__isnull=False, id__gt=revision.pk)
         following = later.order_by("id").first()
         if following is None:
             return revision.successor_id
         revision = following
-    raise ActionRefused("What this task became is gone; edit the task instead.")
+    raise ActionRefused("The task that took this one's place is gone. Edit the task instead.")
 
 
 def _object(text: str) -> dict[str, Any]:

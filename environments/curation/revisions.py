@@ -1,4 +1,4 @@
-"""Revisions: the lines that one action leaves in the history of tasks."""
+"""Revisions: the rows that one action adds to the history of tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSERT = """
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """What one action writes; its rows share `change`."""
+    """Writes the revisions of one action, which share the token `change`."""
 
     kind: str
     author: str
@@ -31,13 +31,16 @@ class Revisions:
     change: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
-        """(task, before, after) of each. Returns how many. Within the transaction of what they tell."""
+        """Write a revision for each (task, before, after), in the transaction of the change. Returns their number."""
         texts = [(task, json.dumps(before), json.dumps(after)) for task, before, after in rows]
         execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], texts)
         return len(texts)
 
     def write_edit(self, task: int, successor: int, before: str, after: str, *, is_merge: bool = False) -> None:
-        """`before` and `after` are the exact specs. `is_merge`: the successor stood somewhere of its own already."""
+        """Write the revision of an edit; `before` and `after` are the exact specs.
+
+        `is_merge`: the successor had places of its own already.
+        """
         row = self._row(task, before, after)
         row.kind = "merge" if is_merge else row.kind
         row.successor_id = successor
@@ -57,8 +60,8 @@ class Revisions:
 
 
 def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:
-    """Names of the splits in which each of some hundred tasks stands now."""
+    """Names of the splits that hold each of some hundred tasks now."""
     names = defaultdict[int, set[str]](set)
-    for standing in places_of_tasks(tasks):
-        names[standing.task].add(standing.split.name)
+    for place in places_of_tasks(tasks):
+        names[place.task].add(place.split.name)
     return names

@@ -1,8 +1,8 @@
-"""Selection: which tasks. The task list and every bulk action go by it, so a filter means one thing everywhere.
+"""Selection: the tasks that satisfy some filters, in batches, as ids or as a count.
 
-Ways: for each filter of a selection the index that leads to its tasks, by their ids.
-
-What tasks several filters have in common is found by going along all their ways at once (`look.py`).
+The task list, every bulk action, exports and saved searches go by it, so a filter means the same everywhere. A batch
+takes the route (an index that leads to the tasks of one filter, by their ids) that leads to the fewest tasks. Why this
+is not one query for each page: docs/decisions/0018-selections-walk-along-indexes.md.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 
-from environments.curation import walk as look
-from environments.curation.conditions import is_askable, stands_at
+from environments.curation.conditions import is_at_a_place_of
 from environments.curation.filters import Filters
-from environments.curation.walk import Candidates, Order, Walk, WalkCursor
+from environments.curation.walk import Candidates, Order, Walk, WalkCursor, deadline
+from environments.database.storable import is_storable
 from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
 from environments.tasks.places import listed, places, places_of
 
@@ -29,31 +29,32 @@ Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket",
 @dataclass(frozen=True, slots=True)
 class Route:
     filter: Filter
-    """The filter whose tasks it leads to; empty: none, it leads to all tasks."""
+    """The filter whose tasks it leads to; empty: no filter, it leads to all tasks."""
     candidates: Candidates
     is_exact: bool = True
-    """Whether it leads to no other tasks than those that satisfy the filter."""
+    """Whether every task that it leads to satisfies the filter."""
     known_size: int | None = None
+    """Number of its tasks, where it need not be counted."""
 
     def size(self, most: int) -> int:
-        """To how many tasks it leads, counted up to `most`."""
+        """Number of tasks that it leads to, counted up to `most`."""
         return self.candidates.size(most) if self.known_size is None else min(self.known_size, most)
 
 
-def ways(chosen: Filters, split: Split | None) -> list[Route]:
-    """One for each filter that is given, the search aside; those that mostly lead to few tasks first.
+def routes_of(chosen: Filters, split: Split | None) -> list[Route]:
+    """A route for each filter that is given except the search; those that mostly lead to few tasks come first.
 
-    `split`: the one that is chosen, if there is such a one in the environment.
+    `split`: the chosen one, if the environment has it.
     """
-    return list(_ways(chosen, split)) or [Route("", _by_id(Task.objects.all()))]
+    return list(_routes_of(chosen, split)) or [Route("", _by_id(Task.objects.all()))]
 
 
-def _ways(chosen: Filters, split: Split | None) -> Iterator[Route]:
+def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
     if chosen.tag:
-        tagged = TaskTag.objects.filter(name=chosen.tag) if is_askable(chosen.tag) else TaskTag.objects.none()
+        tagged = TaskTag.objects.filter(name=chosen.tag) if is_storable(chosen.tag) else TaskTag.objects.none()
         yield Route("tag", _by_task(tagged))
     if chosen.flags:
-        # distinct: a task may have several flags, and stand at several places of a split
+        # distinct: a task may have several flags, and several places in a split
         yield Route("flags", _by_task(TaskFlag.objects.filter(settled=None).distinct()))
     if chosen.source == "dropped":
         yield Route("source", _by_id(Task.objects.filter(dropped__isnull=False)))
@@ -65,8 +66,8 @@ def _ways(chosen: Filters, split: Split | None) -> Iterator[Route]:
         yield Route("bucket", _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)), is_exact=False)
     if chosen.state:
         yield Route("state", _by_id(Task.objects.filter(state=chosen.state)))
-    if chosen.split is not None:  # which is of one environment
-        size = split.size if split else 0  # without those that it hides
+    if chosen.split is not None:  # a split belongs to one environment
+        size = split.size if split else 0  # without the places that it hides
         yield Route("split", _by_task(places_of(split).distinct()), known_size=size)
     elif chosen.environment is not None:
         yield Route("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
@@ -80,12 +81,12 @@ def _by_task(rows: QuerySet[Any]) -> Candidates:
     return Candidates(rows, "task_id", "task_id")
 
 
-FEW = 1000
-"""A filter that leaves no more tasks than this goes first, whatever the order is by: they are looked at together."""
-COUNTED = 20_000
-"""The tasks that a filter leaves are counted so far; the way of the filter that leaves the fewest is taken."""
-WALKED = 1000
-"""So many places of a split are looked at; a page that is not full by then is looked for by the tasks' ids."""
+MAX_FEW = 1000
+"""A filter that leaves at most this many tasks is applied first, whatever the order: they are all tested together."""
+MAX_COUNTED = 20_000
+"""Tasks that a filter leaves are counted up to this; the route of the filter that leaves the fewest is taken."""
+MAX_WALKED_PLACES = 1000
+"""Places of a split that are tested; a page that is not full by then is looked up by the tasks' ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,43 +96,44 @@ class SelectionBatch:
     ids: tuple[int, ...]
     order: Order
     positions: tuple[int, ...]
-    """Where they stand, of tasks in a split's order; else empty."""
+    """Positions of the tasks in the split, where they are in its order; else empty."""
     first: str
-    """Cursor at the first; `batch(first, backward=True)` is what comes before."""
+    """Cursor at the first task: `batch(first, backward=True)` is what comes before it."""
     last: str
-    """Cursor at the last; `batch(last)` is what comes after. When time ran out it stands further, where the look
-    ended, as `first` does going backward."""
+    """Cursor at the last task: `batch(last)` is what comes after it. When time ran out it is further on, where the walk
+    ended (and so is `first` of a batch that was read backward)."""
     is_last: bool
-    """Nothing comes after (going backward: before)."""
+    """Whether nothing comes after (of a batch that was read backward: before)."""
     seen: int
-    """Tasks that were looked at."""
+    """Number of tasks that were tested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     tasks: int
     is_exact: bool
-    """Otherwise there are that many at least."""
+    """If not, there are at least that many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection(Filters):
     """The tasks that satisfy the filters.
 
-    Batches have the newest first. Of a split they are in its order, unless other filters leave so few of its tasks that
-    a walk along its places would take long before it finds some, and yet too many to put them all into that order.
+    Batches have the newest task first. With a split they are in its order, unless other filters leave so few of its
+    tasks that a walk along its places would take long to find some, and yet too many to sort them all into that order.
     """
 
     def batch(
         self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
     ) -> SelectionBatch:
-        """The next `limit` tasks beyond the cursor, fewer when `seconds` have passed. A cursor that cannot be read
-        counts as none.
+        """The next `limit` tasks after the cursor, fewer when `seconds` have passed.
+
+        A cursor that cannot be read counts as none.
         """
-        cursor, until = WalkCursor.parse(after), None if seconds is None else look.clock() + seconds
+        cursor, until = WalkCursor.parse(after), deadline(seconds)
         routes = _Routes(self)
         if self._is_by_position and cursor.order != "newest":
-            most = WALKED if cursor.key is None and seconds is not None else None
+            most = MAX_WALKED_PLACES if cursor.key is None and seconds is not None else None
             if most is None or not routes.is_sparse(limit / most):
                 walk = routes.along_places()
                 walk.find(limit, cursor.key, backward=backward, until=until, most=most)
@@ -143,9 +145,10 @@ class Selection(Filters):
         return _batch(walk, start, "newest", backward=backward)
 
     def all_ids(self) -> array[int]:
-        """Every task once, 8 bytes each, in the order of a list that is made of them: the split's, else oldest first.
+        """Every task once, 8 bytes each, in the order that a new split of them has: the split's, else oldest first.
 
-        Of one import in the order of its file; but those that a class lists by their hashes, as they are inserted.
+        Tasks of one import come in the order of its file; tasks that a class lists come in the order of their hashes,
+        as they were inserted.
         """
         if self.ids:
             return self._given_ids()
@@ -159,7 +162,7 @@ class Selection(Filters):
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
 
     def _given_ids(self) -> array[int]:
-        """The chosen ids: in the split's order those that stand in it, then the others."""
+        """The chosen ids: first those in the split, in its order, then the others."""
         tasks = list(Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True))
         if self.split is None:
             return array("q", tasks)
@@ -167,7 +170,7 @@ class Selection(Filters):
         return array("q", _once(chain(found.values_list("task_id", flat=True), tasks)))
 
     def count(self, limit: int, seconds: float | None = None) -> Count:
-        """How many places, or tasks if it is of no split; counted up to `limit` and for so long."""
+        """Number of tasks, or of places where a split is chosen; counted up to `limit` and for at most `seconds`."""
         batch = self.batch(limit=limit + 1, seconds=seconds)
         return Count(min(len(batch.ids), limit), batch.is_last and len(batch.ids) <= limit)
 
@@ -182,47 +185,48 @@ _EVERYTHING = Selection()
 
 
 class _Routes:
-    """The ways to the tasks of one selection, and which to take."""
+    """The routes to the tasks of one selection, and which of them to take."""
 
     def __init__(self, chosen: Selection) -> None:
         self._chosen = chosen
         self._split = None if chosen.split is None or chosen.ids else listed(chosen.split, chosen.environment)
-        every = [] if chosen.ids else ways(chosen, self._split)
-        self._sized = [(way.size(COUNTED) if len(every) > 1 else COUNTED, way) for way in every]
-        """To how many tasks each leads; not counted where there is no choice."""
+        every = [] if chosen.ids else routes_of(chosen, self._split)
+        self._sized = [(route.size(MAX_COUNTED) if len(every) > 1 else MAX_COUNTED, route) for route in every]
+        """Number of tasks that each leads to; not counted where there is no choice."""
 
     def is_sparse(self, share: float) -> bool:
-        """Whether another filter leaves many tasks, and yet no more than this share of the split's places."""
+        """Whether another filter leaves many tasks, but at most this share of the split's places."""
         least, _ = self._narrowest()
-        return FEW < least < min(COUNTED, share * (self._split.size if self._split else 0))
+        return MAX_FEW < least < min(MAX_COUNTED, share * (self._split.size if self._split else 0))
 
     def along_places(self) -> Walk:
-        """Along the split's places in their order; if another filter leaves few tasks, along theirs only."""
-        least, way = self._narrowest()
-        few = way.candidates.tasks(FEW) if way and least <= FEW else None
+        """A walk along the split's places in their order; if another filter leaves few tasks, only along theirs."""
+        least, route = self._narrowest()
+        few = route.candidates.tasks(MAX_FEW) if route and least <= MAX_FEW else None
         along = Candidates(places_of(self._split, few), "position", "task_id", is_rising=True)
-        # its places lead to no others
+        # its places lead to no tasks of another split or environment
         rest = replace(self._chosen, split=None, environment=None).condition()
         return Walk(along, rest, is_few=few is not None)
 
     def along_ids(self) -> Walk:
-        """Newest first, along the way that leads to the fewest tasks."""
+        """A walk with the newest task first, along the route that leads to the fewest tasks."""
         if self._chosen.ids:
             return Walk(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
         size, first = min(self._sized, key=itemgetter(0))
-        others = [way.candidates for _, way in self._sized if way is not first]
-        return Walk(first.candidates, self._beyond(first), others, is_few=size <= FEW)
+        others = [route.candidates for _, route in self._sized if route is not first]
+        return Walk(first.candidates, self._beyond(first), others, is_few=size <= MAX_FEW)
 
     def _narrowest(self) -> tuple[int, Route | None]:
-        """Of all filters but the split, the one that leads to the fewest tasks: to how many, and its way."""
-        others = [(size, way) for size, way in self._sized if way.filter != "split"]
-        return min(others, key=itemgetter(0), default=(COUNTED, None))
+        """(number of tasks, route) of the filter that leaves the fewest tasks, the split aside."""
+        others = [(size, route) for size, route in self._sized if route.filter != "split"]
+        return min(others, key=itemgetter(0), default=(MAX_COUNTED, None))
 
-    def _beyond(self, way: Route) -> Q:
-        """What is asked beyond that way, looked up task by task."""
-        done = {way.filter: getattr(_EVERYTHING, way.filter)} if way.filter and way.is_exact else {}
+    def _beyond(self, route: Route) -> Q:
+        """What is asked beyond that route, tested task by task."""
+        done = {route.filter: getattr(_EVERYTHING, route.filter)} if route.filter and route.is_exact else {}
         rest = replace(self._chosen, **{"split": None, **done}).condition()
-        return rest if self._chosen.split is None or way.filter == "split" else rest & stands_at(self._split)
+        is_covered = self._chosen.split is None or route.filter == "split"
+        return rest if is_covered else rest & is_at_a_place_of(self._split)
 
 
 def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> SelectionBatch:
@@ -237,8 +241,5 @@ def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> Se
 
 
 def _once(ids: Iterable[int]) -> Iterator[int]:
-    known: set[int] = set()
-    for task in ids:
-        if task not in known:
-            known.add(task)
-            yield task
+    """The ids in order, each at its first occurrence only."""
+    return iter(dict.fromkeys(ids))

@@ -1,4 +1,4 @@
-"""Shares: how many of some tasks stand in which split. What plans are made of."""
+"""How many of some tasks each split holds, and the sentences that plans make of that. Used by every action's plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from django.db.models import Count, Q
 
 from environments.curation.action import ActionRefused, SplitShare
-from environments.curation.selection import FEW, Selection
+from environments.curation.selection import MAX_FEW, Selection
 from environments.models import Split, Task
 from environments.tasks.places import places, places_of_tasks
 
@@ -16,7 +16,7 @@ Shares = tuple[SplitShare, ...]
 
 
 def shares_of(condition: Q) -> tuple[Shares, Shares]:
-    """(of splits that can change, of frozen ones) for the tasks that satisfy the condition, in the splits' order."""
+    """(shares of splits that can change, of frozen splits), in their order, of tasks that satisfy the condition."""
     counts = _counts(condition)
     rows = Split.objects.filter(pk__in=counts).order_by("environment", "position", "name")
     shares = [(SplitShare(split.pk, split.name, counts[split.pk]), split.frozen) for split in rows]
@@ -24,11 +24,11 @@ def shares_of(condition: Q) -> tuple[Shares, Shares]:
 
 
 def _counts(condition: Q) -> dict[int, int]:
-    """Split -> how many of the tasks stand in it."""
+    """Split -> number of the tasks in it."""
     chosen = Task.objects.filter(condition)
-    few = list(chosen.values_list("pk", flat=True)[: FEW + 1])
-    if len(few) <= FEW:
-        return Counter(split for _, split in {(standing.task, standing.split.pk) for standing in places_of_tasks(few)})
+    few = list(chosen.values_list("pk", flat=True)[: MAX_FEW + 1])
+    if len(few) <= MAX_FEW:
+        return Counter(split for _, split in {(place.task, place.split.pk) for place in places_of_tasks(few)})
     splits = Split.objects.filter(environment__in=chosen.values("environment").distinct())
     counts = {
         split: places(split).filter(task__in=chosen).aggregate(tasks=Count("task", distinct=True))["tasks"]
@@ -38,18 +38,19 @@ def _counts(condition: Q) -> dict[int, int]:
 
 
 def count_of(condition: Q) -> int:
+    """Number of tasks that satisfy the condition."""
     return Task.objects.filter(condition).count()
 
 
 def some_of(selection: Selection) -> int:
-    """How many tasks were chosen. Raises: Refused when there are none."""
+    """Number of tasks in the selection. Raises: ActionRefused when there are none."""
     if not (count := count_of(selection.condition())):
-        raise ActionRefused("No task is chosen, or those that were are gone; choose some first.")
+        raise ActionRefused("No task is chosen, or the chosen ones are gone. Choose some first.")
     return count
 
 
 def in_order_of(split: int, selection: Selection) -> list[int]:
-    """Ids of the selected tasks that stand in the split, in its order, each once."""
+    """Ids of the selected tasks in the split, in its order, each once."""
     chosen = Task.objects.filter(selection.condition())
     found = places(split).filter(task__in=chosen).order_by("position")
     return list(dict.fromkeys(found.values_list("task_id", flat=True).iterator(2000)))
@@ -57,17 +58,17 @@ def in_order_of(split: int, selection: Selection) -> list[int]:
 
 def in_splits(shares: Sequence[SplitShare]) -> list[str]:
     """A sentence for each split that will change."""
-    return [f"{tasks(share.tasks, 'stands', 'stand')} in split {share.name!r}." for share in shares]
+    return [f"{tasks(share.tasks, 'is', 'are')} in split {share.name!r}." for share in shares]
 
 
 def still_served(shares: Sequence[SplitShare]) -> list[str]:
     """A sentence for each frozen split."""
     return [
-        f"Split {share.name!r} is frozen and goes on serving {tasks(share.tasks, 'of them', 'of them')}."
+        f"Split {share.name!r} is frozen and continues to serve {tasks(share.tasks, 'of them', 'of them')}."
         for share in shares
     ]
 
 
 def tasks(count: int, one: str = "", many: str = "") -> str:
-    """ "1 task" or "2 tasks", with what follows."""
+    """ "1 task" followed by `one`, or "2 tasks" followed by `many`."""
     return f"{count:,} {'task' if count == 1 else 'tasks'} {one if count == 1 else many}".strip()

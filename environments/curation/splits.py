@@ -1,12 +1,10 @@
-"""Splits as a whole: made, frozen, unfrozen, deleted.
+"""Splits as a whole: making, freezing, unfreezing and deleting them. Used by the admin and by commands. Blocking.
+
+The content and order of a frozen split cannot change; a hash identifies them.
 
 A curated split that is not served does not exist for anybody: it was deleted, or its making was interrupted. Its row
-stays, because episodes refer to it and the record remembers its id by its name; the name is free, and whoever takes it
-takes the row.
-
-Freezing: a split whose content and order cannot change, and the hash that tells them apart from any other.
-
-Driven by curation (`curation/splits.py`). Blocking.
+stays, because episodes refer to it and the record remembers its id by its name. The name is free, and a new split of
+that name takes the row.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from environments.tasks.split_change import BATCH, UNFROZEN, FrozenSplit, SplitC
 
 
 def freeze(split: Split) -> str:
-    """The hash over the split's content, which from now on cannot change. Raises: FrozenSplit, SplitBusy, SplitGone."""
+    """Keep the split's content from changing. Returns the hash over it. Raises: FrozenSplit, SplitBusy, SplitGone."""
     with SplitChange(split) as change:
         digest = content_digest(split)
         change.write(frozen=timezone.now(), frozen_hash=digest)
@@ -38,12 +36,12 @@ def freeze(split: Split) -> str:
 
 
 def unfreeze(split: Split) -> None:
-    """Let the split change again, at once; a SplitChange that `unfreezes` does it together with what it changes."""
+    """Let the split change again, at once; a SplitChange with `unfreezes` does that together with its changes."""
     Split.objects.filter(pk=split.pk).update(**UNFROZEN)
 
 
 def content_digest(split: Split) -> str:
-    """sha256 over the content hashes of the tasks served, in order, each followed by a newline."""
+    """sha256 over the content hashes of the served tasks, in order, each followed by a newline."""
     digest, last = hashlib.sha256(), -1
     served = SplitEntry.objects.filter(split=split.pk, until=None, is_hidden=False).order_by("position")
     while places := list(served.filter(position__gt=last).values_list("position", "task__content_hash")[:BATCH]):
@@ -56,47 +54,51 @@ MAX_CHARACTERS = 200
 
 
 def existing_splits() -> QuerySet[Split]:
-    """Splits that there are, whether served or no longer declared by their class."""
+    """All splits except deleted ones; also those that their class no longer declares."""
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 
 def splits_to_fill() -> QuerySet[Split]:
-    """Those that tasks can be put into: neither frozen nor generated."""
+    """Splits that tasks can be put into: neither frozen nor generated."""
     return existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None)
 
 
 def find_split(split: int) -> Split:
-    """Raises: Refused."""
+    """The split of that id. Raises: ActionRefused."""
     row = existing_splits().filter(pk=split).first()
     if row is None:
-        raise ActionRefused("This split does not exist any more; choose another.")
+        raise ActionRefused("This split no longer exists. Choose another one.")
     return row
 
 
 def free_name(environment: int, name: str) -> str:
-    """The name, if a split can have it. Raises: Refused."""
+    """The name without spaces around it, if a new split can have it. Raises: ActionRefused."""
     name = name.strip()
     if not 0 < len(name) <= MAX_CHARACTERS:
         raise ActionRefused(f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}.")
     if not name.isprintable() or set(name) & set("/\\"):
         raise ActionRefused(
-            f"Split name {name!r} has a slash or a control character; use letters, digits, blanks and signs."
+            f"Split name {name!r} has a slash or a control character. Use letters, digits, spaces and other signs."
         )
     if existing_splits().filter(environment=environment, name=name).exists():
-        raise ActionRefused(f"There is a split {name!r} already; choose another name, or copy the tasks to that one.")
+        raise ActionRefused(f"There is a split {name!r} already. Choose another name, or copy the tasks to that split.")
     return name
 
 
 @contextmanager
 def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
-    """The change whose commit makes a curated split; without it nothing of the split is seen, and a deleted one that
-    had the name stays what it was. Raises: Refused, SplitBusy.
+    """Enter the change whose commit makes a curated split.
+
+    Without the commit nothing of the split is visible, and a deleted split of that name stays deleted.
+    Raises: ActionRefused, SplitBusy.
     """
-    kinds = [known for known, _ in Split.TYPES]
+    kinds = [name for name, _ in Split.TYPES]
     if kind not in kinds:
         raise ActionRefused(f"Split type {kind!r} is unknown; use {', '.join(kinds)}.")
     with transaction.atomic():
-        Environment.objects.select_for_update().get(pk=environment)  # two who take the same name come one by one
+        Environment.objects.select_for_update().get(
+            pk=environment
+        )  # makes two that take the same name wait for each other
         others = Split.objects.filter(environment=environment)
         end = others.aggregate(end=Coalesce(Max("position") + 1, 0))["end"]
         values = {"type": kind, "position": end}
@@ -107,27 +109,29 @@ def making(environment: int, name: str, kind: str) -> Iterator[SplitChange]:
         )
     with SplitChange(split, becomes=values) as change:
         free_name(environment, name)  # another may have made it just before this change claimed it
-        clear(split)  # what the making or deleting of one that had the name left behind
+        clear(split)  # what an interrupted making or deleting of a split of that name left behind
         yield change
 
 
 @dataclass(frozen=True, slots=True)
 class FreezeSplit:
-    """Content and order can no longer change; `Split.frozen_hash` tells them apart from any other."""
+    """Keep a split's content and order from changing; `Split.frozen_hash` identifies them."""
 
     split: int
 
     def plan(self) -> Plan:
         split = find_split(self.split)
         if split.frozen:
-            raise ActionRefused(f"Split {split.name!r} is frozen already.")
+            raise ActionRefused(f"Split {split.name!r} is already frozen.")
         if split.is_generated:
             raise ActionRefused(
-                f"The class makes the tasks of split {split.name!r} when asked, so there is nothing here to freeze; "
-                "save or import tasks as a new split and freeze that."
+                f"The class generates the tasks of split {split.name!r}, so there is nothing to freeze. "
+                "Save or import tasks as a new split and freeze that."
             )
         share = SplitShare(split.pk, split.name, split.size)
-        sentence = "Its tasks and their order cannot change until it is unfrozen: edits and quarantines pass it by."
+        sentence = (
+            "Its tasks and their order can't change until you unfreeze it: edits and quarantines don't affect it."
+        )
         return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -139,16 +143,17 @@ class FreezeSplit:
 
 @dataclass(frozen=True, slots=True)
 class UnfreezeSplit:
-    """Let a split change again. Tasks that were quarantined meanwhile are no longer served in it."""
+    """Let a split change again. It stops serving tasks that were quarantined meanwhile."""
 
     split: int
 
     def plan(self) -> Plan:
         split, stale = self._frozen(), self._stale()
         share = (SplitShare(split.pk, split.name, len(stale)),) if stale else ()
-        changed = f"{tasks(len(stale), 'was', 'were')} quarantined or released meanwhile, which will take effect in it."
+        meanwhile = tasks(len(stale), "was", "were")
+        changed = f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze it."
         is_left = split.environment.is_procedural and not split.is_curated
-        asked = "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
+        asked = "Its class generates tasks: from the next start of the server it generates those of this split."
         sentences = (*([changed] if stale else []), *([asked] if is_left else []))
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
@@ -159,12 +164,12 @@ class UnfreezeSplit:
             progress(done, max(done, len(stale)))
 
         with SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change:
-            while stale := self._stale():  # once more, for what was quarantined while these were staged
+            while stale := self._stale():  # again, for tasks that were quarantined while these were staged
                 change.refresh(stale)
             if change.has_staged:
                 commit(change)
             else:
-                unfreeze(split)  # readers need not read again
+                unfreeze(split)  # and readers need not read the split again
         return ActionOutcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
 
     def _frozen(self) -> Split:
@@ -182,7 +187,7 @@ class UnfreezeSplit:
 
 @dataclass(frozen=True, slots=True)
 class DeleteSplit:
-    """Delete a curated split. Its tasks stay, and so do sessions that are being played."""
+    """Delete a curated split. Its tasks stay, and running sessions continue."""
 
     split: int
     reason: str = ""
@@ -190,8 +195,8 @@ class DeleteSplit:
     def plan(self) -> Plan:
         split = self._deletable()
         sentences = (
-            "Agents that ask for it are told that there is no such split; sessions that are being played go on.",
-            "Its tasks, their results and what was played in it stay.",
+            "Agents that ask for it will be told that there is no such split. Running sessions continue.",
+            "Its tasks, their results and its episodes stay.",
         )
         share = SplitShare(split.pk, split.name, split.size)
         return Plan(f"Delete split {split.name!r}", split.size, 0, (share,), sentences=sentences)
@@ -207,7 +212,7 @@ class DeleteSplit:
         split = find_split(self.split)
         if not split.is_curated:
             raise ActionRefused(
-                f"Split {split.name!r} is declared by the class of {split.environment.name!r}; remove it there."
+                f"Split {split.name!r} is declared by the class of {split.environment.name!r}. Remove it there."
             )
         if split.frozen:
             raise FrozenSplit(split)
@@ -215,7 +220,7 @@ class DeleteSplit:
 
 
 def clear(split: Split) -> None:
-    """Remove all places of a split that nobody sees."""
+    """Remove all places of a split that is not served."""
     while places := list(SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]):
         SplitEntry.objects.filter(pk__in=places).delete()
         give_way()

@@ -1,4 +1,4 @@
-"""SetScoring, SetEnabled and SetBlind: what people decide about an environment as a whole."""
+"""SetScoring, SetEnabled and SetBlind: the actions that change an environment as a whole. Used by its admin page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SetScoring:
-    """How an environment's returns are made and read, instead of what the class declares. None: as declared."""
+    """Set how an environment's returns are computed and judged. None: as the class declares."""
 
     environment: int
     default_return: str | None = None
@@ -30,7 +30,7 @@ class SetScoring:
         sentences = (
             f"Returns are the {row.default_return} of the rewards, from {row.reward_low:g} to {row.reward_high:g}; "
             f"more than {row.success_threshold:g} is a success.",
-            "Figures are counted anew from what was played; rewards and episodes stay as they are.",
+            "Figures are computed again from the recorded episodes; rewards and episodes stay as they are.",
         )
         return Plan(f"Change how {row.name!r} is scored", 0, 0, sentences=sentences)
 
@@ -38,21 +38,21 @@ class SetScoring:
         row = _find(self.environment)
         before = row.definition
         self._set(row)
-        row.counted = row.counted if row.definition == before else ""  # so that the record counts anew
+        row.counted = row.counted if row.definition == before else ""  # so that the record counts again
         row.save(update_fields=["default_return", "reward_low", "reward_high", "success_threshold", "counted"])
         how = "by its own definition" if is_overridden(row) else "as its class declares"
         return ActionOutcome(f"{row.name!r} is scored {how}.", 0)
 
     def _set(self, row: Environment) -> None:
-        """Raises: Refused."""
+        """Set the columns in force of `row`. Raises: ActionRefused."""
         row.default_return = _or(self.default_return, row.declared_return)
         row.reward_low = _or(self.reward_low, row.declared_low)
         row.reward_high = _or(self.reward_high, row.declared_high)
         row.success_threshold = _or(self.success_threshold, row.declared_threshold)
         if row.default_return not in RETURNS:
-            raise ActionRefused(f"Return {row.default_return!r} is unknown; use {', '.join(RETURNS)}.")
+            raise ActionRefused(f"Return {row.default_return!r} is unknown. Use {', '.join(RETURNS)}.")
         if not all(map(math.isfinite, (row.reward_low, row.reward_high, row.success_threshold))):
-            raise ActionRefused("Rewards and the threshold have to be finite numbers.")
+            raise ActionRefused("The lowest reward, the highest reward and the threshold have to be finite numbers.")
         if row.reward_low >= row.reward_high:
             raise ActionRefused(
                 f"The lowest reward ({row.reward_low:g}) has to be less than the highest ({row.reward_high:g})."
@@ -61,7 +61,7 @@ class SetScoring:
 
 @dataclass(frozen=True, slots=True)
 class SetEnabled:
-    """Whether agents may open sessions of an environment."""
+    """Set whether agents may open sessions of an environment."""
 
     environment: int
     is_enabled: bool
@@ -69,8 +69,8 @@ class SetEnabled:
     def plan(self) -> Plan:
         row = _find(self.environment)
         if self.is_enabled:
-            return Plan(f"Enable {row.name!r}", 0, 0, sentences=("Agents may open sessions again.",))
-        sentence = "Agents can open no new sessions; those that are being played go on."
+            return Plan(f"Enable {row.name!r}", 0, 0, sentences=("Agents can open sessions again.",))
+        sentence = "Agents can't open new sessions. Running sessions continue."
         return Plan(f"Disable {row.name!r}", 0, 0, sentences=(sentence,))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -81,7 +81,7 @@ class SetEnabled:
 
 @dataclass(frozen=True, slots=True)
 class SetBlind:
-    """Whether people who play an environment see rewards only at the end."""
+    """Set whether people who play an environment see rewards only at the end."""
 
     environment: int
     is_blind: bool
@@ -89,7 +89,7 @@ class SetBlind:
     def plan(self) -> Plan:
         row = _find(self.environment)
         seen = "only at the end of an episode" if self.is_blind else "as they come, unless they choose to play blind"
-        sentence = f"People who play it see rewards {seen}. Episodes that are being played go on as they began."
+        sentence = f"People who play it see rewards {seen}. Running episodes continue as they started."
         return Plan(
             f"Let people play {row.name!r} {'blind' if self.is_blind else 'seeing rewards'}",
             0,
@@ -105,7 +105,7 @@ class SetBlind:
 
 
 def is_overridden(environment: Environment) -> bool:
-    """Whether people changed how its returns are made and read."""
+    """Whether people changed how its returns are computed and judged."""
     in_force = (
         environment.default_return,
         environment.reward_low,
@@ -124,7 +124,7 @@ def is_overridden(environment: Environment) -> bool:
 def _find(environment: int) -> Environment:
     row = Environment.objects.filter(pk=environment).first()
     if row is None:
-        raise ActionRefused("This environment does not exist; choose another.")
+        raise ActionRefused("This environment does not exist. Choose another one.")
     return row
 
 

@@ -1,7 +1,4 @@
-"""AddTags and RemoveTags: words that people put on tasks.
-
-Tags: the words that people have put on tasks, for a list to choose from. No request, no HTML.
-"""
+"""AddTags and RemoveTags: the actions that change the tags of tasks, and the names of all tags for a list to offer."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from django.db import connection
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out
@@ -17,6 +13,7 @@ from environments.curation.conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.shares import count_of, some_of, tasks
+from environments.database.bulk import distinct_values
 from environments.database.jobs import Progress, silent
 from environments.models import Task, TaskTag
 
@@ -27,14 +24,14 @@ MAX_CHARACTERS = 60
 class AddTags:
     selection: Selection
     tags: tuple[str, ...]
-    """Words of 60 characters at most, without commas and control characters."""
+    """Words of at most 60 characters without commas and control characters."""
     reason: str = ""
 
     def plan(self) -> Plan:
         tags, lacking = checked_tags(self.tags), Q()
         for tag in tags:
             lacking |= ~is_tagged(tag)
-        return _plan(self.selection, f"Tag %s {_listed(tags)}", lacking, "tagged already")
+        return _plan(self.selection, f"Tag %s {_listed(tags)}", lacking, "already tagged")
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
@@ -52,7 +49,7 @@ class RemoveTags:
         tags, having = checked_tags(self.tags), Q()
         for tag in tags:
             having |= is_tagged(tag)
-        return _plan(self.selection, f"Take {_listed(tags)} off %s", having, "without them already")
+        return _plan(self.selection, f"Take {_listed(tags)} off %s", having, "already without them")
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
@@ -61,13 +58,13 @@ class RemoveTags:
 
 
 class TagWork:
-    """Gives each task the tags that `change` makes of those it has."""
+    """Replaces the tags of each task by what `change` makes of them."""
 
     def __init__(self, change: Callable[[set[str]], set[str]], revisions: Revisions) -> None:
         self._change, self.revisions = change, revisions
 
     def stage(self, tasks: Sequence[int]) -> None:
-        """Tags are not served."""
+        """Stage nothing, because tags are not served."""
 
     def settle(self, tasks: Sequence[int]) -> int:
         locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update().values_list("pk", flat=True)
@@ -84,18 +81,18 @@ class TagWork:
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """The tags without blanks around them, each once. Raises: Refused."""
+    """The tags without spaces around them, each once. Raises: ActionRefused."""
     found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
     if not found:
-        raise ActionRefused("No tag is given; write at least one word.")
+        raise ActionRefused("No tag is given. Write at least one word.")
     for tag in found:
         if len(tag) > MAX_CHARACTERS:
             raise ActionRefused(
-                f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters; shorten it."
+                f"Tag {tag[:MAX_CHARACTERS]!r}… is longer than {MAX_CHARACTERS} characters. Shorten it."
             )
         if "," in tag or not tag.isprintable():
             raise ActionRefused(
-                f"Tag {tag!r} has a comma or a control character; use letters, digits, blanks and signs."
+                f"Tag {tag!r} has a comma or a control character. Use letters, digits, spaces and other signs."
             )
     return found
 
@@ -127,21 +124,9 @@ def _listed(tags: Sequence[str]) -> str:
     return ", ".join(f"“{tag}”" for tag in tags).replace("%", "%%")
 
 
-TAGS_OFFERED = 60
-
-# one look into the index per word: SELECT DISTINCT would read every tag of every task
-_NAMES = """
-    WITH RECURSIVE words(name) AS (
-        SELECT MIN(name) FROM environments_tasktag
-        UNION ALL
-        SELECT (SELECT MIN(name) FROM environments_tasktag WHERE name > words.name) FROM words WHERE name IS NOT NULL
-    )
-    SELECT name FROM words WHERE name IS NOT NULL LIMIT %s
-"""
+MAX_TAGS_OFFERED = 60
 
 
-def tag_names(limit: int = TAGS_OFFERED) -> list[str]:
-    """The first words in use, in the database's order."""
-    with connection.cursor() as cursor:
-        cursor.execute(_NAMES, [limit])
-        return [name for (name,) in cursor.fetchall()]
+def tag_names(limit: int = MAX_TAGS_OFFERED) -> list[str]:
+    """The first tags in use, in the database's order."""
+    return distinct_values(TaskTag, "name", limit)

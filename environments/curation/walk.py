@@ -1,15 +1,10 @@
-"""Candidates: rows of an index that lead to tasks, walked in order by keyset. Under every batch of a selection.
+"""One walk along candidates (rows of an index that lead to tasks) in order by keyset, with the tasks that it found.
 
-What a selection asks beyond that index is asked of some hundred or thousand rows at a time, so that no query reads the
-whole of a table however few tasks there are to be found.
-
-Cursor: where a page of tasks begins or ends, as its address has it: `1200` is a place in a split, `n1200` an id.
-
-Look: one walk along candidates, with what it found. Under every batch of a selection.
-
-Candidates go by in spans, each asked about in one query. After a span in which nothing was found, the ways of the other
-filters say where their next tasks are, and the walk goes on at the furthest of them: between two of those there is
-nothing to be found. So long stretches without any match cost a query each, whatever their length.
+Every batch of a selection is read by one. Candidates are read in spans; whether their tasks satisfy the rest of the
+selection is asked in one query for some hundred or thousand of them, so that no query reads a whole table however few
+tasks match. After a span without a match, the indexes of the other filters say where their next tasks are, and the walk
+continues at the furthest of them, because nothing before it can match. So a long stretch without any match costs one
+query for each filter, whatever its length.
 """
 
 from __future__ import annotations
@@ -23,9 +18,11 @@ from django.db.models import BooleanField, Count, F, Max, Min, OuterRef, Q, Quer
 
 from environments.models import Task
 
-SMALL_SPAN = 200
+MAX_ONE_QUERY_SPAN = 200
+"""Candidates that are read and tested in one query; longer spans take one query to be measured and one to be tested."""
 
 Key = int
+"""A position in a split, or a task's id."""
 
 
 class TaskCandidate(NamedTuple):
@@ -35,35 +32,35 @@ class TaskCandidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A number of candidates that follow each other."""
+    """A number of consecutive candidates."""
 
     end: Key | None
-    """Key of the last; None: there are none."""
+    """Key of the last candidate; None: the span is empty."""
     count: int
     hits: list[TaskCandidate]
-    """Those that fit, in order."""
+    """Candidates whose tasks match, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
     rows: QuerySet[Any]
     key: str
-    """A field that an index holds in order."""
+    """A field whose order an index holds."""
     task: str
     """The field with the task's id."""
     is_rising: bool = False
-    """From low keys to high ones; else the other way."""
+    """Whether they are read from low keys to high keys instead of from high to low."""
 
     def fits(self, condition: Q) -> Subquery:
-        """Whether a row's task satisfies the condition: true, or null."""
-        # a value, not EXISTS, which a database may turn into a join or a table of all tasks that satisfy the condition:
-        # this is asked of each row by the task's key
+        """An expression on a row: true if its task satisfies the condition, else null."""
+        # a value instead of EXISTS, which a database may turn into a join or into a table of all tasks that satisfy the
+        # condition: this one is computed for each row by the task's key
         fitting = Task.objects.filter(condition, pk=OuterRef(self.task)).order_by().values(fits=Value(True))
         return Subquery(fitting, output_field=BooleanField())
 
     def span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """The next `count` beyond the key, in the direction asked; from the very end without one. `most`: hits."""
-        if count <= SMALL_SPAN:
+        """The next `count` candidates after the key `after` (None: from the start), with at most `most` hits."""
+        if count <= MAX_ONE_QUERY_SPAN:
             return self._small_span(fits, after, count, most, backward=backward)
         keys = self._beyond(after, None, backward).values(at=F(self.key))[:count]
         found = keys.aggregate(end=(Max if self._is_rising(backward) else Min)("at"), count=Count("at"))
@@ -75,20 +72,20 @@ class Candidates:
     def first(
         self, after: Key | None, most: int, fits: Subquery | None = None, end: Key | None = None, *, backward: bool
     ) -> list[TaskCandidate]:
-        """The first `most` beyond `after`, in order; up to `end` and only those that fit, where these are given."""
+        """The first `most` candidates after `after`, in order; with `end` up to that key, with `fits` only matches."""
         rows = self._beyond(after, end, backward)
         rows = rows if fits is None else rows.filter(fits)
         return [TaskCandidate(*row) for row in rows.values_list(self.key, self.task)[:most]]
 
     def _small_span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """A span that is read in one query, for it is mostly the only one."""
+        """A span that is read and tested in one query, because most walks end within their first span."""
         rows = self._beyond(after, None, backward).annotate(fits=fits)
-        told = list(rows.values_list(self.key, self.task, "fits")[:count])
-        hits = [TaskCandidate(key, task) for key, task, is_hit in told if is_hit]
-        return Span(told[-1][0] if told else None, len(told), hits[:most])
+        tested = list(rows.values_list(self.key, self.task, "fits")[:count])
+        hits = [TaskCandidate(key, task) for key, task, is_hit in tested if is_hit]
+        return Span(tested[-1][0] if tested else None, len(tested), hits[:most])
 
     def nearest(self, task: int, *, rising: bool) -> int | None:
-        """The first task beyond `task`, of candidates that go by the task's id."""
+        """Id of the first task after `task`; for candidates whose key is the task's id."""
         rows = self.rows.filter(**{f"{self.task}__{'gt' if rising else 'lt'}": task})
         found: int | None = (
             rows.order_by(self.task if rising else f"-{self.task}").values_list(self.task, flat=True).first()
@@ -96,10 +93,11 @@ class Candidates:
         return found
 
     def size(self, most: int) -> int:
-        """How many there are, counted up to `most`."""
+        """Number of candidates, counted up to `most`."""
         return self.rows.order_by().values(self.task)[:most].count()
 
     def tasks(self, most: int) -> list[int]:
+        """Ids of at most `most` tasks, in no particular order."""
         return list(self.rows.order_by().values_list(self.task, flat=True)[:most])
 
     def _beyond(self, after: Key | None, end: Key | None, backward: bool) -> QuerySet[Any]:
@@ -113,43 +111,51 @@ class Candidates:
 
 
 Order = Literal["newest", "split"]
-"""Newest first, or as agents get them from the split."""
+"""Newest task first, or the order in which agents get the tasks of the split."""
 
-_MARK = "n"
+_NEWEST_MARK = "n"
 
 
 @dataclass(frozen=True, slots=True)
 class WalkCursor:
+    """Where a page of tasks starts or ends, as text for an address: `1200` is a position in a split, `n1200` an id."""
+
     key: int | None
-    """A place or a task's id; None: from the very end."""
+    """A position or a task's id; None: the very start."""
     order: Order | None = None
-    """None: of neither, nothing was read."""
+    """None: the text held no cursor."""
 
     @classmethod
     def parse(cls, text: str) -> WalkCursor:
-        """What cannot be read counts as none."""
-        digits = text.removeprefix(_MARK).removeprefix("-")
+        """The cursor in `text`; the very start if it holds none."""
+        digits = text.removeprefix(_NEWEST_MARK).removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
             return cls(None)
-        return cls(int(text.removeprefix(_MARK)), "newest" if text.startswith(_MARK) else "split")
+        return cls(int(text.removeprefix(_NEWEST_MARK)), "newest" if text.startswith(_NEWEST_MARK) else "split")
 
     def __str__(self) -> str:
-        return "" if self.key is None else f"{_MARK if self.order == 'newest' else ''}{self.key}"
+        return "" if self.key is None else f"{_NEWEST_MARK if self.order == 'newest' else ''}{self.key}"
 
 
 SPANS = (200, 800, 2000, 5000)
-"""Candidates asked about together: few at first, for mostly they are found at once."""
-QUICK_SECONDS = 0.01
-"""Where time is limited, a span is followed by a larger one only if it took less than this."""
+"""Candidates in the first, second, … span: few at first, because a page is mostly full after one."""
+MAX_QUICK_SECONDS = 0.01
+"""Where time is limited, a span is followed by a longer one only if it took less than this."""
 
 
 clock = monotonic
-"""The clock by which the time of a look is limited."""
+"""The clock that limits the time of a walk; benchmarks replace it by one of CPU time."""
+
+
+def deadline(seconds: float | None) -> float | None:
+    """The moment of `clock` in `seconds`; None: no limit."""
+    return None if seconds is None else clock() + seconds
 
 
 class Walk:
-    """`condition` on Task: what is asked beyond the candidates themselves. `others`: further ways that have to lead to
-    a task, by its id; of none with candidates that go by another key. `is_few`: all candidates fit one span.
+    """`condition` on Task is what the selection asks beyond the candidates themselves. `others` are further candidates
+    that have to lead to the same task, all by its id; there are none where `candidates` have another key. `is_few`: all
+    candidates fit into one span.
     """
 
     def __init__(
@@ -159,12 +165,13 @@ class Walk:
         self._fits = candidates.fits(condition) if condition else None
         self._is_few = is_few
         self.found: list[TaskCandidate] = []
-        """Candidates that fit, in the direction of the walk."""
+        """Candidates that match, in the direction of the walk."""
         self.at: Key | None = None
-        """Where it ended: at the last one found, or at the last one looked at."""
+        """Key at which the walk ended: of the last match, or of the last candidate that was tested."""
         self.seen = 0
+        """Number of candidates that were tested."""
         self.is_last = False
-        """Nothing comes after."""
+        """Whether nothing comes after `at`."""
 
     def find(
         self,
@@ -175,12 +182,12 @@ class Walk:
         until: float | None = None,
         most: int | None = None,
     ) -> None:
-        """Walk until `limit` are found, until that moment of `clock`, or until `most` were looked at."""
+        """Walk until `limit` matches are found, until the moment `until` of `clock`, or until `most` were tested."""
         self.at, sizes = start, 0
         while not self.is_last and len(self.found) < limit:
-            began, before, count = clock(), self.at, len(self.found)
+            started, before, count = clock(), self.at, len(self.found)
             self._take(SPANS[sizes], limit, backward)
-            is_quick = until is None or clock() - began < QUICK_SECONDS
+            is_quick = until is None or clock() - started < MAX_QUICK_SECONDS
             if len(self.found) == count and self._skip(before, backward):
                 sizes = 0
             elif is_quick:
@@ -189,7 +196,7 @@ class Walk:
                 return
 
     def _take(self, size: int, limit: int, backward: bool) -> None:
-        """Look at one span; at all that there is, where it is few or nothing is asked of it."""
+        """Test one span; where there are few candidates or no condition, read all matches at once."""
         wanted, end = limit - len(self.found), None
         if self._fits is None or self._is_few:
             hits = self._candidates.first(self.at, wanted + 1, self._fits, backward=backward)
@@ -206,7 +213,7 @@ class Walk:
             self.at = self.found[-1].key
 
     def _skip(self, before: Key | None, backward: bool) -> bool:
-        """Go to where all other ways go on; whether that is further than what was looked at since `before`."""
+        """Move to where all other filters have their next task; whether that is further than the span from `before`."""
         if self.at is None or self.is_last:
             return False
         at, step = self.at, 1 if backward else -1  # by id, the newest first

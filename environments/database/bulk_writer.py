@@ -1,4 +1,6 @@
-"""BulkWriter: many rows in one statement on the raw connection, because Django's ORM costs ten times as much.
+"""Writes many rows in one statement on the raw connection, because Django's ORM costs ten times as much.
+
+Used by the recorder, by everything that derives rows from the record, and by imports of episodes.
 
 On SQLite that is `executemany`; on PostgreSQL a prepared statement with one array literal per column and `unnest`. That
 takes half of the time of psycopg's `executemany` (60 steps: client 11 and server 22 µs a row against 26 and 43; with
@@ -23,7 +25,7 @@ Values = tuple[Any, ...]
 """One row: text, bytes, numbers, booleans, None; times as `BulkWriter.time` makes them."""
 
 MAX_PIPELINED_CHARACTERS = 8 * 1024 * 1024
-"""Sent without waiting: with more under way, client and server may wait for each other for good."""
+"""Characters that are sent without waiting: with more under way, client and server may block each other forever."""
 
 
 class BulkWriter:
@@ -36,30 +38,30 @@ class BulkWriter:
         self._pipelined_characters = 0
 
     def insert(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
-        """Rows whose key is taken are skipped."""
+        """Insert rows; those whose key exists are skipped."""
         if rows:
             self.run((_sqlite_insert if self.is_sqlite else _postgresql_insert)(model, columns), rows)
 
     def update(self, model: type[models.Model], columns: Columns, rows: Collection[Values], once: Columns = ()) -> None:
-        """By id, which is the last value of each row and occurs once. A column in `once` keeps a value that it has."""
+        """Update rows by id, which is each row's last value and occurs once. One in `once` keeps its value if any."""
         if rows:
             self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, once, ()), rows)
 
     def fill(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
-        """Like `update`, but None leaves the column as it is."""
+        """Update rows by id, the last value of each row; None leaves a column as it is."""
         if rows:
             self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, (), columns), rows)
 
     def add(self, model: type[models.Model], key: Columns, counts: Columns, rows: Collection[Values]) -> None:
-        """Rows of `key` and `counts`, each key once; where the key, which is unique, is taken the counts are added."""
+        """Insert rows of `key` and `counts`, each key once; if a row with the key exists, add the counts to it."""
         if rows:
             self.run(_add(model, key, counts, self.is_sqlite), rows)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """On PostgreSQL the statements within are sent without waiting for the answer to the one before.
+        """Send the statements within to PostgreSQL without waiting for the answer to each.
 
-        Not so from the statement on that makes them too large together.
+        From the statement on that exceeds MAX_PIPELINED_CHARACTERS, each is waited for.
         """
         if self.is_sqlite:
             yield
@@ -70,13 +72,13 @@ class BulkWriter:
             yield
 
     def time(self, seconds: float | None) -> str | float | None:
-        """SQLite keeps naive UTC as text; PostgreSQL converts seconds since the epoch itself."""
+        """A time as a value of a row: naive UTC as text on SQLite; PostgreSQL converts seconds since the epoch."""
         if seconds is None or not self.is_sqlite:
             return seconds
         return str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
     def run(self, sql: str, rows: Iterable[Values]) -> None:
-        """On SQLite for each row, on PostgreSQL once with an array for each column."""
+        """Execute `sql`: on SQLite for each row, on PostgreSQL once with an array for each column."""
         raw = self._connection.connection
         with self._connection.wrap_database_errors:
             if self.is_sqlite:
@@ -93,8 +95,8 @@ class BulkWriter:
 def tune(connection: BaseDatabaseWrapper) -> None:
     """Prepare a new connection for a BulkWriter, outside of transactions. Raises: django.db.Error.
 
-    PostgreSQL plans a prepared statement once, perhaps while a table is empty and reading all of it is cheapest; all
-    of these go by keys.
+    PostgreSQL plans a prepared statement once, perhaps while a table is empty and reading all of it is cheapest, but
+    all statements here find rows by keys.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
@@ -136,7 +138,7 @@ def _add(model: type[models.Model], key: Columns, counts: Columns, is_sqlite: bo
 
 
 def _new(name: str, given: str, old: str, once: Columns, filled: Columns) -> str:
-    """What a column becomes: the value given, unless the one it has goes first or there is none."""
+    """SQL of a column's new value: the given one, unless the old one takes precedence or none is given."""
     if name in once:
         return f"COALESCE({old}, {given})"
     return f"COALESCE({given}, {old})" if name in filled else given
@@ -147,7 +149,7 @@ def _names(columns: Columns) -> str:
 
 
 def _unnest(model: type[models.Model], columns: Columns) -> str:
-    """SELECT of the rows in the parameters (one array a column) under the columns' names."""
+    """SQL that selects the rows in the parameters (one array for each column) under the columns' names."""
     types = {field.column: _ARRAY_TYPES[_target(field).get_internal_type()] for field in model._meta.concrete_fields}
     times = {field.column for field in model._meta.concrete_fields if isinstance(field, models.DateTimeField)}
     values = [f'to_timestamp("{name}") AS "{name}"' if name in times else f'"{name}"' for name in columns]

@@ -1,4 +1,4 @@
-"""Values as a database takes them: texts, ids and numbers that would be refused are changed, never raised for."""
+"""Values as the databases can store them: texts, ids and numbers that they would refuse are changed, not refused."""
 
 from __future__ import annotations
 
@@ -7,35 +7,42 @@ import re
 import sys
 from hashlib import blake2b
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_BIGGEST_INT = 2**63 - 1
+UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses, so that no stored text has them."""
+MAX_BIGINT = 2**63 - 1
+"""Largest number that a column of 64 bits holds, so also the largest id."""
+
+
+def is_storable(text: str) -> bool:
+    """Whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
+    return UNSTORABLE.search(text) is None
 
 
 def storable(text: str, limit: int | None = None) -> str:
     """`text` without NUL and lone surrogates, which PostgreSQL or UTF-8 refuse, cut to `limit` characters."""
     if not text.isascii() or "\0" in text:
-        text = _UNSTORABLE.sub("\ufffd", text)
+        text = UNSTORABLE.sub("\ufffd", text)
     return text[:limit]
 
 
 def storable_id(text: str, limit: int) -> str:
-    """Like `storable`, but two long ids stay two: what is cut off is replaced by a digest of the whole."""
+    """A storable id: a longer one is cut and ends in a digest of the whole, so that two long ids stay distinct."""
     text = storable(text)
     return text if len(text) <= limit else f"{text[: limit - 33]}~{digest_of(text.encode())}"
 
 
 def digest_of(data: bytes) -> str:
-    """A blob's key: blake2b-128 of its content, 32 hexadecimal digits."""
+    """The key of a blob: blake2b-128 of its content as 32 hexadecimal digits."""
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def bigint(value: int | None) -> int | None:
-    """None for what 64 bits cannot hold."""
-    return value if value is None or abs(value) <= _BIGGEST_INT else None
+    """The number; None if 64 bits cannot hold it."""
+    return value if value is None or abs(value) <= MAX_BIGINT else None
 
 
 def finite(value: float | None) -> float | None:
-    """The nearest finite number, None for NaN: sums of huge rewards may overflow."""
+    """The nearest finite number, None for NaN, because sums of huge rewards may overflow."""
     if value is None or math.isfinite(value):
         return value
     return None if math.isnan(value) else math.copysign(sys.float_info.max, value)

@@ -1,8 +1,8 @@
-"""Workers: daemon threads for blocking units of work (the database above all), answered on the event loop.
+"""Daemon threads for blocking work, mostly on the database, with results that the event loop awaits.
 
-The catalogue reads and sync writes on them. Not Django's `sync_to_async`, which has one thread for everything and keeps
-a dead database connection outside of Django's own requests. A unit that meets one is done again on a new connection:
-that spares each unit the look that `close_old_connections` takes, which on PostgreSQL is a query of its own.
+The catalogue reads on them and sync writes on them. Django's `sync_to_async` has one thread for everything and, outside
+of Django's requests, keeps a dead database connection. Here a unit of work that meets a dead connection is repeated on
+a new one, which saves each unit the test of `close_old_connections`, a query of its own on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 from django.db import Error, InterfaceError, OperationalError, connections
 
 T = TypeVar("T")
-CLOSE_SECONDS = 5.0
+MAX_CLOSE_SECONDS = 5.0
+"""Longest wait for one thread to end."""
 
 _Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Workers:
-    """`count` threads that take units of work in order. Each has a database connection of its own."""
+    """`count` threads that take units of work in order, each with a database connection of its own."""
 
     def __init__(self, count: int, name: str) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -33,7 +34,7 @@ class Workers:
             thread.start()
 
     async def run(self, fn: Callable[..., T], *args: Any) -> T:
-        """What `fn(*args)` returns or raises. A caller that is cancelled leaves the unit to its thread.
+        """Return what `fn(*args)` returns, or raise what it raises. A unit goes on if its caller is cancelled.
 
         `fn` may be called twice, so it has to be repeatable.
         """
@@ -44,19 +45,19 @@ class Workers:
         return await future
 
     def close(self) -> None:
-        """Finish what is queued, then end the threads and their connections; a hung one is left behind."""
+        """Finish what is queued, then end the threads and their connections; a thread that hangs is left running."""
         if self._is_closed:
             return
         self._is_closed = True
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:
-            thread.join(CLOSE_SECONDS)
+            thread.join(MAX_CLOSE_SECONDS)
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             _answer(*job)
-            del job  # or an idle thread would keep the last answer alive
+            del job  # because an idle thread would keep the last answer alive
         connections.close_all()
 
 
@@ -65,11 +66,11 @@ def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any
         return
     try:
         settle, outcome = future.set_result, _done(fn, args)
-    except Exception as error:  # whatever it is belongs to the caller
+    except Exception as error:  # the caller handles it
         settle, outcome = future.set_exception, error
         if isinstance(error, Error):
-            connections.close_all()  # whatever state it is in, the next unit opens another
-    with contextlib.suppress(RuntimeError):  # the loop has closed: nobody is waiting any more
+            connections.close_all()  # its state is unknown, so the next unit opens another
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
         future.get_loop().call_soon_threadsafe(_settle, future, settle, outcome)
 
 

@@ -1,7 +1,7 @@
-"""Turns: lets other writers of the database have theirs between the batches of long work. Called by who does it.
+"""Lets other writers of the database have their turn between the batches of long work, which calls `give_way`.
 
-SQLite has one write lock and no queue for it: who finds it taken tries again after 1, 2, 5, 10, 15, 20, 25, 25, 25, 50
-ms and so on. Work that takes it again at once is always faster; others were seen to wait for 14 seconds.
+SQLite has one write lock and no queue for it: a writer that finds it taken tries again after 1, 2, 5, 10, 15, 20, 25,
+25, 25, 50 ms and so on. Work that takes the lock again at once is always faster; others were seen to wait 14 seconds.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import time
 from django.db import connection
 
 TURN_SECONDS = 0.03
-"""Longer than the steps of those who have been trying for up to 128 ms."""
+"""Longer than the pauses of writers that have been trying for up to 128 ms."""
 
 
 def give_way() -> None:
-    """After a batch of long work: a moment in which whoever waits gets the lock. Nothing inside a transaction."""
+    """Pause after a batch of long work, so that a waiting writer gets the lock. Does nothing inside a transaction."""
     if connection.vendor == "sqlite" and not connection.in_atomic_block:
         time.sleep(TURN_SECONDS)

@@ -9,14 +9,11 @@ too; every response with tasks contains `env_name`; long lists of tasks are stre
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from importlib.metadata import version
 
 from environments import conf, wire
 from environments.protocol.response import Response, json_response, text_response
 from environments.protocol.view import ProtocolView
 from environments.wire import value_json
-
-VERSION = version("orsweb")
 
 
 class Health(ProtocolView):
@@ -30,7 +27,7 @@ class Health(ProtocolView):
 
 class Version(ProtocolView):
     async def get(self) -> Response:
-        return json_response({"version": VERSION, "build_sha": conf.build_sha()})
+        return json_response({"version": conf.version(), "build_sha": conf.build_sha()})
 
 
 class ListEnvironments(ProtocolView):

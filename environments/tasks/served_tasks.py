@@ -6,7 +6,6 @@ task's text never changes, so texts are cached by id. Blocking: the catalogue ca
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from array import array
@@ -17,6 +16,7 @@ from typing import Any
 
 from django.db import connection
 
+from environments.database.storable import is_storable
 from environments.errors import InvalidIndex, InvalidSplit
 from environments.tasks.split_positions import served_at
 from environments.wire import Split
@@ -33,8 +33,6 @@ _LIST_SPLITS = """
     WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
 """
 _IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
-_UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses; no row has them."""
 _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
 
 
@@ -69,7 +67,7 @@ class ListedTasks:
 
     def ids(self, environment: str, split: str) -> array[int]:
         """Return the ids of a split's tasks in order. The array must not be changed. Raises: InvalidSplit."""
-        found = [] if _UNASKABLE.search(split) else _rows(_FIND_SPLIT, environment, split)
+        found = _rows(_FIND_SPLIT, environment, split) if is_storable(split) else []
         if not found:
             raise InvalidSplit(split, environment, [served.name for served in self.splits(environment)])
         [(split_id, version, is_enabled)] = found

@@ -24,10 +24,11 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CallUser, ClassTasks
 from environments.database.bulk import adding_tasks, execute
+from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
 from environments.display.card import card_of
 from environments.errors import EnvironmentFault, Unhostable
-from environments.models import Environment, Split
+from environments.models import Environment, Split, SplitEntry, Task
 from environments.scoring.returns import RETURNS
 from environments.tasks.split_change import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.tasks.split_positions import renew_missing
@@ -76,6 +77,8 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
             await writer.run(_mark_procedural, hosted, hosted.name in procedural)
             synced += await writer.run(_drop_splits, hosted, lists)
         await writer.run(renew_missing)
+        if any(split.added for split in synced):
+            await writer.run(refresh_statistics, Task, SplitEntry)
     finally:
         writer.close()
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)

@@ -1,6 +1,6 @@
-"""Commands as a page names them: such that they can be pasted into a shell beside the server. Used by templates.
+"""The tag `command`, which writes a command so that it can be pasted into a shell on the server's machine.
 
-Strangers and guests are not told where on its machine the server lies. Without keys there are none.
+Strangers and guests do not see the server's directory. A server without keys has neither.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def command(context: dict[str, Any], *arguments: str) -> str:
-    """`{% command "serve" environment.class_path %}`"""
+    """The command line of manage.py: `{% command "serve" environment.class_path %}`."""
     user = getattr(context.get("request"), "user", None)
     is_ours = user.is_authenticated if user is not None else not conf.has_keys()
-    told = " ".join(arguments)
-    return command_line.command(told) if is_ours else f"manage.py {told}"
+    words = " ".join(arguments)
+    return command_line.command(words) if is_ours else f"manage.py {words}"

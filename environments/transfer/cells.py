@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from environments.database.storable import is_storable
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SHOWN_CHARACTERS = 60
 
 
@@ -94,11 +93,6 @@ def as_object(value: Any) -> dict[str, Any]:
         )
         raise BadRow(f"is {_KINDS[type(value)]}{shown}, not an object; a task is a JSON object")
     return value
-
-
-def is_storable(text: str) -> bool:
-    """Return whether a text has neither NUL nor lone surrogates, which databases do not store."""
-    return not _UNSTORABLE.search(text)
 
 
 def read(cell: str, kind: Kind, column: str) -> Any:

@@ -21,15 +21,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from environments.database.storable import MAX_BIGINT, is_storable
 from environments.errors import shorten
-from environments.transfer.cells import is_storable
 from environments.transfer.rows import BadRow, TransferError
 
 COLUMNS = ("_hash", "_split", "_tags", "_state", "_reason")
 STATES = ("active", "quarantined")
 MAX_TAG_CHARACTERS = 60
 MAX_COLUMNS = 2000
-_INTEGER_END = 2**63
 _ESCAPED = re.compile("__+(hash|split|tags|state|reason)")
 _HASH = re.compile("[0-9a-f]{64}")
 _SHOWN_CHARACTERS = 60
@@ -172,5 +171,5 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
-        return "integer" if -_INTEGER_END <= value < _INTEGER_END else "json"
+        return "integer" if -MAX_BIGINT - 1 <= value <= MAX_BIGINT else "json"
     return "number" if isinstance(value, float) else "json"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
 
 from environments import command_line
 from environments.curation.splits import existing_splits, free_name
-from environments.errors import shorten
+from environments.database.storable import is_storable
+from environments.errors import nearest, shorten
 from environments.models import Environment, Split
 from environments.tasks.split_change import FrozenSplit
-from environments.transfer.cells import is_storable
 from environments.transfer.rows import TransferError
 from environments.wire import SplitType
 
@@ -72,12 +71,6 @@ def environment_named(name: str) -> Environment:
     known = _listing(names) if names else f"none yet: {command_line.command('sync_environments')} creates them"
     shown = shorten(repr(name), _SHOWN_CHARACTERS)
     raise TransferError(f"Unknown environment {shown}; this database has {known}.{nearest(name, names)}")
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A sentence more, if one of the names is much like it."""
-    near = difflib.get_close_matches(name[:200].lower(), list(names), n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _listing(names: Iterable[str]) -> str:

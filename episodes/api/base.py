@@ -17,10 +17,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import OrsError
 from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
-from episodes.filtering.parameters import LARGEST, BadFilter, chosen, given, unknown_name, whole_from
+from episodes.filtering.parameters import BadFilter, chosen, given, unknown_name, whole_from
 from episodes.filtering.parameters import real as parse_real
 
 
@@ -106,7 +107,7 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 
 
 def whole(
-    request: Request, name: str, default: int | None = None, *, most: int = LARGEST, least: int = 0
+    request: Request, name: str, default: int | None = None, *, most: int = MAX_BIGINT, least: int = 0
 ) -> int | None:
     """Return the whole number in the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
     return given(request.GET, name, whole_from(least, most), default)

@@ -25,8 +25,8 @@ from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to
 
 COLUMNS = {
-    "ending": "ending", "environment": "environment", "task": "task", "player": "player", "run": "run",
-    "return": "return", "steps": "steps", "duration": "duration", "time": "started",
+    "ending": "Ending", "environment": "Environment", "task": "Task", "player": "Player", "run": "Run",
+    "return": "Return", "steps": "Steps", "duration": "Duration", "time": "Started",
 }  # fmt: skip
 """Name -> head, in order; those that a page can be sorted by have the sort's name."""
 PAGING = ("sort", "after")

@@ -8,11 +8,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.database.storable import MAX_BIGINT
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import kept_back, refused
-from episodes.dashboard.replay import BIGGEST_ID, number
+from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
@@ -79,7 +80,7 @@ def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse
 def _ids(text: str) -> list[int]:
     """Numbers, each once and in order; empty where one of them is none."""
     words = [word.strip() for word in text.split(",")] if len(text) < 200 else []
-    if not all(word.isdecimal() and int(word) <= BIGGEST_ID for word in words):
+    if not all(word.isdecimal() and int(word) <= MAX_BIGINT for word in words):
         return []
     return list(dict.fromkeys(int(word) for word in words))
 

@@ -19,8 +19,8 @@ from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
 
-_AXES = {"episode": "episode number", "time": "wall clock", "step": "training step"}
-_BY = (("", "all together"), ("run", "by run"), ("model", "by model"))
+_AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
+_BY = (("", "All"), ("run", "By run"), ("model", "By model"))
 
 
 @require_safe

@@ -9,7 +9,6 @@ import json
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlencode
 
@@ -29,6 +28,7 @@ from environments.display.card import rendered
 from environments.display.parts import ToolPart
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.errors import nearest
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
@@ -197,8 +197,8 @@ def _find(name: str) -> Environment:
 def _instead(name: str, names: Sequence[str]) -> str:
     if not names:
         return f"None was hosted yet: {command_line.command('serve module:Class')}"
-    if near := get_close_matches(name, names, 3):
-        return f"Did you mean {' or '.join(near)}?"
+    if near := nearest(name, names, 3):
+        return near.strip()
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"There {'are' if len(names) > 1 else 'is'} {', '.join(names[:NAMED])}{more}."
 

@@ -22,7 +22,7 @@ from episodes.analytics.players import at_task
 from episodes.analytics.task import statistics_at
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_asked, takes, whole_asked
-from episodes.filtering.parameters import LARGEST, BadFilter
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, Run
 
 ATTEMPTS_PER_PAGE = 50
@@ -107,7 +107,7 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
 
 def _find(pk: int) -> Task:
     """Raises: Http404 with what to do."""
-    found = Task.objects.select_related("environment").filter(pk=pk).first() if pk <= LARGEST else None
+    found = Task.objects.select_related("environment").filter(pk=pk).first()
     if found is None:
         raise Http404(f"There is no task {pk}. The page of its environment leads to those that are kept.")
     return found

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from environments.database.storable import MAX_BIGINT
 from environments.scoring.returns import Return
-from episodes.filtering.parameters import LARGEST, BadFilter
+from episodes.filtering.parameters import BadFilter
 
 SORTS = ("time", "return", "steps", "duration")
 Segment = Literal["known", "null", "running"]
@@ -122,7 +123,7 @@ def _sign(order: EpisodeOrder) -> str:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_BIGINT
 
 
 def _is_value(value: object, order: EpisodeOrder, segment: str) -> bool:

@@ -198,7 +198,7 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
     stem, _, end = name.partition("_")
     if end in _SIGNS:
         label = f"return ({asked.definition})" if stem == "return" and asked.definition else stem
-        return ("ending number" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
+        return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
     return _LABELS.get(name, name), text.replace("_", " ") if name == "ending" else text

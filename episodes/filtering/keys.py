@@ -18,9 +18,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, FloatField, Func, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
 
+from environments.database.storable import MAX_BIGINT
 from episodes.filtering.conditions import ENDED, has_index
 from episodes.filtering.cursor import Direction, EpisodeCursor, EpisodeOrder, Segment
-from episodes.filtering.parameters import LARGEST
 from episodes.models import Episode
 
 LOOKED_AT = 25_000
@@ -214,6 +214,5 @@ def _within(rows: QuerySet[Episode], edge: EpisodeKey | None, direction: Directi
     if edge is None:
         return rows
     # the bound at the other end makes SQLite prefer the ids to the index of a range
-    return (
-        rows.filter(pk__gte=edge.pk, pk__lt=LARGEST) if direction.is_down else rows.filter(pk__lte=edge.pk, pk__gt=-1)
-    )
+    bounds = {"pk__gte": edge.pk, "pk__lt": MAX_BIGINT} if direction.is_down else {"pk__lte": edge.pk, "pk__gt": -1}
+    return rows.filter(**bounds)

@@ -5,12 +5,11 @@ An unknown name gets a sentence with the nearest ones. Lists of names are read i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db import connection
-
+from environments.database.bulk import distinct_values
+from environments.errors import nearest
 from environments.models import Environment, Split, Task
 from environments.scoring.returns import RETURNS, Return
 from episodes.filtering.filters import EpisodeFilter
@@ -19,24 +18,10 @@ from episodes.models import Episode, Run
 
 MAX_NAMES = 500
 
-# one lookup in the index for each name: a million episodes have about a dozen models
-_MODELS = """
-    WITH RECURSIVE named(model) AS (
-        SELECT MIN(model) FROM episodes_episode WHERE NOT (model = '')
-        UNION ALL
-        SELECT (SELECT MIN(e.model) FROM episodes_episode AS e
-                WHERE NOT (e.model = '') AND e.model > named.model)
-        FROM named WHERE named.model IS NOT NULL
-    )
-    SELECT model FROM named WHERE model IS NOT NULL LIMIT %s
-"""
-
 
 def models() -> list[str]:
     """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
-    with connection.cursor() as cursor:
-        cursor.execute(_MODELS, [MAX_NAMES])
-        return [name for (name,) in cursor.fetchall()]
+    return distinct_values(Episode, "model", MAX_NAMES)
 
 
 def runs() -> list[str]:
@@ -88,9 +73,8 @@ class NamedRows:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=NEAREST, cutoff=0.4) or names[:NEAREST]
-    offer = f"The nearest: {', '.join(map(repr, near))}." if near else "There is none yet."
-    return f"No {kind} is named {name!r}. {offer}"
+    first = f" There are {', '.join(map(repr, names[:NEAREST]))}." if names else " There is none yet."
+    return f"No {kind} is named {name!r}.{nearest(name, names, NEAREST) or first}"
 
 
 def _unknown_task(task: int | None) -> list[str]:

@@ -5,23 +5,19 @@ Each parser takes the parameter's name and its text, returns the value and raise
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
-from environments.errors import OrsError, shorten
+from environments.database.storable import MAX_BIGINT, is_storable
+from environments.errors import OrsError, nearest, shorten
 
 T = TypeVar("T")
 C = TypeVar("C", bound=str)
-LARGEST = 2**63 - 1
-"""Largest whole number that the databases hold."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
-_UNASKABLE = re.compile("[\0\ud800-\udfff]")
-"""Characters that PostgreSQL (NUL) or every driver (lone surrogates) refuses, so no recorded text has them."""
 
 
 class BadFilter(OrsError):
@@ -36,9 +32,7 @@ def unknown_name(name: str, value: object, known: Collection[str], what: str = "
     """Return the error for an unknown parameter, with the nearest name. `what`: noun for what the known names are."""
     if not known:
         return BadFilter(name, value, f"no {what} has that name, for there are none here")
-    near = difflib.get_close_matches(name[:100], known, 1)
-    nearest = f"the nearest is {near[0]!r}, and " if near else ""
-    return BadFilter(name, value, f"no {what} has that name; {nearest}there are {', '.join(known)}")
+    return BadFilter(name, value, f"no {what} has that name.{nearest(name, known)} There are {', '.join(known)}")
 
 
 def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:
@@ -48,7 +42,7 @@ def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], d
 
 
 def words(name: str, text: str) -> str:
-    if _UNASKABLE.search(text):
+    if not is_storable(text):
         raise BadFilter(name, text, "it holds a character that no recorded text can have")
     return text
 
@@ -75,9 +69,9 @@ def flag(name: str, text: str) -> bool:
     return chosen(("yes", "no"))(name, text) == "yes"
 
 
-def whole_from(least: int, most: int = LARGEST) -> Callable[[str, str], int]:
+def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
     """Return a parser of whole numbers from `least` to `most`, both included."""
-    bounds = f" from {least} to {most}" if most < LARGEST else f" of at least {least}" if least > -LARGEST else ""
+    bounds = f" from {least} to {most}" if most < MAX_BIGINT else f" of at least {least}" if least > -MAX_BIGINT else ""
 
     def parse(name: str, text: str) -> int:
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
@@ -87,7 +81,7 @@ def whole_from(least: int, most: int = LARGEST) -> Callable[[str, str], int]:
     return parse
 
 
-whole = whole_from(-LARGEST)
+whole = whole_from(-MAX_BIGINT)
 count_in = whole_from(0)
 
 

@@ -13,7 +13,6 @@ from django.views.decorators.http import require_http_methods
 
 from environments.models import Environment, Split, Task
 from episodes.models import Play
-from episodes.playtest.play_facts import BIGGEST_ID
 from episodes.playtest.seat import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
@@ -93,7 +92,7 @@ def _task(choice: TaskChoice, environment: Environment | None) -> Task | None:
     """The task in the address. The page shows only its name, because agents do not see its fields either."""
     if environment is None or not choice.task.isdecimal() or len(choice.task) > 18:
         return None
-    return Task.objects.filter(pk=min(int(choice.task), BIGGEST_ID), environment=environment).first()
+    return Task.objects.filter(pk=int(choice.task), environment=environment).first()
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:

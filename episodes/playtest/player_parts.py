@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.display import parts
 from episodes.models import Step
-from episodes.playtest.play_facts import BIGGEST_ID, PlayFacts, facts_of
+from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import cards, step_context
 from episodes.playtest.seat import PlayerSeat, seated
 from episodes.transcript.cards import NoSuchPart, UnknownKind, image_response, message_card_at
@@ -42,7 +42,7 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
     """One step with long texts; with `part` and `as`, one of its texts shown as another kind."""
     facts = play_or_404(pk, seat)
     view = TranscriptView(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
-    line = line_of(facts.episode, index, view) if index <= BIGGEST_ID else None
+    line = line_of(facts.episode, index, view)
     if line is None:
         raise Http404(f"Episode {pk} has no step {index}.")
     if "part" in request.GET:
@@ -92,7 +92,7 @@ def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> Ht
 
 def _row(facts: PlayFacts, index: int) -> Step:
     steps = Step.objects.select_related("input_blob", "output_blob")
-    found = steps.filter(episode=facts.episode, index=index).first() if index <= BIGGEST_ID else None
+    found = steps.filter(episode=facts.episode, index=index).first()
     if found is None:
         raise Http404(f"Episode {facts.episode.pk} has no step {index}.")
     return found

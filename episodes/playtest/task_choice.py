@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
 from environments.runtime.live_episode import NewSession
@@ -20,7 +21,6 @@ from environments.tasks.split_positions import served
 from environments.wire import parsed_json
 from episodes.models import Invite, Play
 from episodes.playtest.forms.values import kind_named, shown
-from episodes.playtest.play_facts import BIGGEST_ID
 from episodes.playtest.seat import PlayerSeat
 
 Pick = Literal["random", "next", "number", "spec", "task"]
@@ -194,7 +194,7 @@ def _takes_objects(environment: Environment) -> bool:
 
 
 def _spec_of(choice: TaskChoice, environment: Environment) -> Any:
-    pk = int(choice.task) if choice.task.isdecimal() and len(choice.task) < 19 else BIGGEST_ID
+    pk = int(choice.task) if choice.task.isdecimal() and len(choice.task) < 19 else MAX_BIGINT
     found = Task.objects.filter(pk=pk, environment=environment).first()
     if found is None:
         raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")

@@ -17,23 +17,23 @@ from episodes.playtest.player import player
 
 consumer: Any = PlayConsumer.as_asgi()
 
-routes = [path("ws/play/<int:pk>/", consumer)]
+routes = [path("ws/play/<id:pk>/", consumer)]
 
 urlpatterns = [
     path("", chooser, name="play"),
-    path("notes/<int:pk>/", notes, name="notes"),
-    path("flag/<int:pk>/", flag_task, name="flag"),
-    path("continue/<int:pk>/", continue_from, name="continue"),
+    path("notes/<id:pk>/", notes, name="notes"),
+    path("flag/<id:pk>/", flag_task, name="flag"),
+    path("continue/<id:pk>/", continue_from, name="continue"),
     path("people/", people, name="people"),
     path("invites/", invites, name="invites"),
-    path("invites/<int:pk>/revoke/", revoke_invite, name="revoke_invite"),
+    path("invites/<id:pk>/revoke/", revoke_invite, name="revoke_invite"),
     path("invite/<str:token>/", invite, name="invite"),
     path("leave/", leave, name="leave"),
-    path("<int:pk>/", player, name="player"),
-    path("<int:pk>/again/", again, name="play_again"),
-    path("<int:pk>/prompt/", player_parts.prompt, name="play_prompt"),
-    path("<int:pk>/prompt/images/<int:number>", player_parts.prompt_image, name="play_prompt_image"),
-    path("<int:pk>/steps/<int:index>/", player_parts.step, name="play_step"),
-    path("<int:pk>/steps/<int:index>.json", player_parts.step_json, name="play_step_json"),
-    path("<int:pk>/steps/<int:index>/images/<int:number>", player_parts.image, name="play_image"),
+    path("<id:pk>/", player, name="player"),
+    path("<id:pk>/again/", again, name="play_again"),
+    path("<id:pk>/prompt/", player_parts.prompt, name="play_prompt"),
+    path("<id:pk>/prompt/images/<int:number>", player_parts.prompt_image, name="play_prompt_image"),
+    path("<id:pk>/steps/<id:index>/", player_parts.step, name="play_step"),
+    path("<id:pk>/steps/<id:index>.json", player_parts.step_json, name="play_step_json"),
+    path("<id:pk>/steps/<id:index>/images/<int:number>", player_parts.image, name="play_image"),
 ]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
 from environments.scoring.returns import Return
 from environments.transfer.rows import BadRow
@@ -25,7 +26,7 @@ EXACT = {
     "steps": [{"input": None, "output": None}],
 }
 """The members of a line that hold exact JSON texts; a shape for `exact.sliced`."""
-_BIGGEST, _BIG = 2**63 - 1, 2**31 - 1
+_BIG = 2**31 - 1
 MAX_ID = 2**53 - 1
 """The largest integer that scripts of pages read exactly."""
 _SHOWN_CHARACTERS = 60
@@ -39,7 +40,7 @@ def _storable(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(_storable)]
 Name = Annotated[Text, Field(max_length=200)]
-Number = Annotated[int, Field(ge=-_BIGGEST, le=_BIGGEST)]
+Number = Annotated[int, Field(ge=-MAX_BIGINT, le=MAX_BIGINT)]
 Count = Annotated[int, Field(ge=0, le=_BIG)]
 Time = Annotated[AwareDatetime, Field(strict=False)]
 Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
@@ -121,7 +122,7 @@ class StepPart(LinePart):
 
 
 class ParentPart(LinePart):
-    id: Annotated[int, Field(ge=1, le=_BIGGEST)]
+    id: Annotated[int, Field(ge=1, le=MAX_BIGINT)]
     session_id: Annotated[Text, Field(max_length=SESSION_ID_LENGTH)]
     created: Time
 

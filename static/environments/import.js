@@ -1,5 +1,5 @@
-// The import form: refuses a file that is too large before it is sent, and shows how far the upload is. Where the server
-// refuses the form, the new one takes its place, with the file still chosen.
+// The import form: rejects a file that is too large before uploading it, and shows the progress of the upload. If the server
+// rejects the form, its response replaces the form and the file stays selected.
 
 function complain(form, words) {
   const trouble = form.querySelector("[data-trouble]");
@@ -10,14 +10,14 @@ function complain(form, words) {
 function isTooLarge(form) {
   const chosen = form.querySelector("[data-file]").files[0];
   const isLarge = Boolean(chosen) && chosen.size > Number(form.dataset.maxBytes);
-  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; at most ${form.dataset.max} are taken. A larger file can be imported beside the server with ${form.dataset.command}.` : "");
+  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; the limit is ${form.dataset.max}. To import a larger file, run ${form.dataset.command} on the server.` : "");
   return isLarge;
 }
 
 function showProgress(form, event) {
   const shown = form.querySelector("[data-progress]");
   shown.querySelector("progress").value = event.loaded / event.total;
-  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % sent` : "sent, being read";
+  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % uploaded` : "Uploaded, processing…";
 }
 
 function setSending(form, isSending) {
@@ -32,7 +32,7 @@ function answered(form, request) {
   setSending(form, false);
   if (!fresh) {
     const words = page.querySelector("main, #content")?.textContent.replace(/\s+/g, " ").trim();
-    return complain(form, words || `The server answered with status ${request.status}. Nothing was changed.`);
+    return complain(form, words || `The server responded with status ${request.status}. Nothing was changed.`);
   }
   const files = form.querySelector("[data-file]").files;
   form.replaceWith(fresh);
@@ -49,7 +49,7 @@ function send(form) {
   request.addEventListener("load", () => answered(form, request));
   request.addEventListener("error", () => {
     setSending(form, false);
-    complain(form, "The upload broke off: the server does not answer. Nothing was changed; try again.");
+    complain(form, "Upload failed: the server doesn't respond. Nothing was changed. Try again.");
   });
   request.open("POST", form.action);
   request.send(data);
@@ -57,8 +57,8 @@ function send(form) {
 
 function take(form) {
   const file = form.querySelector("[data-file]");
-  // django-unfold's app.js writes the name of a chosen file into the text field beside it, which here is the split's;
-  // it passes by what it has marked as listened to, and looks on load and after each change of the page
+  // django-unfold's app.js writes the name of a chosen file into the next text field, which is the split's here.
+  // It skips elements that it has marked as handled, and scans the page on load and after each change
   file.hasChangeListener = true;
   file.addEventListener("change", () => isTooLarge(form));
   form.addEventListener("submit", (event) => {

@@ -1,4 +1,4 @@
-// A running job's page: asks twice a second how far it is, and shows the outcome when it has ended.
+// The page of a running job: requests its progress twice a second, and shows the result when the job has ended.
 const page = document.querySelector("[data-job]");
 const bar = page.querySelector("[data-bar]");
 const count = page.querySelector("[data-count]");
@@ -18,7 +18,7 @@ async function look() {
       count.textContent = `${Math.floor((100 * job.done) / job.total)} %`;
     }
   } catch {
-    count.textContent = "the server does not answer, trying again";
+    count.textContent = "The server doesn't respond, retrying…";
   }
   setTimeout(look, EVERY_MS);
 }

@@ -1,5 +1,5 @@
-// The JSON editor in the place of a textarea marked data-editor, whose text it keeps up to date. Without it, or in a browser
-// that cannot keep numbers exact, the textarea does. Problems that the server found are shown at their fields.
+// The JSON editor that replaces a textarea marked data-editor and keeps its text up to date. Without the editor, or in a browser
+// that can't keep numbers exact, the textarea is used. Problems that the server found are shown at their fields.
 import { isSupported, lossless } from "./lossless_json.js";
 
 const INDENTATION = 2;
@@ -41,7 +41,7 @@ async function replace(textarea) {
       },
     },
   });
-  // what is typed arrives with a delay, and saving must not be faster
+  // typed text arrives with a delay, and saving must wait for it
   addEventListener("submit", () => editor.validate(), { capture: true });
   const show = () => editor.updateProps({ validator: () => problems() });
   document.addEventListener("verdict", show);
@@ -51,7 +51,7 @@ async function replace(textarea) {
 
 if (isSupported) document.querySelectorAll("textarea[data-editor]").forEach((one) => replace(one).catch(console.warn));
 
-// leaving with unsaved text asks first
+// ask before leaving with unsaved text
 let isChanged = document.querySelector(".conflict") !== null;
 document.querySelector(".editing").addEventListener("input", () => (isChanged = true));
 addEventListener("submit", (event) => (isChanged &&= event.defaultPrevented)); // a check stays on the page

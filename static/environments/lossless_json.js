@@ -1,5 +1,5 @@
 // JSON as the editor reads and writes it: numbers that JavaScript would rewrite (1.0, 1e20, -0, long integers) keep their text.
-// A task is its content, and 1 is other content than 1.0.
+// A task is identified by its content, and 1 is different content than 1.0.
 
 export const isSupported = typeof JSON.rawJSON === "function";
 

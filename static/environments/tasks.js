@@ -1,4 +1,5 @@
-// The task list: keys, checking rows, and a search that goes on by itself until its page is full. Works without it, too.
+// The task list: keyboard shortcuts, selecting rows, and a search that continues until its page is full. The page also works
+// without this script.
 const list = document.querySelector("[data-tasks]");
 const PAGE_TASKS = 50;
 const rows = () => [...list.querySelectorAll("[data-row]")];
@@ -6,7 +7,7 @@ const boxOf = (row) => row.querySelector("input[name=task]");
 const search = list.querySelector("[data-search]");
 let current = -1;
 
-// --- checking
+// --- selecting
 
 const bar = list.querySelector("[data-bar]");
 const all = list.querySelector("[data-check-all]");
@@ -18,7 +19,7 @@ function showChecked() {
   const isIdle = !checked && bar.querySelector("[name=scope]:checked").value !== "all";
   bar.toggleAttribute("data-idle", isIdle);
   bar.querySelectorAll("button").forEach((button) => (button.disabled = isIdle));
-  bar.querySelector("[data-count]").textContent = `${checked} checked`;
+  bar.querySelector("[data-count]").textContent = `${checked} selected`;
   all.checked = checked > 0 && checked === boxes.length;
   all.indeterminate = checked > 0 && checked < boxes.length;
 }
@@ -100,7 +101,7 @@ document.addEventListener("click", (event) => {
   list.querySelectorAll("details.chip[open]").forEach((chip) => chip.contains(event.target) || (chip.open = false));
 });
 
-// --- a search that looks further by itself
+// --- continuing a search
 
 async function lookFurther() {
   let pages = list.querySelector("[data-pages]");
@@ -116,7 +117,7 @@ async function lookFurther() {
     const fresh = found.querySelector("[data-pages]");
     const more = fresh.querySelector("[data-looked]");
     looked += Number(more?.dataset.looked ?? 0);
-    if (more) more.textContent = `looked at ${looked.toLocaleString("en-US")} tasks so far`;
+    if (more) more.textContent = `searched ${looked.toLocaleString("en-US")} tasks so far`;
     fresh.querySelector("[data-previous]")?.remove();
     if (previous) fresh.prepend(previous);
     pages.replaceWith(fresh);

@@ -1,5 +1,5 @@
-// Forms marked data-verdict ask for a verdict without leaving the page: of the answer, only #verdict is taken. Saving, and
-// whatever goes wrong, goes the ordinary way.
+// Forms marked data-verdict are checked without leaving the page: only #verdict of the response is used. Saving, and any error,
+// submits the form normally.
 const KEPT = new Set(["check", "try", null]);
 
 async function ask(form, submitter) {
@@ -7,7 +7,7 @@ async function ask(form, submitter) {
   const data = new FormData(form, submitter);
   place.setAttribute("aria-busy", "true");
   try {
-    // not form.action: that is the field of this name
+    // not form.action, which is the field with that name
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body: data, credentials: "same-origin" });
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     const verdict = found.getElementById("verdict");

@@ -1,6 +1,6 @@
 // The Episodes page: filters that apply themselves, keys, selection, preview, columns, and new rows as they happen.
 //
-// The table is replaced whole by htmx (#results); what is selected, hidden or under the cursor is put back after that.
+// htmx replaces the whole table (#results); afterwards the selection, hidden columns and the cursor are restored.
 import { isTyping } from "../orsweb/frame.js";
 
 const HIDDEN = "orsweb.episodes.hidden"; // localStorage: names of columns that are not shown
@@ -39,7 +39,7 @@ function rowAt() {
 
 // --- filters ---------------------------------------------------------------------------------------------------------
 
-// Only what is asked for stands in the address.
+// Keep only filters that are set in the address.
 function submitted() {
   for (const field of form.elements) if (field.name && !field.value.trim()) field.disabled = true;
 }
@@ -59,7 +59,7 @@ function foldFilters() {
   button.addEventListener("click", () => button.setAttribute("aria-expanded", String(form.classList.toggle("open"))));
 }
 
-// A page that the browser kept whole has its fields as they were left: chosen for the next page, or disabled.
+// A page from the back/forward cache has its fields as they were left: set for the next page, or disabled.
 function restored({ persisted }) {
   if (persisted) form.reset();
   for (const field of form.elements) field.disabled = false;
@@ -158,7 +158,7 @@ function showPicked() {
   bar.querySelector("[data-selected-count]").textContent = `${picked.size} selected`;
   const compare = bar.querySelector("[data-compare-link]");
   compare.setAttribute("aria-disabled", String(picked.size !== 2));
-  compare.title = picked.size === 2 ? "" : "Select two episodes to compare them";
+  compare.title = picked.size === 2 ? "" : "Select two episodes to compare";
   if (picked.size === 2) compare.href = `${browse.dataset.compare}?episodes=${list}`;
   else compare.removeAttribute("href");
   for (const link of bar.querySelectorAll("[data-selected-format]")) {
@@ -166,11 +166,11 @@ function showPicked() {
   }
 }
 
-// --- what the person does --------------------------------------------------------------------------------------------
+// --- keys and clicks --------------------------------------------------------------------------------------------
 
 function clicked(event) {
   const row = event.target.closest("tr[data-episode]");
-  // a box that keeps the focus would keep the table from being fetched again; the keyboard needs it, the mouse does not
+  // a checkbox with focus would prevent refreshes of the table; the keyboard needs the focus, the mouse doesn't
   if (event.detail && event.target.matches("[data-pick], [data-pick-all]")) event.target.blur();
   if (event.target.matches("[data-pick]")) pick(row, event.target.checked);
   else if (event.target.matches("[data-pick-all]")) for (const one of rows()) pick(one, event.target.checked);
@@ -202,9 +202,9 @@ function pressed(event) {
   KEYS[event.key]();
 }
 
-// --- after the table came anew ---------------------------------------------------------------------------------------
+// --- after a refresh of the table ---------------------------------------------------------------------------------------
 
-// Another page's rows are not new, only other ones.
+// Rows of another page are different, but not new.
 function asked({ detail }) {
   if (detail.elt.matches?.("a[rel]")) known = null;
 }

@@ -1,4 +1,4 @@
-// Keys of the comparison: both sides move together.
+// Keyboard shortcuts of the comparison: both sides move together.
 const rows = [...document.querySelectorAll(".compare-row")];
 let at = Math.max(0, rows.findIndex((row) => `#${row.id}` === location.hash));
 

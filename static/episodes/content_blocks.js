@@ -1,18 +1,18 @@
-// What can be done with the texts and images of steps, on every page that shows them: more of a long one, a large image.
+// Texts and images of steps, on every page that shows them: expanding a long text, enlarging an image.
 const zoom = document.getElementById("zoom");
 
 function more(button) {
   const block = button.closest(".said-block, .prompt");
   const isOpen = block.matches(".prompt") ? !block.classList.toggle("folded") : block.classList.toggle("open");
   button.setAttribute("aria-expanded", String(isOpen));
-  button.textContent = isOpen ? "show less" : "show more";
+  button.textContent = isOpen ? "Show less" : "Show more";
   if (!isOpen) block.scrollIntoView({ block: "nearest" });
 }
 
 function enlarge(picture) {
   const shown = zoom.querySelector("[data-zoom-image]");
   shown.src = picture.src;
-  zoom.querySelector("[data-zoom-size]").textContent = `${picture.naturalWidth} × ${picture.naturalHeight} pixels, click for actual size`;
+  zoom.querySelector("[data-zoom-size]").textContent = `${picture.naturalWidth} × ${picture.naturalHeight} pixels. Click for actual size`;
   zoom.querySelector(".zoom-view").classList.remove("actual");
   zoom.showModal();
 }

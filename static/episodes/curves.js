@@ -1,6 +1,6 @@
-// Curves: the chart of a curve panel, its switches, and the episodes behind a point.
+// Curves: the chart of a curve panel, its switches, and the episodes of a point.
 //
-// The panel's address holds everything that is asked for; switches that need no other page change it in place.
+// The address of the panel contains all its options; switches that need no new page change it in place.
 import { drawChart } from "../orsweb/chart.js";
 
 const panel = document.querySelector("[data-curve]");
@@ -84,7 +84,7 @@ function listEpisodes({ detail: { series, point } }) {
   const title = document.createElement("h2");
   const link = document.createElement("a");
   link.href = address;
-  link.textContent = `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"} behind this point of ${series.name}`;
+  link.textContent = `${point.attempts.toLocaleString("en")} episode${point.attempts === 1 ? "" : "s"} at this point of ${series.name}`;
   title.append(link);
   const list = document.createElement("div");
   behind.replaceChildren(title, list);

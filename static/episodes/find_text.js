@@ -1,4 +1,4 @@
-// Search inside the episode: asks which steps hold the text, walks through them, and marks it where it is on the page.
+// Search in the episode: requests which steps contain the text, moves through them, and marks the text on the page.
 export class Finder {
   steps = []; // indexes of the steps that hold it
   #form;
@@ -8,7 +8,7 @@ export class Finder {
   #text = "";
   #found;
 
-  // `found(steps)` is told the indexes; `go(step)` shows one; `at()` is the current one.
+  // `found(steps)` is called with the indexes; `go(step)` shows a step; `at()` returns the current one.
   constructor(form, address, { found, go, at }) {
     this.#form = form;
     this.#input = form.querySelector("input");
@@ -65,10 +65,10 @@ export class Finder {
   #say(step) {
     const more = this.#form.dataset.isAll === "false" ? " or more" : "";
     const total = this.steps.length;
-    this.#count.textContent = total ? `${this.steps.indexOf(step) + 1} of ${total}${more} step${total === 1 ? "" : "s"}` : this.#text && `in no step${more && " that was searched"}`;
+    this.#count.textContent = total ? `${this.steps.indexOf(step) + 1} of ${total}${more} step${total === 1 ? "" : "s"}` : this.#text && `no matches${more && " so far"}`;
   }
 
-  // Marks the text in what is on the page, without changing it.
+  // Mark the text on the page without changing the document.
   mark() {
     if (!CSS.highlights) return;
     CSS.highlights.delete("found");

@@ -1,6 +1,5 @@
-// Notes: what people say stands in the side column, which the server keeps; here it is shown at its step too, and the form
-// learns which step is meant. `orsweb:note` on document, detail {step}, asks for a note on a step. Ctrl Enter sends what is
-// said, in a flag too.
+// Notes: the server renders them in the side column; this script also shows each one at its step, and sets the step of the form.
+// The event `orsweb:note` on document, detail {step}, starts a note on a step. Ctrl Enter sends a note, and a flag too.
 const form = document.querySelector("[data-note-form]");
 const choice = form?.querySelector("[data-note-step]");
 
@@ -77,7 +76,7 @@ function entered() {
   if (step !== null && choice.value === "") offer(step);
 }
 
-// As in the player's forms: from a text, Enter alone begins a new line.
+// Like in the player's forms, Enter alone starts a new line in a text.
 function pressed(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
   const said = event.target.closest("[data-note-form] textarea, .flagging textarea");
@@ -102,7 +101,7 @@ if (form) {
     event.preventDefault();
     write(Number(link.dataset.noteOn));
   });
-  // steps come and go as they are scrolled to or played; the list is replaced whole
+  // steps come and go while scrolling or playing; the list is replaced as a whole
   new MutationObserver(spread).observe(document.getElementById("content"), { childList: true, subtree: true });
   spread();
 }

@@ -1,4 +1,4 @@
-// The replay: brings rail, windows, chart and search together, answers keys, and follows an episode that still runs.
+// The replay: connects the step list, the transcript, the chart and the search, handles keys, and follows a running episode.
 import { Finder } from "./find_text.js";
 import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
@@ -68,7 +68,7 @@ function keepAddress(index) {
   if (location.hash || index) history.replaceState(history.state, "", addressOf(index));
 }
 
-// What the card tells, beside it: the facts of the step and what its reward is made of.
+// Show the details of the current step and the components of its reward in the side column.
 function showFacts(index) {
   const panel = page.querySelector("[data-step-panel]");
   const card = windows.card(index);
@@ -85,7 +85,7 @@ function loaded() {
   markTimer = setTimeout(() => finder.mark(), 100);
 }
 
-// --- folding -----------------------------------------------------------------------------------------------------------
+// --- collapsing -----------------------------------------------------------------------------------------------------------
 
 const folds = page.querySelector("[data-folds]");
 
@@ -145,12 +145,12 @@ const KEYS = {
 };
 for (const key of ["[", "]", "{", "}"]) KEYS[key] = () => neighbour(key);
 
-// Where there is none, that is said: a key that does nothing looks broken.
+// Say so when there is no such episode: a key that does nothing looks broken.
 function neighbour(key) {
   const found = document.querySelector(`.neighbours [data-key="${key}"]`);
   if (found?.href) return found.click();
   const said = document.querySelector("[data-neighbours-end]");
-  said.textContent = found ? found.dataset.end : "The episode belongs to no run.";
+  said.textContent = found ? found.dataset.end : "This episode is not in a run.";
   clearTimeout(saidTimer);
   saidTimer = setTimeout(() => (said.textContent = ""), SAID_MS);
 }
@@ -170,11 +170,11 @@ async function copyLink() {
   history.replaceState(history.state, "", address);
   try {
     await navigator.clipboard.writeText(address.href);
-    button.textContent = "copied";
+    button.textContent = "Copied";
   } catch {
-    button.textContent = "in the address bar"; // the clipboard is for localhost and https only
+    button.textContent = "Link is in the address bar"; // the clipboard is for localhost and https only
   }
-  setTimeout(() => (button.textContent = "link"), 1500);
+  setTimeout(() => (button.textContent = "Copy link"), 1500);
 }
 
 // --- following ---------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ async function changed() {
   else if (steps.total && !transcript.querySelector(".step.current")) moved();
 }
 
-// However the page heard of it: by an event, or by the steps that it read after it had been away.
+// Called however the page learned of it: from an event, or from the steps that it read after being hidden.
 function ended() {
   if (isOver) return;
   isOver = true;
@@ -207,7 +207,7 @@ function gone() {
   notice.className = "notice";
   notice.dataset.kind = "warn";
   notice.setAttribute("role", "alert");
-  notice.textContent = "This episode has been deleted. What is on this page stays until you leave it; the rest cannot be loaded any more.";
+  notice.textContent = "This episode was deleted. You can still read what is on this page, but nothing more can be loaded.";
   page.querySelector(".headline").after(notice);
 }
 
@@ -241,7 +241,7 @@ windows.addEventListener("scrolled", () => setFollowing(false));
 steps.addEventListener("change", changed);
 steps.addEventListener("gone", gone, { once: true });
 
-// where it stands above the transcript, it shows what it holds and no more
+// above the transcript, it is only as high as its content
 if (matchMedia("(max-width: 1150px)").matches) {
   for (const section of page.querySelectorAll(".replay-side > details, .note-fold")) section.open = section.contains(page.querySelector(":target"));
 }

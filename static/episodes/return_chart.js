@@ -39,7 +39,7 @@ export class ReturnChart {
     this.#cursor.setAttribute("x2", x);
     const y = value === null ? HEIGHT / 2 : this.#y(value);
     this.#dot.setAttribute("d", value === null ? "" : `M${x} ${y}h0`);
-    this.#panel.querySelector("[data-chart-at]").textContent = value === null ? `step ${index}: none yet` : `step ${index}: ${signed(value)}`;
+    this.#panel.querySelector("[data-chart-at]").textContent = value === null ? `Step ${index}: none yet` : `Step ${index}: ${signed(value)}`;
   }
 
   #x(index) {
@@ -71,8 +71,8 @@ export class ReturnChart {
     this.show(this.#current);
   }
 
-  // As a staircase, for the return stays until the next reward; where there are more steps than pixels, lowest and highest
-  // of each pixel.
+  // Draw a staircase, because the return stays until the next reward. With more steps than pixels, draw the lowest and highest
+  // value of each pixel.
   #line(values) {
     const size = Math.max(1, Math.ceil(values.length / WIDTH));
     let path = "";

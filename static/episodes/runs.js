@@ -1,5 +1,4 @@
-// Runs: select some to compare them, or to draw their curves over each other. j and k move the focus from name to name, so
-// that Enter opens one.
+// The list of runs: select runs to compare them or their curves. j and k move the focus from name to name, so Enter opens one.
 import { isTyping } from "../orsweb/frame.js";
 
 const form = document.querySelector("[data-runs]");

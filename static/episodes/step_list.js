@@ -1,4 +1,4 @@
-// The rail: every step of the episode as a row, of which only those in view are drawn.
+// The list of steps next to the transcript: a row for each step of the episode. Only visible rows are drawn.
 import { signed } from "./steps.js";
 
 const ROW = 22;
@@ -57,7 +57,7 @@ export class StepList {
 
   #say() {
     const { total } = this.#steps;
-    this.#position.textContent = total ? `step ${this.#current.toLocaleString("en-US")} · ${total.toLocaleString("en-US")} in all` : "no steps yet";
+    this.#position.textContent = total ? `Step ${this.#current.toLocaleString("en-US")} · ${total.toLocaleString("en-US")} total` : "No steps yet";
   }
 
   #draw() {

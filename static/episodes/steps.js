@@ -1,4 +1,4 @@
-// The few facts of every step of an episode, fetched in pieces: what the rail, the chart and the keys go by.
+// Short facts of all steps of an episode, fetched in parts, for the step list, the chart and the keys.
 const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 export class Steps extends EventTarget {
@@ -31,7 +31,7 @@ export class Steps extends EventTarget {
     return this.states.length;
   }
 
-  // Reads what is not known yet. Tells "change" after each piece, "gone" when the episode has been deleted.
+  // Load steps that are missing. Dispatches "change" after each part, and "gone" if the episode was deleted.
   read() {
     if (this.#reading) this.#again = true;
     else this.#reading = this.#readAll().finally(() => (this.#reading = null));
@@ -45,7 +45,7 @@ export class Steps extends EventTarget {
       this.#again = false;
       const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } });
       if (answer.status === 404) return void this.dispatchEvent(new Event("gone"));
-      if (!answer.ok) throw new Error(`the steps could not be read: status ${answer.status}`);
+      if (!answer.ok) throw new Error(`The steps could not be loaded: status ${answer.status}`);
       this.#take(await answer.json());
     } while (this.#again || before < this.known && this.known < this.total);
   }
@@ -75,7 +75,7 @@ export class Steps extends EventTarget {
     return this.#definition === "last" ? this.#last : this.#most;
   }
 
-  // The place on the scale of rewards, -3 … 3, as the server's `figures.py` has it.
+  // Position on the scale of rewards, -3 … 3, like on the server.
   level(reward) {
     if (!reward) return 0;
     const { low, high } = this.#scale;
@@ -84,14 +84,14 @@ export class Steps extends EventTarget {
     return Math.sign(reward) * Math.ceil(3 * Math.min(1, Math.abs(reward) / span) - 1e-9);
   }
 
-  // From `at` on in steps of `by`, the first index for which `holds`; -1: none.
+  // The first index from `at` on, in steps of `by`, for which `holds` is true; -1 if there is none.
   next(at, by, holds) {
     for (let n = at + by; n >= 0 && n < this.known; n += by) if (holds(n)) return n;
     return -1;
   }
 }
 
-// As the server writes it (`signed` of environments/templatetags/figures.py).
+// Format a number with its sign, like the server's template filter `signed`.
 export function signed(value) {
   const size = Math.abs(value);
   if (size === 0) return "0.00";

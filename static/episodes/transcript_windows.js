@@ -1,5 +1,5 @@
-// The transcript as windows of steps: each is fetched when it comes near, and let go of when it is far. What is on the
-// screen stays where it is while the heights of those above change.
+// The transcript as windows of steps: a window is fetched when it gets close to the screen, and removed when it is far away. The
+// visible steps stay in place while the heights of windows above them change.
 const NEAR = "1500px 0px";
 const FAR = 9000; // pixels from the screen at which a window is emptied
 const GUESS = 150; // pixels of a step that was never seen
@@ -30,7 +30,7 @@ export class Windows extends EventTarget {
     window.addEventListener("keydown", (event) => ["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home", "End", " "].includes(event.key) && this.#took(event));
   }
 
-  // The height of what covers the top of the screen.
+  // Height of the bar that covers the top of the screen.
   get top() {
     const bar = document.querySelector(".toolbar");
     return bar && getComputedStyle(bar).position === "sticky" ? 48 + bar.offsetHeight : 104;
@@ -40,7 +40,7 @@ export class Windows extends EventTarget {
     return this.#sections[Math.floor(index / this.#size)]?.querySelector(`#step-${index}`) ?? null;
   }
 
-  // Shows step `index` at the top; resolves when it is there.
+  // Scroll step `index` to the top; resolves when it is there.
   async go(index) {
     if (!this.#total) return;
     index = Math.max(0, Math.min(this.#total - 1, index));
@@ -52,7 +52,7 @@ export class Windows extends EventTarget {
     this.#align();
   }
 
-  // The top of the page, where the prompt stands before the first step.
+  // Scroll to the top of the page, to the prompt before the first step.
   async home() {
     await this.go(0);
     this.#goal = null;
@@ -60,7 +60,7 @@ export class Windows extends EventTarget {
     this.#select(0);
   }
 
-  // There are `total` steps now; fetches the rest of the last window when it is on the page.
+  // Set the number of steps to `total`, and fetch the rest of the last window if it is on the page.
   async grow(total) {
     const before = this.#total;
     if (total <= before) return;
@@ -131,7 +131,7 @@ export class Windows extends EventTarget {
     const made = document.createElement("template");
     made.innerHTML = await answer.text();
     const goal = this.#stretch(section);
-    // those that are there stay as the reader has opened them
+    // keep steps that are there as the reader has expanded them
     for (const card of [...made.content.children]) if (!section.querySelector(`#${card.id}`)) section.append(card);
     section.style.height = "";
     htmx.process(section);
@@ -140,7 +140,7 @@ export class Windows extends EventTarget {
     this.dispatchEvent(new CustomEvent("loaded", { detail: { section } }));
   }
 
-  // Which step of an empty window is at the top of the screen; null: it is not there.
+  // Step of an empty window that is at the top of the screen; null if the window isn't there.
   #stretch(section) {
     const box = section.getBoundingClientRect();
     if (this.#goal !== null || section.childElementCount || box.top >= this.top || box.bottom <= this.top) return null;
@@ -157,7 +157,7 @@ export class Windows extends EventTarget {
     }
   }
 
-  // --- place on the screen ---------------------------------------------------------------------------------------------
+  // --- scroll position ---------------------------------------------------------------------------------------------
 
   #align() {
     const at = this.card(this.#goal) ?? this.#sections[Math.floor(this.#goal / this.#size)];
@@ -165,7 +165,7 @@ export class Windows extends EventTarget {
     window.scrollBy({ top: at.getBoundingClientRect().top - this.top - 4, behavior: "instant" });
   }
 
-  // Heights have changed: what was looked at stays where it was.
+  // After heights have changed, keep the visible step in its place.
   #settle() {
     if (this.#goal !== null) return this.#align();
     if (!this.#held?.element.isConnected) return;
@@ -178,7 +178,7 @@ export class Windows extends EventTarget {
   }
 
   #took(event) {
-    // a click on something is no scrolling; one on the scroll bar is on the page itself
+    // a click on an element doesn't scroll; a click on the scroll bar has the page itself as its target
     if (event.type === "pointerdown" && event.target !== document.documentElement) return;
     if (event.type === "keydown" && (event.defaultPrevented || event.target.matches("input, textarea, select"))) return;
     if (event.type !== "keydown" && event.target.closest?.(".step-rail, .replay-side, dialog")) return;
@@ -194,7 +194,7 @@ export class Windows extends EventTarget {
     if (at.dataset.index) this.#select(Number(at.dataset.index));
   }
 
-  // The card at the top of the screen, or the empty window there.
+  // The step or the empty window at the top of the screen.
   #topmost() {
     const line = this.top + 24;
     const section = this.#sections.find((one) => one.getBoundingClientRect().bottom > line) ?? this.#sections.at(-1);

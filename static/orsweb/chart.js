@@ -1,11 +1,11 @@
-// A large chart of one or more series with bands. Chart.js (a classic script, loaded before) draws it; what people do
-// with it is told by events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:series"
+// A large chart of one or more series with bands. Chart.js (a classic script, loaded before) draws it. User actions
+// are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:series"
 // {name, isShown}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
-// y, low and high may be null. By episode, x is the 0-based place of a point's first ending and xTo the place after its
-// last; by time and step both are ends. Times are seconds since the epoch.
+// y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
+// last; by time and step both are inclusive. Times are seconds since the epoch.
 
 const DRAG_PIXELS = 6;
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
@@ -38,7 +38,7 @@ export function drawChart(canvas, data) {
   };
 }
 
-// --- what Chart.js is given ------------------------------------------------------------------------------------------
+// --- configuration of Chart.js ------------------------------------------------------------------------------------------
 
 function configuration(state) {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -142,7 +142,7 @@ function redraw(state) {
   state.chart.update("none");
 }
 
-// --- what people do with it ------------------------------------------------------------------------------------------
+// --- user actions ------------------------------------------------------------------------------------------
 
 function listen(state) {
   const { canvas } = state;
@@ -244,7 +244,7 @@ function span(kind, point) {
   return `${kind === "step" ? "training step " : ""}${told(point.x)}${isOne ? "" : ` to ${told(point.xTo)}`}`;
 }
 
-// Places are told in words, counted from 1: a bare number would be taken for an episode's own.
+// Write positions in words, counted from 1: a bare number would be mistaken for an episode's number.
 function places({ x, xTo }) {
   const count = xTo - x;
   if (count === 1) return `the ${ordinal(xTo)} ending`;
@@ -265,7 +265,7 @@ function isDark(element) {
 }
 
 function resolved(colour, element) {
-  // a canvas knows neither custom properties nor light-dark(): the page's own element has to resolve them
+  // a canvas supports neither custom properties nor light-dark(), so an element of the page has to resolve them
   const probe = document.createElement("span");
   probe.hidden = true;
   probe.style.color = colour;

@@ -1,10 +1,10 @@
-// Keys and switches of the frame: search (/), keys of the page (?), theme (t), pages (g and a letter).
+// Keyboard shortcuts and switches of the frame: search (/), help (?), theme (t), pages (g and a letter).
 //
-// A page's own keys come first: it listens on document and calls preventDefault() on what it took, and this module, which
-// listens on window, leaves that key alone.
+// Shortcuts of a page take precedence: the page listens on document and calls preventDefault() on keys that it handles, and this
+// module, which listens on window, ignores those.
 const THEMES = ["auto", "light", "dark"];
 const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
-const THEME_WORDS = { auto: "as the system", light: "light", dark: "dark" };
+const THEME_WORDS = { auto: "system", light: "light", dark: "dark" };
 const PREFIX_MS = 1200;
 
 const keys = document.getElementById("keys");
@@ -14,7 +14,7 @@ let prefixUntil = 0;
 
 // --- theme -----------------------------------------------------------------------------------------------------------
 
-// The admin keeps the choice under this name, as JSON.
+// The admin stores the choice under this name, as JSON.
 function theme() {
   const kept = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
   return THEMES.includes(kept) ? kept : "auto";
@@ -67,7 +67,7 @@ function pressed(event) {
   ACTIONS[event.key]();
 }
 
-// The letter after g comes here before the page, which may have another use for it.
+// Handle the letter after g before the page does, which may use it otherwise.
 function followed(event) {
   const follows = performance.now() < prefixUntil;
   prefixUntil = 0;
@@ -78,7 +78,7 @@ function followed(event) {
 
 // --- the rest --------------------------------------------------------------------------------------------------------
 
-// A number is an episode's; everything else is searched for by the form itself.
+// A number opens the episode; the form itself searches for everything else.
 function searched(event) {
   const number = /^#?(\d{1,18})$/.exec(search.value.trim());
   if (!number) return;
@@ -92,7 +92,7 @@ function closeMenus(event) {
   }
 }
 
-// A link to what is folded away unfolds it.
+// A link to content in a collapsed element expands it.
 function unfoldTarget() {
   const target = location.hash ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
   const fold = target?.closest("details") ?? target?.querySelector(":scope > details");

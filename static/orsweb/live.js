@@ -1,15 +1,15 @@
-// Live: follows the channel that <body data-live="…"> names, with one EventSource a page, closed while it is hidden.
+// Follows the event channel named by <body data-live="…"> with one EventSource per page, which is closed while the page is hidden.
 //
-// `orsweb:open` on document says that the stream is open: what happened since the page was made is told by no event.
-// Each event is told to the page as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" says that
-// events may have been missed. Elements with data-refetch="URL" are fetched again and replaced (the answer is the element
-// anew), at most once a second or every data-refetch-pause="5" seconds; data-refetch-on="started ended" names the types
-// that concern it, else all do. A page whose subject has ended says `orsweb:over` on document: what concerns the end is
-// fetched once more, and the stream and its sign go.
+// Dispatches `orsweb:open` on document when the stream is open; there are no events for changes between rendering and that. Each
+// event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
+// missed. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
+// every data-refetch-pause="5" seconds; data-refetch-on="started ended" lists the types that concern it, by default all. A page
+// whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
+// and its indicator are removed.
 const TYPES = ["started", "noted", "steps", "ended"];
 const PAUSE_SECONDS = 1;
 const FIRST_RETRY_MS = 500;
-const LONGEST_RETRY_MS = 30_000;
+const MAX_RETRY_MS = 30_000;
 const WORDS = { live: "live", waiting: "reconnecting", paused: "paused" };
 
 const channel = document.body.dataset.live;
@@ -17,7 +17,7 @@ const sign = document.querySelector("[data-live-state]");
 let source = null;
 let retry = 0;
 let retryMs = FIRST_RETRY_MS;
-let missed = true; // what happened between the page's making and its stream
+let missed = true; // changes between rendering the page and opening the stream
 
 function show(state) {
   if (!sign) return;
@@ -56,13 +56,13 @@ function close() {
   missed = true;
 }
 
-// The browser's own reconnecting hammers a server that is starting again, and gives up on an answer that is no stream.
+// The browser's own reconnecting overloads a server that is restarting, and gives up if a response isn't a stream.
 function lost() {
   close();
   if (document.hidden) return;
   show("waiting");
   retry = setTimeout(open, retryMs * (0.75 + Math.random() / 2));
-  retryMs = Math.min(retryMs * 2, LONGEST_RETRY_MS);
+  retryMs = Math.min(retryMs * 2, MAX_RETRY_MS);
 }
 
 function over() {
@@ -83,7 +83,7 @@ function seen() {
   show("paused");
 }
 
-// --- what is fetched again -------------------------------------------------------------------------------------------
+// --- refreshing elements -------------------------------------------------------------------------------------------
 
 const due = new Set(); // addresses that are to be fetched
 const fetching = new Set(); // addresses that are being fetched: what happens now may not be in the answer
@@ -122,7 +122,7 @@ async function fetchNow(address) {
   }
 }
 
-// Rows that were not there before get the class `fresh`; what had the focus has it again.
+// Rows that were not there before get the class `fresh`; the focus is restored.
 async function replace(element, address) {
   const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
   const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
@@ -133,15 +133,15 @@ async function replace(element, address) {
   if (focused) anew.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-// Replacing it would take away what somebody is typing into, choosing from, or pressing: a click needs its link from the
-// press to the release.
+// True if replacing the element would remove a field that is in use or a link that is being clicked: a click needs its link
+// from press to release.
 function isHeld(element) {
   const isInUse = element.querySelector("details.menu[open], :is(input, textarea, select):focus, :active");
   if (isInUse) held.add(element);
   return Boolean(isInUse);
 }
 
-// It may have come into use while the answer was on its way.
+// The element may be in use since the request was sent.
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (detail.target.matches("[data-refetch]") && isHeld(detail.target)) detail.shouldSwap = false;
 });

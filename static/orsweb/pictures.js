@@ -1,6 +1,6 @@
-// An image that the browser can make nothing of becomes a sentence: the browser's own sign of that tells nobody why.
+// Replace an image that the browser can't display with a message: the browser's own icon doesn't say why.
 const PICTURES = ".zoom img, .part-image";
-const WORDS = "This image cannot be displayed: what came is no image that a browser can read.";
+const WORDS = "This image can't be displayed: it isn't in a format that browsers can read.";
 
 function tell(picture) {
   const words = document.createElement("p");
@@ -9,6 +9,6 @@ function tell(picture) {
   (picture.closest(".zoom") ?? picture).replaceWith(words);
 }
 
-// Errors of images do not bubble. Some came before this module did.
+// Error events of images don't bubble. Some images failed before this module was loaded.
 document.addEventListener("error", ({ target }) => target instanceof Element && target.matches(PICTURES) && tell(target), { capture: true });
 for (const picture of document.querySelectorAll(PICTURES)) if (picture.complete && !picture.naturalWidth) tell(picture);

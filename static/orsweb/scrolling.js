@@ -1,4 +1,4 @@
-// What is wider than its place scrolls sideways, and then takes the focus, so that the arrow keys can scroll it.
+// Elements that are wider than their container scroll sideways, and get focus so that the arrow keys can scroll them.
 const SCROLLS = ".card.flush, .scrolls, .prose table";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
@@ -6,7 +6,7 @@ const arrivals = new MutationObserver((changes) => {
   for (const { addedNodes } of changes) for (const node of addedNodes) if (node instanceof Element) watch(node);
 });
 
-// Where nothing scrolls, it would be one more stop of the tab key, for nothing.
+// Without scrolling, the focus would only be a useless tab stop.
 function reach(element) {
   if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
   else element.removeAttribute("tabindex");

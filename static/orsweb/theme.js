@@ -1,3 +1,3 @@
-// The choice of light or dark, which the admin shares, before the page is drawn.
+// Apply the chosen theme, which is shared with the admin, before the page is drawn.
 const theme = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
 if (theme === "light" || theme === "dark") document.documentElement.classList.add(theme);

@@ -1,4 +1,4 @@
-// What the agent sees: tabs, one for each provider, which arrow keys go through.
+// What the agent sees: one tab per provider; arrow keys move between them.
 for (const view of document.querySelectorAll("[data-agent-view]")) {
   const tabs = [...view.querySelectorAll("[role=tab]")];
   const choose = (chosen) => {

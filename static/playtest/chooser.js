@@ -1,4 +1,4 @@
-// Typing a number or a task chooses that way of choosing.
+// Typing a number or a task selects its radio button.
 for (const field of document.querySelectorAll("[data-picks]")) {
   const choice = document.querySelector(`[name=pick][value="${field.dataset.picks}"]`);
   field.addEventListener("input", () => (choice.checked = true));

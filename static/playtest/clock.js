@@ -1,8 +1,8 @@
-// The times of a play: since its beginning, until it expires, and how long each running call has taken.
+// The times of a play: since its start, until its session expires, and the duration of each running call.
 const TICK_MS = 1000;
 const WARN_SECONDS = 60;
 
-// Tells "soon" when the session is about to expire, and "later" when it no longer is.
+// Dispatches "soon" when the session is about to expire, and "later" when it no longer is.
 export class Clock extends EventTarget {
   #page;
   #begun = 0; // performance.now() at the beginning
@@ -55,7 +55,7 @@ export class Clock extends EventTarget {
     place.replaceChildren(...[...this.#calls.values()].map((call) => line(call, now)));
   }
 
-  // A running call keeps the session.
+  // A running call keeps the session open.
   #drawExpiry(now) {
     if (this.#expires === null) return;
     const isHeld = this.#calls.size > 0;

@@ -1,12 +1,12 @@
-// The composer: tools as tabs, the form of the chosen one, its earlier inputs. Tells "call" (detail: tool, input, anyway)
+// The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, input, anyway)
 // and "typed".
 import { isTyping } from "../orsweb/frame.js";
 import { mountForm } from "./form.js";
 import { EarlierInputs } from "./earlier_inputs.js";
 
-const RUNS = "Wait for the call that is running.";
+const RUNS = "Wait until the running call is done.";
 const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
-const WAITS = "It is sent as soon as the connection is back.";
+const WAITS = "It will be sent when the connection is back.";
 
 export class Composer extends EventTarget {
   #element;
@@ -82,7 +82,7 @@ export class Composer extends EventTarget {
     this.#pasts.set(number, new EarlierInputs(this.#environment, tool.name));
   }
 
-  // As the page brought it, so that what is typed at once is typed into it.
+  // The form that came with the page, so that people can type immediately.
   #first(number) {
     return this.#element.querySelector(`template[data-first-form="${number}"]`)?.innerHTML;
   }
@@ -93,7 +93,7 @@ export class Composer extends EventTarget {
 
   // --- calling -------------------------------------------------------------------------------------------------------
 
-  // Busy before the form is read: that takes a way to the server and back, in which keys and buttons are pressed again.
+  // Become busy before the form is read: reading takes a round trip to the server, during which keys can be pressed again.
   async #call(anyway) {
     if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
     this.#busy(true);
@@ -110,7 +110,7 @@ export class Composer extends EventTarget {
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
-  // The call was answered or refused; the next may begin.
+  // The call was answered or refused; the next one can start.
   free(words = "") {
     this.#busy(false);
     this.#say(words);
@@ -133,7 +133,7 @@ export class Composer extends EventTarget {
     this.#say(this.#isBusy && this.#isWaiting ? WAITS : "");
   }
 
-  // The call was made: its input can be recalled, and what is typed next into a lone field takes its place.
+  // The call was made: its input can be recalled, and in a form with a single field, typing replaces it.
   called(number, input) {
     this.#pasts.get(number).add(input);
     const line = this.#line(number);
@@ -149,7 +149,7 @@ export class Composer extends EventTarget {
   invalid(number, errors) {
     this.#forms.get(number).form.showErrors(errors);
     const count = errors.length;
-    this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} do${count === 1 ? "es" : ""} not fit. An agent's call would be refused and recorded.`);
+    this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} ${count === 1 ? "is" : "are"} invalid. An agent's call would be refused and recorded.`);
     this.#find("[data-anyway]").hidden = false;
   }
 
@@ -161,14 +161,14 @@ export class Composer extends EventTarget {
 
   // --- presses -------------------------------------------------------------------------------------------------------
 
-  // The answer may come between the two presses of a double click.
+  // The response may come between the two clicks of a double click.
   #clicked(event) {
     if (event.detail !== 2) return;
     event.preventDefault();
-    if (!this.#isBusy) this.#say("A double click calls once.");
+    if (!this.#isBusy) this.#say("Clicked twice, called once.");
   }
 
-  // A held Enter is one press, but where it breaks lines.
+  // Holding Enter counts as one press, except where it breaks lines.
   #heldInForm(event) {
     const { key, repeat, target, ctrlKey, metaKey, shiftKey } = event;
     const breaksLine = target.matches("textarea") && !ctrlKey && !metaKey && (shiftKey || !target.matches("[data-line]"));
@@ -190,7 +190,7 @@ export class Composer extends EventTarget {
     }
   }
 
-  // Within a text of several lines the arrows move the caret, in a choice they change it; elsewhere they are free.
+  // The arrow keys move the caret in a multi-line text and change a choice; elsewhere they are free.
   #recalls({ key, target, ctrlKey, altKey, shiftKey }) {
     if (altKey || shiftKey) return false;
     if (ctrlKey) return true;

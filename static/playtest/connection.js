@@ -1,15 +1,15 @@
-// The player's socket: opened again when it is lost, with what the page has seen, so that nothing is told twice or never.
-// One that has gone mute, as when a network stalls or a computer slept, is given up: its own close may take minutes to come.
+// The player's websocket. When it is lost, it is opened again with the last step that the page has, so no step is sent twice or
+// missed. A socket that has gone silent, because a network stalls or a computer slept, is abandoned: its close event may take minutes.
 const FIRST_RETRY_MS = 300;
-const LONGEST_RETRY_MS = 8000;
+const MAX_RETRY_MS = 8000;
 const BEAT_MS = 10_000; // nothing was heard for so long: the server is asked whether it is there
 const PATIENCE_MS = 10_000; // it has so long to answer
-const LONGEST_PATIENCE_MS = 80_000; // twice as long after each time in vain, for what is large on a slow network
+const MAX_PATIENCE_MS = 80_000; // doubled after each timeout, for large inputs on a slow network
 const TOO_LONG = 1009;
 const NOT_WELCOME = 4404; // such as a guest whose invite is over
 
-// Tells "message" (detail: what the server said), "open", "lost", "refused" (detail: a sentence), and "unwelcome" (detail:
-// "login", "invite" or "stranger"): then it has given up, for the server would never let it in again.
+// Dispatches "message" (detail: the server's message), "open", "lost", "refused" (detail: a sentence), and "unwelcome" (detail:
+// "login", "invite" or "stranger"). After that it doesn't reconnect, because the server would not accept it.
 export class Connection extends EventTarget {
   #address;
   #after;
@@ -20,7 +20,7 @@ export class Connection extends EventTarget {
   #watch = 0;
   #isOver = false;
 
-  // `after` answers the index of the last step that the page shows.
+  // `after` returns the index of the last step that the page shows.
   constructor(path, after) {
     super();
     this.#address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
@@ -47,14 +47,14 @@ export class Connection extends EventTarget {
     this.#expect(0);
   }
 
-  // Whether it went out.
+  // Returns whether the message was sent.
   send(message) {
     if (!this.isOpen) return false;
     this.#socket.send(JSON.stringify(message));
     return true;
   }
 
-  // No more after that.
+  // Close the connection for good.
   end() {
     this.#isOver = true;
     clearTimeout(this.#retry);
@@ -77,12 +77,12 @@ export class Connection extends EventTarget {
     this.#expect(unsent);
   }
 
-  // Something has to be heard in time, unless of `unsent` bytes some have gone out: a large input is still on its way.
+  // A message has to arrive in time, unless some of the `unsent` bytes were sent since: then a large input is still uploading.
   #expect(unsent) {
     clearTimeout(this.#watch);
     this.#watch = setTimeout(() => {
       if (this.#socket.bufferedAmount < unsent) return this.#expect(this.#socket.bufferedAmount);
-      this.#patienceMs = Math.min(this.#patienceMs * 2, LONGEST_PATIENCE_MS);
+      this.#patienceMs = Math.min(this.#patienceMs * 2, MAX_PATIENCE_MS);
       this.#drop();
     }, this.#patienceMs);
   }
@@ -106,7 +106,7 @@ export class Connection extends EventTarget {
       this.dispatchEvent(new CustomEvent("unwelcome", { detail: refusal }));
       return;
     }
-    if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server takes (ORSWEB_MAX_BODY_BYTES)." }));
+    if (code === TOO_LONG) this.dispatchEvent(new CustomEvent("refused", { detail: "The input is larger than this server allows (ORSWEB_MAX_BODY_BYTES)." }));
     this.#tryLater();
   }
 
@@ -115,11 +115,11 @@ export class Connection extends EventTarget {
     clearTimeout(this.#retry);
     this.dispatchEvent(new Event("lost"));
     this.#retry = setTimeout(() => this.open(), this.#retryMs * (0.75 + Math.random() / 2));
-    this.#retryMs = Math.min(this.#retryMs * 2, LONGEST_RETRY_MS);
+    this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
   }
 }
 
-// Why the server lets nobody in here; empty: it would, or cannot be asked. A browser does not tell why a socket never opened.
+// The reason why the server rejects the connection; empty if it doesn't or can't be reached. Browsers don't say why a websocket failed.
 async function refusalOf(address) {
   try {
     const answer = await fetch(address, { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });

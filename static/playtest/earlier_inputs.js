@@ -1,4 +1,4 @@
-// What was called before, by tool: the newest last, for the arrow keys. Kept for the time that the tab is open.
+// Previous inputs of a tool for the arrow keys, newest last. They are kept while the tab is open.
 import { parseExact } from "./exact_json.js";
 
 const MAX_KEPT = 50;
@@ -29,7 +29,7 @@ export class EarlierInputs {
     }
   }
 
-  // The input `by` places on from the one that is shown; undefined: there is none.
+  // The input `by` places after the one that is shown; undefined if there is none.
   leaf(by, shown) {
     const isNewest = this.#at === null && JSON.stringify(this.#known.at(-1)) === JSON.stringify(shown);
     const at = (this.#at ?? this.#known.length) + (isNewest && by < 0 ? by - 1 : by);

@@ -1,5 +1,5 @@
 // JSON read so that JSON.stringify writes it back as it was: numbers that JavaScript would rewrite (1.0, 1e20, long integers)
-// keep their text, where the browser can do that.
+// keep their text, if the browser supports it.
 const canKeep = typeof JSON.rawJSON === "function";
 
 function keep(key, value, context) {

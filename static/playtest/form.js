@@ -1,13 +1,13 @@
-// A tool's form. The server makes it of the tool's JSON Schema, and anew whenever its shape changes: an item added, another way
-// chosen, the JSON view. This module collects what the controls hold, swaps the HTML and keeps the focus where work goes on.
+// A tool's form. The server renders it from the tool's JSON Schema, and again whenever its shape changes: an added item, another
+// option, the JSON view. This module collects the values of the controls, replaces the HTML and keeps the focus.
 //
-//   const form = mountForm(element, tool, ask, html)   tool: {name}; ask(message): Promise of the answer, see forms/answer.py;
-//                                                      html: the form as it is at first; without it the server is asked
-//   await form.value()        the input; where a control holds none, it is marked, and an Error says so
-//   await form.draft()        the same, but undefined, and nothing is marked
-//   await form.set(value, isWanted)   where it is wanted no more when the server has answered, nothing changes
+//   const form = mountForm(element, tool, ask, html)   tool: {name}; ask(message): Promise of the response, see forms/answer.py;
+//                                                      html: the initial form; without it, it is requested
+//   await form.value()        the input; throws an Error and marks controls that have no valid value
+//   await form.draft()        the input, or undefined if it isn't valid; marks nothing
+//   await form.set(value, isWanted)   changes nothing if isWanted() is false when the server has responded
 //   await form.reset()     form.showErrors([{path, message}])     form.focus()
-//   form.isSingleShort        whether one short field is all there is
+//   form.isSingleShort        whether the form is a single short field
 import { parseExact } from "./exact_json.js";
 
 const ENTERED = "[data-entered]:not([hidden])";
@@ -53,7 +53,7 @@ class Form {
     const answer = await this.#send({ do: "read" });
     if (answer.errors) {
       this.showErrors(answer.errors);
-      throw new Error(answer.errors.length === 1 ? "One field has to be filled in differently." : `${answer.errors.length} fields have to be filled in differently.`);
+      throw new Error(answer.errors.length === 1 ? "Correct one field first." : `Correct ${answer.errors.length} fields first.`);
     }
     if (answer.error) throw new Error(answer.error);
     return parseExact(answer.input);
@@ -73,7 +73,7 @@ class Form {
     return this.#work;
   }
 
-  // --- what the server does -----------------------------------------------------------------------------------------
+  // --- requests -----------------------------------------------------------------------------------------
 
   #send(operation) {
     return this.#ask({ type: "form", tool: this.#tool.name, state: this.#state(), ...operation });
@@ -90,7 +90,7 @@ class Form {
     return this.#work;
   }
 
-  // What the controls hold, by name. A choice that was just changed still tells what it was: the rest of the form is of that.
+  // Values of the controls by name. A choice that was just changed still has its old value, because the rest of the form belongs to it.
   #state() {
     const state = {};
     for (const one of this.#element.querySelectorAll("[name]")) {
@@ -128,7 +128,7 @@ class Form {
 
   // --- errors -------------------------------------------------------------------------------------------------------
 
-  // Each at the control of its path, or at the nearest around it.
+  // Show each error at the control of its path, or at the nearest control around it.
   showErrors(errors) {
     for (const slot of this.#element.querySelectorAll(".slot.wrong")) unmark(slot);
     const slots = new Map();
@@ -147,7 +147,7 @@ class Form {
     first?.focus();
   }
 
-  // --- what people do -----------------------------------------------------------------------------------------------
+  // --- user actions -----------------------------------------------------------------------------------------------
 
   #clicked(event) {
     const button = event.target.closest("button[data-do]");
@@ -163,7 +163,7 @@ class Form {
     else if (what === "refresh") this.#operate({ do: "refresh", at });
   }
 
-  // Whoever enters something wants it sent.
+  // Entering a value includes it in the input.
   #entered(target) {
     const slot = target.closest(".slot");
     unmark(slot);
@@ -197,13 +197,13 @@ class Form {
     this.#operate({ do: button.dataset.do, at: button.dataset.at });
   }
 
-  // Enter sends what is complete, and else goes to what is missing.
+  // Enter sends a complete input, otherwise it moves to the missing field.
   #submit(event) {
     event.preventDefault();
     const missing = [...this.#element.querySelectorAll("[data-needed]")].find(isMissing);
     if (!missing) return this.#element.closest("form")?.requestSubmit();
     const isText = missing.matches("textarea");
-    mark(missing.closest(".slot"), isText ? "This is needed; Ctrl+Enter sends it empty." : "This is needed.");
+    mark(missing.closest(".slot"), isText ? "Required. Press Ctrl+Enter to send it empty." : "Required.");
     (missing.querySelector("input") ?? missing).focus();
   }
 }
@@ -216,7 +216,7 @@ function first_of(place) {
     .find((one) => one.closest("[data-presence]").dataset.presence === "given") ?? null;
 }
 
-// What tells an element from all others, before and after the form was made anew.
+// Selector that identifies an element before and after the form is replaced.
 function bearing(element) {
   return element.name || `${element.dataset.do} ${element.dataset.at}`;
 }
@@ -249,7 +249,7 @@ function unmark(slot) {
   }
 }
 
-// In a row of buttons a letter chooses the next that begins with it.
+// In a row of buttons, a letter selects the next one that starts with it.
 function choose(event) {
   const buttons = [...event.target.closest("[role=radiogroup]").querySelectorAll("input")];
   const begins = (one) => one.nextElementSibling.textContent.toLowerCase().startsWith(event.key.toLowerCase());
@@ -261,7 +261,7 @@ function choose(event) {
   found.focus();
 }
 
-// As high as its text, where the style sheet cannot do that.
+// Fit the height to the text in browsers where the style sheet can't.
 function grow(textarea) {
   if (CSS.supports("field-sizing", "content")) return;
   textarea.style.height = "auto";

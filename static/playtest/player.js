@@ -1,4 +1,4 @@
-// The player's page: brings socket, composer and clock together, lets the transcript grow, and shows how it ended.
+// The player's page: connects the websocket, the composer and the clock, extends the transcript, and shows the result.
 import { isTyping } from "../orsweb/frame.js";
 import { signed } from "../episodes/steps.js";
 import { Clock } from "./clock.js";
@@ -24,7 +24,7 @@ let composer = null;
 let alive = 0;
 let questions = 0;
 
-// --- what the server tells -------------------------------------------------------------------------------------------
+// --- messages of the server -------------------------------------------------------------------------------------------
 
 const HEARD = {
   state(message) {
@@ -81,7 +81,7 @@ function showFigures({ steps, returned }) {
 
 // --- the transcript --------------------------------------------------------------------------------------------------
 
-// Steps that are there already, told again after a loss, are left out.
+// Skip steps that are already there and were sent again after a lost connection.
 function grow(html) {
   const made = document.createElement("template");
   made.innerHTML = html;
@@ -103,7 +103,7 @@ function say(step) {
   saidPlace.textContent = `Step ${step.dataset.index}, ${step.querySelector(".tool-name").textContent}${reward ? `, reward ${reward}` : ""}: ${output.slice(0, SAID_CHARACTERS)}`;
 }
 
-// Its end above the composer where all of it fits, else its beginning below the bar. Images grow when they have come.
+// Scroll to the end of the step if all of it fits above the composer, otherwise to its beginning. Images grow when they are loaded.
 function show(step) {
   const room = window.innerHeight - document.querySelector(".bar").offsetHeight - (page.querySelector("[data-composer]")?.offsetHeight ?? 0);
   step.scrollIntoView({ block: step.offsetHeight + 16 > room ? "start" : "nearest" });
@@ -137,7 +137,7 @@ function call({ detail: { tool, input, anyway, number } }) {
   connection.send(message); // without a connection: when it is back
 }
 
-// Where pages come without encryption from another machine, browsers have no randomUUID.
+// Browsers have no randomUUID on pages from another machine without encryption.
 function randomId() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
@@ -151,7 +151,7 @@ function settled(id, wasCalled = true) {
   return call;
 }
 
-// What the server makes of a form; asked again after a loss.
+// The server's response for a form; requested again after a lost connection.
 function ask(message) {
   const id = ++questions;
   const asked = { ...message, type: "form", id };
@@ -159,7 +159,7 @@ function ask(message) {
   return new Promise((resolve) => answers.set(id, { message: asked, resolve }));
 }
 
-// The server took none of it, and would not take it again.
+// The server rejected the input and would reject it again.
 function unanswered(words) {
   for (const { resolve } of answers.values()) resolve({ error: words });
   answers.clear();
@@ -193,7 +193,7 @@ function ended({ html, content }) {
   if (sign) sign.hidden = true;
 }
 
-// What was made for the socket knows no request, so its forms have no token yet.
+// HTML that was rendered for the websocket has no request, so its forms have no CSRF token yet.
 function tokens(place) {
   const token = document.querySelector("[data-token] [name=csrfmiddlewaretoken]");
   for (const form of place.querySelectorAll("form[method=post]")) {
@@ -203,7 +203,7 @@ function tokens(place) {
 
 // --- notices ---------------------------------------------------------------------------------------------------------
 
-// One of each name; without words it goes. `way`: a button or a link after them.
+// Show one notice per name; an empty text removes it. `way`: a button or a link after the text.
 function notice(name, words = "", kind = "warn", way = null) {
   notices.querySelector(`[data-notice="${name}"]`)?.remove();
   if (!words) return;
@@ -220,12 +220,12 @@ function warn() {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "button";
-  button.textContent = "I am still here";
+  button.textContent = "I'm still here";
   button.addEventListener("click", () => {
     alive = 0;
     connection.send({ type: "alive" });
   });
-  notice("soon", "The session expires in a minute unless you do something.", "warn", button);
+  notice("soon", "The session expires in one minute because of inactivity.", "warn", button);
 }
 
 function connected(isConnected) {
@@ -235,15 +235,15 @@ function connected(isConnected) {
     sign.textContent = isConnected ? "live" : "reconnecting";
   }
   composer.wait(!isConnected && !pending?.isRunning);
-  notice("lost", isConnected ? "" : "The connection is lost; trying again. The episode waits for you for a while.");
+  notice("lost", isConnected ? "" : "Connection lost, reconnecting. Your episode is kept open for a while.");
 }
 
-// The server would not let this page in again, so it does not try.
+// The server would not accept this page again, so it doesn't reconnect.
 function shutOut(why) {
   const [words, address, label] = {
-    login: [`Your ${"isGuest" in page.dataset ? "invite has ended here; open its link again, or ask for another" : "login has expired"}. What you did is on record.`, page.dataset.login, "Log in again"],
+    login: [`Your ${"isGuest" in page.dataset ? "invite is no longer valid; open its link again, or ask for a new one" : "login has expired"}. Your steps were recorded.`, page.dataset.login, "Log in again"],
     invite: [page.dataset.over, "", ""],
-    stranger: ["This play is not yours any more; somebody else is logged in here.", page.dataset.choose, "Choose what to play"],
+    stranger: ["Someone else is logged in here now, so you can't continue this episode.", page.dataset.choose, "Choose what to play"],
   }[why];
   if (sign) sign.hidden = true;
   clock.stop();

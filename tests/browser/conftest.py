@@ -26,10 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="needs chromium"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Ends with its file: playwright's sync API keeps a loop running in the main thread, where async tests of other
-    files could not run theirs."""
+    """Ends with the last browser test in a row: playwright's sync API keeps a loop running in the main thread, where
+    async tests of other packages could not run theirs."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", *QUIET])
         yield chromium

@@ -74,8 +74,8 @@ def test_space_previews_and_the_preview_follows_the_cursor(table: Page) -> None:
 
 
 def test_columns_that_are_hidden_stay_hidden(table: Page) -> None:
-    table.get_by_text("columns", exact=True).click()
-    table.get_by_label("duration", exact=True).uncheck()
+    table.get_by_text("Columns", exact=True).click()
+    table.get_by_label("Duration", exact=True).uncheck()
     expect(table.locator("th[data-column=duration]")).to_be_hidden()
     table.reload()
     expect(table.locator("th[data-column=duration]")).to_be_hidden()

@@ -46,7 +46,7 @@ def ask(page: Page, episode: int, step: int) -> None:
     page.goto(f"/episodes/{episode}/#step-{step}")
     expect(page.locator(".step.current")).to_have_id(f"step-{step}")
     page.keyboard.press("c")
-    expect(page.get_by_role("button", name="Play on from here")).to_be_focused()
+    expect(page.get_by_role("button", name="Continue from here")).to_be_focused()
 
 
 def look(page: Page, text: str) -> None:
@@ -64,29 +64,29 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     expect(page.locator(".step")).to_have_count(2)
-    expect(page.locator("main")).to_contain_text("All came out as recorded.")
+    expect(page.locator("main")).to_contain_text("All results match the recording.")
     look(page, "behind")
     expect(page.locator("#step-2")).to_contain_text("behind")
     child = int(page.url.split("/")[-2])
     page.goto(f"/episodes/{child}/")
     link = page.get_by_role("link", name=f"episode {parent} from step 1")
     page.goto(str(link.get_attribute("href")))  # not pressed: the headline of an episode that runs is made anew
-    expect(page.locator(".replay-side")).to_contain_text(f"Played on from here in episode {child} from step 1")
+    expect(page.locator(".replay-side")).to_contain_text(f"Continued in episode {child} from step 1")
 
 
 def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, live: LiveServer) -> None:
     ask(page, recorded(live, ROLLS), 3)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Step 1 came out otherwise")).to_be_visible()
+    expect(page.get_by_role("heading", name="Step 1 gave a different result")).to_be_visible()
     recorded_side, now = page.locator("[data-aspect=output]").all()
     assert re.search(r"rolled \d+", recorded_side.inner_text()) and recorded_side.inner_text() != now.inner_text()
     page.evaluate(AXE.read_text(encoding="utf-8"))
     assert serious(page) == []
-    expect(page.get_by_role("button", name="Run the other 2 steps all the same")).to_be_focused()
+    expect(page.get_by_role("button", name="Repeat the other 2 steps anyway")).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     expect(page.locator(".step")).to_have_count(4)
-    expect(page.locator("main")).to_contain_text("2 did not come out as recorded, first step 1.")
+    expect(page.locator("main")).to_contain_text("2 results differ from the recording, the first at step 1.")
 
 
 def test_a_note_stands_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) -> None:
@@ -122,13 +122,13 @@ def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
     page.locator("summary", has_text="flag this task as broken").click()
     page.get_by_label("What is wrong with it?").fill("Nothing is to be seen.")
     page.keyboard.press("Control+Enter")
-    expect(page.locator(".flagging")).to_contain_text("a curator will look at it")
+    expect(page.locator(".flagging")).to_contain_text("a curator will review it")
     page.goto("/admin/")
     page.get_by_role("link", name="1 flagged as broken").click()
     page.get_by_role("link", name="id test-0").click()
     expect(page.locator(".flags")).to_contain_text("Nothing is to be seen.")
-    page.get_by_role("button", name="Settle what").click()
-    expect(page.locator("body")).to_contain_text("Settled 1 flag.")
+    page.get_by_role("button", name="Resolve the flag").click()
+    expect(page.locator("body")).to_contain_text("Resolved 1 flag.")
 
 
 def test_the_page_that_asks_keeps_nobody_out(page: Page, live: LiveServer) -> None:

@@ -30,7 +30,7 @@ def import_file(page: Page, file: Path, split: str) -> None:
     page.get_by_label("File").set_input_files(file)
     page.get_by_label("Environment").select_option("math")
     page.get_by_label("Split").fill(split)
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Preview import").click()
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("status")).to_contain_text(f"was imported into math/{split}")
 
@@ -65,10 +65,10 @@ def save_as_split(page: Page, words: str, name: str) -> None:
     search(page, words)
     choose(page, "environment", "math")
     choose(page, "state", "active")
-    page.get_by_label("all that match").check()
+    page.get_by_label("all matching tasks").check()
     page.get_by_role("button", name="Save as new split").click()
     page.get_by_label("Name").fill(name)
-    page.get_by_role("button", name="Show what it will touch").click()
+    page.get_by_role("button", name="Preview changes").click()
     expect(page.locator(".plan")).to_contain_text("Save 3 tasks")
     page.get_by_role("button", name="Save as new split").click()
     page.get_by_role("link", name="Open the split").click()
@@ -93,8 +93,8 @@ def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file)
     page.get_by_label("Split").fill("apples")
-    page.get_by_role("button", name="Look at it").click()
-    expect(page.locator(".tally")).to_contain_text("refused")
+    page.get_by_role("button", name="Preview import").click()
+    expect(page.locator(".tally")).to_contain_text("Refused")
     expect(page.get_by_role("row", name="3 is not JSON")).to_be_visible()
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
 
@@ -104,10 +104,10 @@ def test_a_refused_form_can_be_mended_and_sent_again(page: Page, tmp_path: Path)
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file.rename(tmp_path / "figs.txt"))
     page.get_by_label("Split").fill("figs")
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.get_by_role("alert")).to_contain_text("figs.txt")
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2))
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.locator(".tally")).to_contain_text("2")
 
 
@@ -116,9 +116,9 @@ def test_a_file_alone_goes_into_the_split_whose_page_led_there(
 ) -> None:
     import_file(page, write_tasks(tmp_path, "limes", 2), "citrus")
     page.get_by_role("link", name="Open the split").click()
-    page.get_by_role("link", name="Import into it").click()
+    page.get_by_role("link", name="Import tasks").click()
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.locator("article")).to_contain_text("lemons.jsonl into math/citrus")
 
 
@@ -126,7 +126,7 @@ def test_the_name_of_a_file_is_not_taken_for_that_of_a_split(page: Page, complai
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
     expect(page.get_by_label("Split")).to_have_value("")
-    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("button", name="Preview import").click()
     expect(page.locator("input:invalid")).to_be_focused()
 
 
@@ -136,7 +136,7 @@ def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_p
         large.truncate(600 * 1024 * 1024)  # a hole: it takes no room
     page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file)
-    expect(page.get_by_role("alert")).to_contain_text("large.jsonl has 600.0 MB; at most 512.0")
+    expect(page.get_by_role("alert")).to_contain_text("large.jsonl has 600.0 MB; the limit is 512.0")
 
 
 def test_it_searches_and_moves_by_keys(page: Page, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_it_searches_and_moves_by_keys(page: Page, tmp_path: Path) -> None:
     expect(page.locator("[data-row]")).to_have_count(1)
     page.keyboard.press("j")
     page.keyboard.press("x")
-    expect(page.locator("[data-count]")).to_have_text("1 checked")
+    expect(page.locator("[data-count]")).to_have_text("1 selected")
     page.keyboard.press("Enter")
     expect(page.get_by_text("How many plums are 2 plums?").first).to_be_visible()
 
@@ -164,7 +164,7 @@ def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page, tmp_pat
 
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     search(page, "nothing has these words")
-    expect(page.get_by_text("No task matches.")).to_be_visible()
+    expect(page.get_by_text("No tasks match these filters.")).to_be_visible()
 
 
 @pytest.mark.parametrize("client", [OrsClient, OpenRewardClient])

@@ -56,7 +56,7 @@ def test_a_click_on_a_point_lists_the_episodes_behind_it(curve: Page, runs: dict
     curve.set_viewport_size({"width": 1280, "height": 600})
     curve.mouse.click(*across(curve, 0.98))
     behind = curve.locator("#behind")
-    expect(behind.get_by_role("heading")).to_have_text(f"1 episode behind this point of {FIRST}")
+    expect(behind.get_by_role("heading")).to_have_text(f"1 episode at this point of {FIRST}")
     expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
     expect(behind.locator("tr[data-episode]")).to_be_in_viewport()
     behind.get_by_role("heading").get_by_role("link").click()
@@ -68,11 +68,11 @@ def test_dragging_looks_closer_and_stands_in_the_address(curve: Page) -> None:
     curve.mouse.down()
     curve.mouse.move(*across(curve, 0.7))
     curve.mouse.up()
-    expect(curve.get_by_role("button", name="Whole curve")).to_be_visible()
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
     expect(curve).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+$"))
     assert 0 < len(points(curve)) < 6
     curve.keyboard.press("0")
-    expect(curve.get_by_role("button", name="Whole curve")).to_be_hidden()
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_hidden()
     assert len(points(curve)) == 6
 
 

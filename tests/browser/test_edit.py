@@ -98,7 +98,7 @@ def test_the_second_editor_is_told_and_loses_nothing(page: Page, browser: Browse
     expect(other.locator(".conflict")).to_contain_text("while you were editing it")
     expect(other.locator(".conflict .gone").first).to_contain_text("Which is theirs?")
     expect(other.locator(".editor")).to_contain_text("Which is mine?")
-    press(other, "Save mine in the place of theirs")
+    press(other, "Save and replace theirs")
     expect(other.get_by_text("Saved. The new content is served")).to_be_visible()
     served = [task["question"] for task in tasks(live, "quiz", "train")]
     other.context.close()
@@ -109,7 +109,7 @@ def test_a_change_is_taken_back(page: Page, live: LiveServer) -> None:
     open_editor(page, "quiz", "What is test 7?")
     write(page, {"question": "What is test 7?", "answer": -1})
     press(page, "Save")
-    page.get_by_role("link", name="Restore what was before…").click()
+    page.get_by_role("link", name="Restore previous version…").click()
     expect(page.get_by_text("Put back the earlier content")).to_be_visible()
     page.get_by_label("Reason").fill("the answer was right")
     press(page, "Restore")

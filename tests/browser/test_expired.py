@@ -76,7 +76,7 @@ def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
 def test_an_invite_that_is_over_is_told(player: Page, live: LiveServer, is_open: bool) -> None:
     """To a guest who goes on playing, and to one whose connection breaks."""
     player.goto("/play/invites/")
-    player.get_by_label("whom or what it is for").fill(f"pilot {is_open}")
+    player.get_by_label("Name").fill(f"pilot {is_open}")
     player.keyboard.press("Enter")
     link = player.locator(".made pre").inner_text()
     guest = player.context.browser.new_context(base_url=live.url).new_page()  # type: ignore[union-attr]

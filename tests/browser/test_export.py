@@ -27,7 +27,7 @@ def lines_of(download: Download) -> list[str]:
 
 def test_a_filter_is_exported(page: Page, numbers: list[int]) -> None:
     page.goto(f"/episodes/?run={RUN}")
-    page.get_by_text("export", exact=True).first.click()
+    page.get_by_text("Export", exact=True).first.click()
     with page.expect_download() as waited:
         page.locator("[data-export-format=csv]").click()
     rows = list(csv.DictReader(lines_of(waited.value)))

@@ -94,11 +94,11 @@ def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: L
 def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
     with playing(live) as agent:
         page.goto(latest(live))
-        expect(page.locator("#prompt")).to_have_text("The agent has not asked for the prompt yet.")
+        expect(page.locator("#prompt")).to_have_text("The agent hasn't requested the prompt yet.")
         expect(page.locator("[data-live-state=live]")).to_be_visible()
         agent.ask()
         expect(page.locator("#prompt h2")).to_have_text("Prompt")
-    expect(page.locator("#facts")).to_contain_text("ended")
+    expect(page.locator("#facts")).to_contain_text("Ended")
     expect(page.locator("#facts[data-refetch]")).to_have_count(0)
 
 
@@ -106,8 +106,8 @@ def test_what_was_live_is_at_rest_when_it_is_over(page: Page, live: LiveServer) 
     with playing(live, goal="be watched") as agent:
         page.goto(latest(live))
         expect(page.locator("[data-live-state=live]")).to_be_visible()
-        expect(page.locator("#peers")).to_contain_text("No attempt has ended yet")
+        expect(page.locator("#peers")).to_contain_text("No attempts have ended yet")
         agent.call("finish", "done")
     expect(page.locator("#peers")).to_contain_text("1 attempt")
-    expect(page.locator("#peers")).to_contain_text("this one is number 1")
+    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
     expect(page.locator("[data-live-state]")).to_have_count(0)

@@ -123,17 +123,17 @@ def test_items_come_go_and_move_and_the_focus_goes_along(page: Page, form: Locat
 
 
 def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complaints: list[str]) -> None:
-    kind = form.get_by_label("shape: which kind")
+    kind = form.get_by_label("shape: type")
     kind.focus()
     kind.select_option("Box")
     expect(field(form, "/pshape/b1/pwidth")).to_be_visible()
-    expect(form.get_by_label("shape: which kind")).to_be_focused()
+    expect(form.get_by_label("shape: type")).to_be_focused()
     expect(form.get_by_text("It has four corners.")).to_be_visible()
 
 
 def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     field(form, "/pname").press("Enter")
-    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("This is needed; Ctrl+Enter sends it empty.")
+    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required. Press Ctrl+Enter to send it empty.")
     page.keyboard.press("Control+Enter")
     expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Enter a number.")
     expect(field(form, "/pamount")).to_be_focused()

@@ -19,8 +19,8 @@ def still(page: Page) -> None:
 def make_link(page: Page, name: str) -> str:
     """For `echo`, all of it; the page still shows it."""
     page.goto("/play/invites/")
-    page.get_by_label("may play").select_option(label="echo: every split")
-    page.get_by_label("whom or what it is for").fill(name)
+    page.get_by_label("Environment or split").select_option(label="echo: every split")
+    page.get_by_label("Name").fill(name)
     page.keyboard.press("Enter")
     return page.locator(".made pre").inner_text()
 

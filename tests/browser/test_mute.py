@@ -75,7 +75,7 @@ def test_a_browser_that_is_offline_says_so_at_once_and_goes_on_when_it_is_back(p
     player.context.set_offline(True)
     expect(player.locator("[data-notice=lost]")).to_be_visible()
     submit(player, "second")
-    expect(player.locator("[data-call-state]")).to_contain_text("as soon as the connection is back")
+    expect(player.locator("[data-call-state]")).to_contain_text("when the connection is back")
     player.context.set_offline(False)
     expect(player.locator(".step").nth(1)).to_contain_text("second")
     expect(player.locator("[data-notice=lost]")).to_have_count(0)

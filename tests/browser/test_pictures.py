@@ -13,7 +13,7 @@ from tests.browser.test_play import send, sit_down
 from tests.envs_pictures import ANSWERS
 from tests.server import LiveServer
 
-DAMAGED = "This image cannot be displayed"
+DAMAGED = "This image can't be displayed"
 DOCUMENT = "image/svg+xml, 136 characters, not shown as an image"
 
 

@@ -95,7 +95,7 @@ def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None
     expect(page.locator("[data-content]")).to_contain_text("shown at the end")
     send(page, str(content_of(page, episode)["answer"]))
     expect(page.locator(".outcome")).to_be_focused()
-    expect(page.locator("[data-content]")).to_contain_text("1 field hidden from whoever plays it")
+    expect(page.locator("[data-content]")).to_contain_text("1 field hidden from players")
     expect(page.locator(".outcome")).to_contain_text("Solved")
     is_found(page, "math", episode, "+1.00")
 
@@ -294,12 +294,12 @@ def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page
 def test_an_end_that_is_told_after_a_loss_is_the_recorded_one(page: Page) -> None:
     Wire(page, loses="ended")
     episode = sit_down(page, "echo")
-    expect(page.locator(".replay-side")).to_contain_text("which is live")
+    expect(page.locator(".replay-side")).to_contain_text("replay, live")
     choose(page, "finish")
     page.keyboard.press("Enter")
     took = page.locator(".outcome [data-acted]").inner_text()
     expect(page.locator("[data-clock]")).to_have_text(took)
-    expect(page.locator(".replay-side")).not_to_contain_text("which is live")
+    expect(page.locator(".replay-side")).not_to_contain_text("replay, live")
     page.goto(f"/episodes/{episode}/")
     expect(page.locator("#headline")).to_contain_text(took)
 

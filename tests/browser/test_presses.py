@@ -9,7 +9,7 @@ from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.browser.test_play import choose, send, sit_down
 
-WAITS = "It is sent as soon as the connection is back."
+WAITS = "It will be sent when the connection is back."
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_a_double_click_calls_once_though_the_answer_comes_between_the_presses(p
     expect(page.locator(".step")).to_have_count(1)
     page.mouse.down(click_count=2)
     page.mouse.up(click_count=2)
-    expect(page.locator("[data-call-state]")).to_contain_text("double click")
+    expect(page.locator("[data-call-state]")).to_contain_text("Clicked twice")
     assert recorded(page, episode) == ["hello", "the last"]
 
 
@@ -114,7 +114,7 @@ def test_enter_pressed_twice_calls_once(page: Page) -> None:
     wire.keeps = True
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-call-state]")).to_have_text("Wait for the call that is running.")
+    expect(page.locator("[data-call-state]")).to_have_text("Wait until the running call is done.")
     wire.let_go()
     expect(page.locator(".step")).to_have_count(1)
     assert recorded(page, episode) == ["hello", "the last"]

@@ -64,13 +64,13 @@ def test_a_key_that_leads_nowhere_says_why(page: Page, live: LiveServer) -> None
         addresses.append(latest(live))
     page.goto(addresses[1])
     said = page.locator("[data-neighbours-end]")
-    for key, words in (("]", "This is the newest attempt at the task."), ("}", "The episode belongs to no run.")):
+    for key, words in (("]", "This is the newest episode of the task."), ("}", "This episode is not in a run.")):
         page.keyboard.press(key)
         expect(said).to_have_text(words)
     page.keyboard.press("[")
     expect(page).to_have_url(re.compile(f"{addresses[0]}$"))
     page.keyboard.press("[")
-    expect(said).to_have_text("This is the first attempt at the task.")
+    expect(said).to_have_text("This is the first episode of the task.")
 
 
 def test_every_step_has_an_address(page: Page, played: str, current: Callable[[int], None]) -> None:
@@ -85,7 +85,7 @@ def test_every_step_has_an_address(page: Page, played: str, current: Callable[[i
 def test_the_chart_and_the_facts_follow_the_cursor(page: Page, played: str, current: Callable[[int], None]) -> None:
     page.goto(f"{played}#step-9")
     current(9)
-    expect(page.locator("[data-chart-at]")).to_have_text("step 9: +1.00")
+    expect(page.locator("[data-chart-at]")).to_have_text("Step 9: +1.00")
     expect(page.locator("[data-step-number]")).to_have_text("9 · echo")
 
 

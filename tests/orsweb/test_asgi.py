@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import httpx
 import pytest
+from django.urls import reverse
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from orsweb.asgi import is_page
+from environments.authoring.reserved_names import PAGES
+from orsweb.asgi import IMPORT_PATH, SERVED_PAGES, is_page
+from orsweb.urls import urlpatterns
 from tests.server import LiveServer
 
 
@@ -45,6 +51,21 @@ def test_it_gives_pages_to_django(method: str, path: str) -> None:
 )
 def test_it_gives_everything_else_to_the_protocol(method: str, path: str) -> None:
     assert not is_page(method, path)
+
+
+def first_segments(routes: list[Any]) -> Iterator[str]:
+    """First segments of the routes' paths; an include at the root has those of its own routes."""
+    for route in routes:
+        pattern = str(route.pattern)
+        if pattern or not hasattr(route, "url_patterns"):
+            yield pattern.partition("/")[0]
+        else:
+            yield from first_segments(route.url_patterns)
+
+
+def test_the_pages_that_it_names_are_those_of_the_urls() -> None:
+    assert PAGES.intersection(first_segments(urlpatterns)) | {"static"} == SERVED_PAGES
+    assert reverse("admin:environments_task_import") == IMPORT_PATH
 
 
 def test_it_serves_the_admin(server: LiveServer) -> None:

@@ -9,13 +9,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from environments.curation.filters import SOURCES, STATES
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
-from environments.errors import OrsError
+from environments.errors import OrsError, nearest
 from environments.models import Environment
 from environments.scoring.buckets import BUCKETS
 from environments.transfer.exporting import exported, write_whole
 from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, format_of
-from environments.transfer.target import environment_named, nearest
+from environments.transfer.target import environment_named
 
 
 class Command(BaseCommand):

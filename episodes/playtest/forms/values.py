@@ -12,11 +12,11 @@ import re
 from enum import Enum
 from typing import Any, Final
 
+from environments.database.storable import is_storable
 from environments.wire import check_depth
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_LOSSY = re.compile("[\0\r\ud800-\udfff]")
 
 
 class Nothing(Enum):
@@ -30,7 +30,7 @@ NOTHING: Final = Nothing.NOTHING
 
 def is_plain(text: str) -> bool:
     """Whether a text field of a page returns `text` unchanged."""
-    return not _LOSSY.search(text)
+    return "\r" not in text and is_storable(text)
 
 
 def is_same(one: Any, other: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -75,10 +76,14 @@ class Command(BaseCommand):
                 pending_migrations.migrate()
 
     def _run(self, listeners: list[socket.socket]) -> None:
-        from orsweb.asgi import agents, application  # builds the handlers, which read the settings
+        from orsweb import asgi  # builds the handlers, which read the settings made above
+
+        def on_ready() -> None:
+            self._print_banner()
+            threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
 
         connection.close()
-        uvicorn_server.run(application, agents, listeners, on_ready=self._print_banner)
+        uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready)
 
     def _print_banner(self) -> None:
         names = get_service().registry.names

@@ -1,4 +1,4 @@
-"""Who is at the page."""
+"""Clients of people with certain permissions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from django.test import Client
 
 
 def person_who_may(*permissions: str, name: str = "ada") -> Client:
-    """The client of somebody with these permissions for the pages of environments, such as `view_task`."""
+    """A client logged in as a person with these permissions of the app environments, such as `view_task`."""
     user = User.objects.create(username=name, is_staff=True)
     user.user_permissions.add(*Permission.objects.filter(codename__in=permissions))
     client = Client()

@@ -20,12 +20,12 @@ TASKS = "/admin/environments/task/"
 
 
 def ask(client: Client, action: str, **values: Any) -> str:
-    """The page before it is done."""
+    """The page of an action before it is confirmed."""
     return client.post(f"{TASKS}act/{action}/", values, follow=True).content.decode()
 
 
 def do(client: Client, action: str, **values: Any) -> str:
-    """What the person reads after filling in the form, seeing the plan, and pressing the button."""
+    """The page after the form was filled in, its plan shown and the button pressed."""
     inputs = re.search(r'name="inputs" value="([^"]*)"', ask(client, action, **values, ask="1"))
     assert inputs is not None
     answer = client.post(
@@ -44,7 +44,7 @@ def test_it_says_what_a_quarantine_will_touch(client: Client) -> None:
     task = make_task()
     make_split(task, make_task(), name="train")
     page = ask(client, "quarantine", task=task.pk)
-    assert "Quarantine 1 task" in page and "1 task stands in split &#x27;train&#x27;." in page
+    assert "Quarantine 1 task" in page and "1 task is in split &#x27;train&#x27;." in page
     assert Task.objects.get(pk=task.pk).state == "active"
 
 
@@ -85,13 +85,13 @@ def test_an_address_alone_changes_nothing(client: Client) -> None:
     assert Task.objects.get(pk=task.pk).state == "active"
 
 
-def test_a_choice_too_long_for_an_address_is_shown_all_the_same(client: Client) -> None:
+def test_a_choice_too_long_for_an_address_is_still_shown(client: Client) -> None:
     ids = ",".join([str(make_task().pk), *map(str, range(10**6, 10**6 + 1000))])
     answer = client.post(f"{TASKS}act/release/", {"ids": ids})
     assert answer.status_code == 200 and "Release" in answer.content.decode()
 
 
-def test_it_wants_the_reason(client: Client) -> None:
+def test_it_needs_the_reason(client: Client) -> None:
     task = make_task()
     page = ask(client, "quarantine", task=task.pk, reason=" ", ask="1", confirm="1")
     assert "This field is required." in page
@@ -181,7 +181,7 @@ def test_it_says_when_nothing_is_chosen(client: Client) -> None:
 
 
 def test_many_tasks_are_changed_by_a_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.admin.bulk.AT_ONCE_TASKS", 1)
+    monkeypatch.setattr("environments.admin.bulk.MAX_TASKS_AT_ONCE", 1)
     for _ in range(3):
         make_task()
     do(client, "quarantine", scope="all", reason="all of them")
@@ -202,7 +202,7 @@ def test_an_unknown_job_is_not_there(client: Client) -> None:
     assert client.get(f"{TASKS}jobs/nothing/").status_code == 404
 
 
-def test_it_leads_back_to_the_list_it_began_at(client: Client) -> None:
+def test_it_leads_back_to_the_list_it_started_from(client: Client) -> None:
     task = make_task()
     values = {"task": task.pk, "ask": "1", "confirm": "1", "back": "state=active&search=x", "inputs": "||||"}
     answer = client.post(f"{TASKS}act/release/", values)

@@ -1,4 +1,4 @@
-"""The page of one environment, and the admin's first page, as a person at them sees them."""
+"""The page of one environment and the admin's first page, as a person sees them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def scored(client: Client, environment: Environment, **changes: Any) -> HttpResp
     return do(client, environment, "score", **(values | changes))
 
 
-def test_the_card_stands_before_the_docstring(client: Client) -> None:
+def test_the_card_is_shown_instead_of_the_docstring(client: Client) -> None:
     page = page_of(client, make_environment(description="Said in code.", card="# Shop\n\nSells *apples*."))
     assert "<h3>Shop</h3>" in page and "<em>apples</em>" in page and "Said in code." not in page
 
 
-def test_without_a_card_the_docstring_does(client: Client) -> None:
+def test_without_a_card_the_docstring_is_shown(client: Client) -> None:
     assert "Actions: &lt;submit&gt;." in page_of(client, make_environment(description="Actions: <submit>."))
 
 
@@ -66,7 +66,7 @@ def test_it_says_why_it_cannot_be_played(client: Client) -> None:
     assert "unavailable" in client.get("/admin/").content.decode()
 
 
-def test_it_counts_what_was_played_and_what_needs_a_look(client: Client) -> None:
+def test_it_counts_what_was_played_and_what_needs_attention(client: Client) -> None:
     environment, played = make_environment(), make_task()
     figures = {"attempts": 8, "scored": 8, "successes": 2, "return_total": 2.0, "rate": 0.25}
     TaskStatistics.objects.create(task=played, environment=environment, by="all", **figures)
@@ -77,7 +77,7 @@ def test_it_counts_what_was_played_and_what_needs_a_look(client: Client) -> None
         assert shown in page
 
 
-def test_returns_can_be_read_otherwise_and_as_declared_again(client: Client) -> None:
+def test_returns_can_be_computed_differently_and_as_declared_again(client: Client) -> None:
     environment = make_environment()
     page = scored(client, environment, default_return="max", reward_low=-1, reward_high=2.5).content.decode()
     environment.refresh_from_db()
@@ -97,7 +97,7 @@ def test_returns_can_be_read_otherwise_and_as_declared_again(client: Client) -> 
         ({"default_return": "median"}, "Select a valid choice. median is not one"),
     ],
 )
-def test_what_makes_no_sense_is_told_at_its_field(client: Client, changes: dict[str, Any], message: str) -> None:
+def test_an_invalid_value_is_reported_at_its_field(client: Client, changes: dict[str, Any], message: str) -> None:
     environment = make_environment()
     answer = scored(client, environment, **changes)
     assert answer.status_code == 400 and message in answer.content.decode()
@@ -111,30 +111,30 @@ def test_it_can_be_disabled_and_enabled(client: Client) -> None:
     assert Environment.objects.get().is_enabled
 
 
-def test_people_can_be_made_to_play_it_blind_and_not(client: Client) -> None:
+def test_blind_play_can_be_switched_on_and_off(client: Client) -> None:
     environment = make_environment()
-    assert "hidden until the end" in do(client, environment, "blind").content.decode()
+    assert "hidden until the episode ends" in do(client, environment, "blind").content.decode()
     assert Environment.objects.get().is_blind
-    assert "see each reward as it comes" in do(client, environment, "seeing").content.decode()
+    assert "see each reward right away" in do(client, environment, "seeing").content.decode()
 
 
-def test_who_may_only_look_is_offered_no_changes() -> None:
+def test_with_only_view_permission_no_changes_are_offered() -> None:
     environment, looking = make_environment(), person_who_may("view_environment")
     assert ">Disable</button>" not in page_of(looking, environment)
     assert do(looking, environment, "disable").status_code == 403
 
 
-def test_its_queries_are_as_many_however_many_splits(
+def test_it_runs_as_few_queries_for_many_splits_as_for_few(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    with django_assert_num_queries(25):  # operator, row, splits, 21 for seven counts, those played
+    with django_assert_num_queries(25):  # operator, row, splits, 21 for seven counts, the attempted tasks
         page_of(client, split.environment)
 
 
-def test_the_first_page_leads_to_tasks_that_need_a_look(client: Client) -> None:
+def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> None:
     make_environment("quiet", position=2)
     make_task()
     Task.objects.update(state="quarantined", reason="wrong")
@@ -151,7 +151,7 @@ def test_the_first_page_and_the_environments_lead_to_tasks_that_somebody_flagged
     assert f'{link}">1</a>' in page_of(client, task.environment)
 
 
-def test_the_first_page_asks_little_however_much_there_is(
+def test_the_first_page_runs_few_queries_however_many_tasks_there_are(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     client.get("/admin/")  # makes the operator

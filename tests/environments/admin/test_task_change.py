@@ -1,4 +1,4 @@
-"""Changes of one task from its page: quarantine, release, tags, and taking changes back."""
+"""Changes of one task from its page: quarantine, release, tags and restoring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def do(client: Client, task: Task, action: str, **values: str) -> HttpResponse:
-    """The page that it leads to."""
+    """The page that the request leads to."""
     return client.post(reverse("admin:environments_task_do", args=[task.pk]), {"action": action, **values}, follow=True)
 
 
@@ -56,14 +56,14 @@ def test_an_unknown_action_is_not_found(client: Client) -> None:
     assert do(client, make_task(), "delete").status_code == 404
 
 
-def test_a_restore_shows_first_what_it_will_do(client: Client) -> None:
+def test_a_restore_first_shows_what_it_will_do(client: Client) -> None:
     task = make_task()
     do(client, task, "quarantine", reason="wrong")
     page = client.get(restore_url(task)).content.decode()
     assert "Release the task" in page and "“wrong”" in page and Task.objects.get().state == "quarantined"
 
 
-def test_a_restore_takes_a_quarantine_back(client: Client) -> None:
+def test_a_restore_undoes_a_quarantine(client: Client) -> None:
     task = make_task()
     split = make_split(task)
     do(client, task, "quarantine", reason="wrong")
@@ -82,7 +82,7 @@ def test_a_restore_puts_an_earlier_content_back_in_its_place(client: Client) -> 
     assert answer["Location"] == reverse("admin:environments_task_change", args=[task.pk])
 
 
-def test_a_restore_of_what_is_so_already_says_so(client: Client) -> None:
+def test_restoring_the_present_state_is_refused(client: Client) -> None:
     task = make_task()
     do(client, task, "quarantine", reason="wrong")
     url = restore_url(task)

@@ -45,7 +45,7 @@ def test_a_saved_edit_takes_the_place(client: Client) -> None:
     assert (revision.author, revision.reason, revision.successor) == ("operator", "It was wrong", new)
 
 
-def test_a_content_of_some_megabytes_can_be_edited(client: Client) -> None:
+def test_content_of_some_megabytes_can_be_edited(client: Client) -> None:
     answer = edit(client, make_task(), {"answer": "x" * 4_000_000})
     assert answer.status_code == 302 and Task.objects.filter(source="edit").exists()
 
@@ -60,12 +60,12 @@ def test_a_saved_content_is_a_duplicate_when_its_export_is_imported(client: Clie
     assert r"nul \u0000 and half \ud800" in page
 
 
-def test_the_author_is_who_logged_in() -> None:
+def test_the_author_is_the_logged_in_person() -> None:
     edit(person_who_may("view_task", "change_task", name="grace"), make_task(), {"answer": 5})
     assert TaskRevision.objects.get().author == "grace"
 
 
-def test_a_spec_that_fails_the_schema_is_told_at_its_field_and_kept(client: Client) -> None:
+def test_a_spec_that_fails_the_schema_is_kept_with_an_error_at_its_field(client: Client) -> None:
     task = make_task({"answer": 4})
     Environment.objects.update(task_schema=SCHEMA)
     answer = edit(client, task, {"answer": "four", "why": "typed"}, reason="mine")
@@ -79,23 +79,23 @@ def test_a_spec_that_fails_the_schema_is_told_at_its_field_and_kept(client: Clie
     ("text", "message"),
     [
         ('{"a": 1', "line 1, column 8: Expecting"),
-        ("[1]", "it is a list, and a task is an object"),
-        ('{"a": NaN}', "NaN is no JSON number"),
-        ('{"a": 1, "a": 2}', "stands twice in one object"),
+        ("[1]", "it is a list, but a task has to be an object"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
+        ('{"a": 1, "a": 2}', "occurs twice in one object"),
         ("", "line 1, column 1"),
     ],
 )
-def test_what_is_no_task_is_refused_and_kept(client: Client, text: str, message: str) -> None:
+def test_an_invalid_spec_is_refused_and_kept_in_the_form(client: Client, text: str, message: str) -> None:
     answer = edit(client, make_task(), text)
     assert answer.status_code == 400 and message in answer.content.decode()
 
 
-def test_a_content_that_is_as_it_was_is_no_edit(client: Client) -> None:
+def test_unchanged_content_is_refused(client: Client) -> None:
     answer = edit(client, make_task({"answer": 4}), '{ "answer": 4 }')
-    assert answer.status_code == 400 and "The content is as it was" in answer.content.decode()
+    assert answer.status_code == 400 and "The content hasn&#x27;t changed" in answer.content.decode()
 
 
-def test_a_check_tells_what_saving_will_touch_and_saves_nothing(client: Client) -> None:
+def test_a_check_says_what_saving_will_touch_and_saves_nothing(client: Client) -> None:
     task = make_task({"answer": 4})
     make_split(task, name="train")
     make_split(task, name="paper")
@@ -116,7 +116,7 @@ def test_a_trial_checks_the_content_first(client: Client) -> None:
     assert 'data-path="answer"' in edit(client, task, {"answer": "four"}, "try").content.decode()
 
 
-def test_the_second_editor_is_told_with_the_difference_and_loses_nothing(client: Client) -> None:
+def test_the_second_editor_sees_the_difference_and_loses_nothing(client: Client) -> None:
     task = make_task({"answer": 4})
     edit(person_who_may("view_task", "change_task", name="grace"), task, {"answer": 5}, reason="off by one")
     answer = edit(client, task, {"answer": 6}, reason="off by two")
@@ -127,7 +127,7 @@ def test_the_second_editor_is_told_with_the_difference_and_loses_nothing(client:
     assert "<i>+</i>  &quot;answer&quot;: 6" in page and Task.objects.count() == 2
 
 
-def test_the_second_editor_goes_on_from_what_is_there_now(client: Client) -> None:
+def test_the_second_editor_continues_from_the_present_content(client: Client) -> None:
     task = make_task({"answer": 4})
     split = make_split(task)
     edit(client, task, {"answer": 5})

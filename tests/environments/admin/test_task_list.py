@@ -1,4 +1,4 @@
-"""The list of tasks, as a person at the page sees it."""
+"""The list of tasks, as a person sees it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_it_shows_the_newest_first(client: Client) -> None:
     assert listed(client) == ["new", "old"]
 
 
-def test_it_asks_as_many_questions_for_a_page_as_for_a_task(
+def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     client.get(TASKS)  # makes the operator
@@ -79,7 +79,7 @@ def test_it_shows_a_split_in_its_order_with_places(client: Client) -> None:
     split = make_split(tasks[2], tasks[0])
     assert listed(client, f"?split={split.pk}") == ["c", "a"]
     page = client.get(f"{TASKS}?split={split.pk}").content.decode()
-    assert "2 served, in the order agents get them" in page
+    assert "2 served, in split order" in page
 
 
 def test_it_numbers_a_split_s_tasks_as_clients_do(client: Client) -> None:
@@ -122,8 +122,8 @@ def test_it_searches_inside_specs(client: Client) -> None:
     assert listed(client, "?search=THE+<needle") == [escape("Find the <needle>.")]
 
 
-def test_it_says_how_far_a_long_search_looked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.admin.task_list.SCAN_SECONDS", -1.0)
+def test_it_says_how_far_a_long_search_has_come(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.admin.task_list.MAX_SCAN_SECONDS", -1.0)
     for number in range(300):
         question(f"hay {number}")
     page = client.get(TASKS + "?search=needle").content.decode()
@@ -136,7 +136,14 @@ def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
     TaskTag.objects.create(task=task, name="<check>")
     make_split(task, name="held out")
     page = client.get(TASKS).content.decode()
-    for shown in ("quarantined", "The answer is wrong.", "&lt;check&gt;", "imported", "dropped from code", "held out"):
+    for shown in (
+        "quarantined",
+        "The answer is wrong.",
+        "&lt;check&gt;",
+        "imported",
+        "no longer in the class",
+        "held out",
+    ):
         assert shown in page
 
 
@@ -154,15 +161,15 @@ def test_an_odd_address_does_no_harm(client: Client, query: str) -> None:
 
 
 def test_it_says_what_would_be_listed(client: Client) -> None:
-    assert "Tasks appear here when" in client.get(TASKS).content.decode()
+    assert "No tasks yet." in client.get(TASKS).content.decode()
 
 
 def test_it_says_that_nothing_matches(client: Client) -> None:
     make_task()
-    assert "No task matches." in client.get(TASKS + "?state=quarantined").content.decode()
+    assert "No tasks match these filters." in client.get(TASKS + "?state=quarantined").content.decode()
 
 
-def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings: Settings) -> None:
+def test_someone_with_only_view_permission_is_offered_no_action(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     make_task()
     client.force_login(viewer("view_task"))
@@ -170,7 +177,7 @@ def test_someone_who_may_only_look_is_offered_no_action(client: Client, settings
     assert "data-row" in page and "Quarantine" not in page
 
 
-def test_someone_who_may_not_look_is_refused(client: Client, settings: Settings) -> None:
+def test_someone_without_view_permission_is_refused(client: Client, settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     client.force_login(viewer())
     assert client.get(TASKS).status_code == 403

@@ -1,4 +1,4 @@
-"""The page of one task, as a person at it sees it."""
+"""The page of one task, as a person sees it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def edited(old: Task, new: Task, **values: str) -> TaskRevision:
     return TaskRevision.objects.create(task=old, successor=new, created=NOW, **said)
 
 
-def test_it_shows_the_content_and_where_it_stands(client: Client) -> None:
+def test_it_shows_the_content_and_its_splits(client: Client) -> None:
     task = make_task({"question": "How many?\nSay a number.", "answer": 42})
     make_split(make_task(), task, name="test")
     page = page_of(client, task)
@@ -55,14 +55,14 @@ def test_places_that_ended_are_not_shown(client: Client) -> None:
     make_split(task)
     SplitEntry.objects.update(until=1)
     Split.objects.update(version=1)
-    assert "No split: agents are not offered it." in page_of(client, task)
+    assert "Not in any split" in page_of(client, task)
 
 
-def test_it_tells_why_a_task_is_quarantined_and_that_it_was_dropped(client: Client) -> None:
+def test_it_shows_why_a_task_is_quarantined_and_that_it_was_dropped(client: Client) -> None:
     task = make_task()
     Task.objects.update(state="quarantined", reason="The answer is <wrong>", dropped=timezone.now())
     page = page_of(client, task)
-    assert "Quarantined: The answer is &lt;wrong&gt;" in page and "no longer lists this task" in page
+    assert "Quarantined: The answer is &lt;wrong&gt;" in page and "stopped listing this task" in page
 
 
 def test_it_shows_results_of_all_and_by_run_and_model(client: Client) -> None:
@@ -87,18 +87,18 @@ def test_results_stay_with_the_content_and_both_are_shown(client: Client) -> Non
 def test_an_earlier_content_leads_to_the_one_in_its_place(client: Client) -> None:
     old, new = make_task(), make_task()
     edited(old, new)
-    assert "This is an earlier content." in page_of(client, old)
-    assert "This is an earlier content." not in page_of(client, new)
+    assert "This is an earlier version." in page_of(client, old)
+    assert "This is an earlier version." not in page_of(client, new)
 
 
-def test_a_content_that_was_restored_is_no_earlier_one(client: Client) -> None:
+def test_restored_content_is_not_listed_as_an_earlier_one(client: Client) -> None:
     old, new = make_task(), make_task()
     edited(old, new)
     edited(new, old, kind="restore")
-    assert "This is an earlier content." not in page_of(client, old)
+    assert "This is an earlier version." not in page_of(client, old)
 
 
-def test_history_tells_who_when_why_and_what(client: Client) -> None:
+def test_history_shows_who_when_why_and_what(client: Client) -> None:
     old, new = make_task({"answer": 4}), make_task({"answer": 5})
     edited(old, new, reason="It was wrong")
     page = page_of(client, new)
@@ -123,7 +123,7 @@ def test_a_long_history_has_pages(client: Client) -> None:
     assert page_of(client, task, f"?before={first.pk}").count('class="change"') == 10
 
 
-def test_its_queries_are_as_many_however_much_there_is(
+def test_it_runs_as_few_queries_for_many_rows_as_for_few(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     task = make_task()
@@ -153,18 +153,18 @@ def test_a_task_that_is_not_there_leads_back(client: Client, pk: str) -> None:
     assert client.get(f"/admin/environments/task/{pk}/change/").status_code == 302
 
 
-def test_who_may_only_look_is_offered_no_changes() -> None:
+def test_with_only_view_permission_no_changes_are_offered() -> None:
     page = page_of(person_who_may("view_task"), make_task())
     assert "Content" in page and "Quarantine…" not in page and ">Edit</a>" not in page
 
 
-def test_who_may_not_look_sees_nothing() -> None:
+def test_without_view_permission_nothing_is_shown() -> None:
     task = make_task()
     assert person_who_may().get(reverse("admin:environments_task_change", args=[task.pk])).status_code == 403
 
 
 @pytest.mark.parametrize("name", ["prompt", "edit", "do"])
-def test_who_may_only_look_can_change_nothing(name: str) -> None:
+def test_with_only_view_permission_nothing_can_be_changed(name: str) -> None:
     task = make_task()
     answer = person_who_may("view_task").post(
         reverse(f"admin:environments_task_{name}", args=[task.pk]), {"action": "tag"}

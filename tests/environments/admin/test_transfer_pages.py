@@ -37,7 +37,7 @@ EXPORT = "/admin/environments/task/export/"
 
 @pytest.fixture(autouse=True)
 def uploads(settings: Settings, tmp_path: Path) -> Path:
-    """Where this test's uploads wait."""
+    """Directory of this test's uploads."""
     settings.FILE_UPLOAD_TEMP_DIR = tmp_path
     return tmp_path
 
@@ -45,7 +45,7 @@ def uploads(settings: Settings, tmp_path: Path) -> Path:
 def upload(
     client: Client, text: str, name: str = "tasks.jsonl", split: str = "new", type: str = "train"
 ) -> HttpResponseBase:
-    """The answer to a chosen file: the form again, or the way to the report."""
+    """The answer to an upload: the form with an error, or a redirect to the report."""
     values = {"environment": make_environment().pk, "split": split, "type": type}
     return client.post(IMPORT, {**values, "file": SimpleUploadedFile(name, text.encode())})
 
@@ -63,12 +63,12 @@ def waiting() -> list[Path]:
 
 
 def tally(page: str) -> list[str]:
-    """Added, changed, skipped, refused."""
+    """Numbers of rows added, changed, skipped and refused."""
     return re.findall(r"</dt><dd>([\d,]+)</dd>", page)
 
 
 def entered(page: str) -> list[str]:
-    """What the form holds: the environment's name, the split's and its type."""
+    """Values of the form: name of the environment, name of the split, type of the split."""
     values = re.findall(r'<option value="[^"]+" selected>([^<]+)|name="split" value="([^"]*)"', page)
     return [unescape(choice or text) for choice, text in values]
 
@@ -83,7 +83,7 @@ def test_it_says_what_an_import_would_do_and_does_nothing(client: Client) -> Non
     assert not Task.objects.exists() and not Split.objects.exists()
 
 
-def test_it_imports_after_the_look(client: Client) -> None:
+def test_it_imports_after_the_preview(client: Client) -> None:
     address, _ = report(client, LINES)
     page = client.post(address, follow=True).content.decode()
     split = Split.objects.get(name="new")
@@ -91,18 +91,18 @@ def test_it_imports_after_the_look(client: Client) -> None:
     assert [entry.task.source for entry in SplitEntry.objects.select_related("task")] == ["import"] * 3
 
 
-def test_the_file_is_private_and_goes_when_it_is_used(client: Client) -> None:
+def test_the_file_is_private_and_deleted_after_the_import(client: Client) -> None:
     address, _ = report(client, LINES)
     [file] = waiting()
     assert file.parent.stat().st_mode & 0o777 == 0o700
     client.post(address)
     assert not waiting()
-    assert "is gone: it is kept for an hour" in client.get(address, follow=True).content.decode()
+    assert "is gone: files are stored for an hour" in client.get(address, follow=True).content.decode()
 
 
-def test_it_goes_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_is_deleted_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     report(client, LINES)
-    monkeypatch.setattr("environments.admin.uploads.KEPT_SECONDS", -10.0)
+    monkeypatch.setattr("environments.admin.uploads.MAX_AGE_SECONDS", -10.0)
     [old] = waiting()
     report(client, LINES)
     assert old not in waiting()
@@ -110,12 +110,12 @@ def test_it_goes_after_an_hour(client: Client, monkeypatch: pytest.MonkeyPatch) 
 
 def test_refused_rows_are_left_out_only_when_asked_to(client: Client) -> None:
     address, page = report(client, LINES + "no json\n")
-    assert "Leave out the 1 refused" in page
-    assert "so nothing was imported" in client.post(address, follow=True).content.decode()
+    assert "Skip the 1 refused" in page
+    assert "cannot be imported, so nothing was" in client.post(address, follow=True).content.decode()
     assert "3 added" in client.post(address, {"skip_refused": "on"}, follow=True).content.decode()
 
 
-def test_it_imports_into_a_split_that_is_there(client: Client) -> None:
+def test_it_imports_into_an_existing_split(client: Client) -> None:
     split = make_split(make_task({"question": "number 1"}), name="train")
     address, page = report(client, LINES, split="train")
     assert tally(page) == ["2", "0", "1", "0"]
@@ -124,14 +124,14 @@ def test_it_imports_into_a_split_that_is_there(client: Client) -> None:
     assert split.size == 3
 
 
-def test_a_look_that_is_stopped_imports_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_preview_that_is_stopped_imports_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = Event()
 
     def slow(source: FileSource, target: ImportTarget, progress: Progress) -> TaskImportReport:
         go_on.wait(10)
         return dry_run(source, target, progress)
 
-    monkeypatch.setattr(imports, "SHORT_SECONDS", 0)
+    monkeypatch.setattr(imports, "MAX_WAIT_SECONDS", 0)
     monkeypatch.setattr(imports, "dry_run", slow)
     address, page = report(client, LINES)
     stop = re.search(r'<button type="submit"([^>]*)>Stop', page)
@@ -156,13 +156,13 @@ def test_its_address_leads_to_no_other_job(client: Client, is_stopped: bool) -> 
     assert "new train split" in client.get(other, follow=True).content.decode()
 
 
-def test_what_it_shows_is_what_it_would_do_where_its_address_leads(client: Client) -> None:
+def test_a_preview_is_shown_only_for_the_target_in_its_address(client: Client) -> None:
     address, page = report(client, LINES)
     assert "new train split" in page
     assert "new test split" in client.get(address.replace("type=train", "type=test"), follow=True).content.decode()
 
 
-def test_what_is_imported_stands_in_the_log(client: Client) -> None:
+def test_an_import_is_written_into_the_log(client: Client) -> None:
     address, _ = report(client, LINES)
     client.post(address)
     assert "3 added" in LogEntry.objects.get().change_message
@@ -186,7 +186,7 @@ def test_it_says_what_is_wrong_inside_a_file(client: Client) -> None:
 
 
 @pytest.mark.parametrize("text", [LINES, "no json\n", "\n"], ids=["fine", "refused", "unreadable"])
-def test_another_file_goes_where_the_first_was_to_go(client: Client, text: str) -> None:
+def test_another_file_is_imported_into_the_chosen_split(client: Client, text: str) -> None:
     make_environment("guess")
     _, page = report(client, text, split="2024 & more", type="test")
     again = re.search(r'href="([^"]+)">Choose another file', page)
@@ -194,7 +194,7 @@ def test_another_file_goes_where_the_first_was_to_go(client: Client, text: str) 
     assert entered(client.get(unescape(again[1])).content.decode()) == ["math", "2024 & more", "test"]
 
 
-def test_where_a_file_was_to_go_is_kept_when_the_file_is_gone(client: Client) -> None:
+def test_the_target_of_an_import_is_kept_when_the_file_is_gone(client: Client) -> None:
     make_environment("guess")
     address, _ = report(client, LINES, split="2024", type="test")
     [file] = waiting()
@@ -202,7 +202,7 @@ def test_where_a_file_was_to_go_is_kept_when_the_file_is_gone(client: Client) ->
     assert entered(client.get(address, follow=True).content.decode()) == ["math", "2024", "test"]
 
 
-def test_where_a_file_was_to_go_is_kept_when_that_is_refused_meanwhile(client: Client) -> None:
+def test_the_target_of_an_import_is_kept_when_it_is_refused_meanwhile(client: Client) -> None:
     split = make_split(name="hard")
     address, _ = report(client, LINES, split="hard")
     Split.objects.filter(pk=split.pk).update(frozen=timezone.now())
@@ -214,7 +214,7 @@ def test_it_says_what_is_wrong_with_a_split(client: Client) -> None:
     assert "has a slash or a control character" in upload(client, LINES, split="a/b").content.decode()  # type: ignore[attr-defined]
 
 
-def test_another_persons_upload_is_not_to_be_had(client: Client, settings: Settings) -> None:
+def test_another_persons_upload_is_not_found(client: Client, settings: Settings) -> None:
     address, _ = report(client, LINES)
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     client.force_login(User.objects.create_superuser("ada"))
@@ -229,12 +229,12 @@ def test_someone_without_the_permission_is_refused(client: Client, settings: Set
     assert client.get(IMPORT).status_code == 403
 
 
-def test_the_form_begins_with_the_split_it_came_from(client: Client) -> None:
+def test_the_form_starts_with_the_split_it_was_opened_from(client: Client) -> None:
     split = make_split(name="hard")
     assert 'value="hard"' in client.get(f"{IMPORT}?split={split.pk}").content.decode()
 
 
-def test_the_form_offers_the_splits_that_tasks_can_go_into(client: Client) -> None:
+def test_the_form_offers_the_splits_that_tasks_can_be_put_into(client: Client) -> None:
     make_split(name="hard")
     make_split(name="made", environment=make_environment("dice", is_procedural=True))
     page = client.get(IMPORT).content.decode()
@@ -248,7 +248,7 @@ def test_it_offers_the_formats(client: Client) -> None:
 
 
 async def exported(address: str) -> tuple[str, bytes]:
-    """File name and content; read as the server reads it."""
+    """Name and content of the exported file, read as the server reads it."""
     answer = await AsyncClient().get(address)
     content = [piece async for piece in answer.streaming_content]  # type: ignore[attr-defined]
     return answer.headers["Content-Disposition"], b"".join(content)

@@ -1,4 +1,4 @@
-"""Tasks and splits for tests of curation; and what agents would be served."""
+"""Tasks and splits for tests of curation, and the tasks that agents would get."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def split_of(*tasks: int, name: str = "train", environment: Environment | None =
 
 
 def break_off_after(most: int) -> Progress:
-    """A progress that fails once more than `most` units are done."""
+    """A Progress that raises once more than `most` units are done."""
 
     def progress(done: int, total: int) -> None:
         if done > most:

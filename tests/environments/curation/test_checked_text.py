@@ -36,12 +36,12 @@ def test_it_keeps_characters_that_no_database_can_as_escapes() -> None:
     [
         ("", "line 1, column 1: Expecting value"),
         ('{"a": }', "line 1, column 7: Expecting value"),
-        ("[1]", "it is a list, and a task is an object, as {…}"),
-        ("1", "it is a number, and a task is an object, as {…}"),
-        ("null", "it is null, and a task is an object, as {…}"),
-        ('{"a": NaN}', "NaN is no JSON number; use a finite number, null or a string"),
+        ("[1]", "it is a list, but a task has to be an object, such as {…}"),
+        ("1", "it is a number, but a task has to be an object, such as {…}"),
+        ("null", "it is null, but a task has to be an object, such as {…}"),
+        ('{"a": NaN}', "NaN is not a JSON number; use a finite number, null or a string"),
         ('{"a": 1e999}', "it holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"),
-        ('{"a": 1, "a": 2}', "the name 'a' stands twice in one object; keep one of them"),
+        ('{"a": 1, "a": 2}', "the name 'a' occurs twice in one object; keep one of them"),
         ('{"a": ' + "[" * 300 + "]" * 300 + "}", "it cannot be stored: nested more than 200 deep"),
         ('{"a": "' + "x" * 8 * 1024**2 + '"}', "it is longer than 8 MiB, the limit for a task"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is nested too deeply; flatten it"),
@@ -52,14 +52,14 @@ def test_it_refuses_what_is_no_strict_json_object(text: str, why: str) -> None:
     assert (path, message) == ("", why)
 
 
-def test_it_tells_everything_that_the_schema_refuses_by_its_place() -> None:
+def test_it_reports_everything_that_the_schema_refuses_with_its_path() -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}}}
     schema = {"properties": {"grid": {"type": "array", "items": size}}, "required": ["question"]}
     found = problems('{"grid": [{"size": 1}, {"size": "x"}]}', schema)
     assert sorted(found) == [("", "'question' is a required property"), ("grid.1.size", "'x' is not of type 'integer'")]
 
 
-def test_it_tells_the_first_of_very_many_problems_and_cuts_them() -> None:
+def test_it_reports_the_first_of_very_many_problems_and_shortens_them() -> None:
     found = problems(json.dumps({"a": ["x" * 5000] * 500}), {"properties": {"a": {"items": {"type": "integer"}}}})
     assert len(found) == 20
     assert max(len(message) for _, message in found) <= 300
@@ -71,5 +71,5 @@ def test_it_never_fetches_what_a_schema_refers_to() -> None:
 
 
 def test_it_says_all_of_it_in_one_sentence() -> None:
-    with pytest.raises(InvalidSpec, match=r"^The spec is refused: a: 'x' is not of type 'integer'\.$"):
+    with pytest.raises(InvalidSpec, match=r"^This spec cannot be saved: a: 'x' is not of type 'integer'\.$"):
         checked_spec(environment({"properties": {"a": {"type": "integer"}}}), '{"a": "x"}')

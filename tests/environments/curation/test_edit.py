@@ -1,4 +1,4 @@
-"""Edit: new content is another task, which takes the old one's places; the second of two editors is told."""
+"""Edit: new content is another task, which takes the old one's places; the second of two editors is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_new_content_takes_the_old_ones_places() -> None:
     assert (row.spec, row.source, row.state) == ('{"n":"new"}', "edit", "active")
 
 
-def test_the_history_tells_who_when_why_before_and_after() -> None:
+def test_the_history_shows_who_when_why_before_and_after() -> None:
     [old] = make_tasks(1)
     new = edit(old)
     revision = TaskRevision.objects.get()
@@ -82,7 +82,7 @@ def test_it_serves_known_content_that_is_active_in_place_of_a_quarantined_task()
     assert served(train) == [known]
 
 
-def test_the_second_of_two_editors_is_told_what_the_first_wrote() -> None:
+def test_the_second_of_two_editors_gets_the_revision_of_the_first() -> None:
     [old] = make_tasks(1)
     split = split_of(old)
     first = edit(old, '{"n": "first"}')
@@ -93,14 +93,14 @@ def test_the_second_of_two_editors_is_told_what_the_first_wrote() -> None:
     assert not Task.objects.filter(spec__contains="second").exists()
 
 
-def test_the_plan_tells_the_second_editor_too() -> None:
+def test_the_plan_refuses_the_second_editor_too() -> None:
     [old] = make_tasks(1)
     edit(old, '{"n": "first"}')
     with pytest.raises(Replaced):
         Edit(old, '{"n": "second"}', 0).plan()
 
 
-def test_one_of_two_editors_at_the_same_moment_is_told() -> None:
+def test_the_second_of_two_editors_is_refused() -> None:
     [old] = make_tasks(1)
     split, outcomes = split_of(old), list[int | OrsError]()
     start = threading.Barrier(2)
@@ -121,7 +121,7 @@ def test_one_of_two_editors_at_the_same_moment_is_told() -> None:
     assert TaskRevision.objects.count() == 1
 
 
-def test_who_has_seen_the_others_edit_may_edit_again() -> None:
+def test_an_editor_who_has_seen_the_others_edit_may_edit_again() -> None:
     [old] = make_tasks(1)
     edit(old, '{"n": "first"}')
     assert edit(old, '{"n": "second"}', last_revision(Task.objects.get(pk=old)))
@@ -129,7 +129,7 @@ def test_who_has_seen_the_others_edit_may_edit_again() -> None:
 
 def test_it_refuses_content_that_is_the_same() -> None:
     [old] = make_tasks(1)
-    with pytest.raises(ActionRefused, match="as it was"):
+    with pytest.raises(ActionRefused, match="hasn't changed"):
         edit(old, ' {"n":0} ')
 
 
@@ -165,14 +165,14 @@ def test_it_plans_what_will_be_touched() -> None:
     assert plan.splits == (SplitShare(train.pk, "train", 1),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)
     assert plan.sentences == (
-        "1 task stands in split 'train'.",
-        "Split 'held-out' is frozen and goes on serving 1 task of them.",
-        f"This content is known already, as {name}: that task, with its results, takes the place.",
-        "It is quarantined (odd) and will not be served until it is released.",
-        "In split 'train' it has a place of its own and will stand there once.",
+        "1 task is in split 'train'.",
+        "Split 'held-out' is frozen and continues to serve 1 task of them.",
+        f"There is a task with this content already, {name}: that task, with its results, takes the place.",
+        "It is quarantined (odd), so agents won't get it until you release it.",
+        "Split 'train' has it already and will have it once.",
     )
 
 
-def test_it_says_when_nobody_will_be_served_the_new_content() -> None:
+def test_it_says_when_no_agent_will_get_the_new_content() -> None:
     [old] = make_tasks(1)
-    assert "agents will not be served" in Edit(old, NEW, 0).plan().sentences[0]
+    assert "agents won't get" in Edit(old, NEW, 0).plan().sentences[0]

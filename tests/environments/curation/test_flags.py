@@ -1,4 +1,4 @@
-"""Flags: what people say is broken about a task, and that it waits until it is settled."""
+"""Flags: people report what is broken about a task, and the report stays open until a curator settles it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_it_waits_until_somebody_settles_it() -> None:
     assert settled.settled_by == "eve" and settled.settled is not None
 
 
-def test_the_same_person_says_more_in_the_same_flag() -> None:
+def test_a_second_note_of_a_person_is_added_to_their_open_flag() -> None:
     task = make_task()
     flag(task, "ada", "Wrong.", 12)
     flag(task, "ada", "And misspelt.", 12)
@@ -37,7 +37,7 @@ def test_a_form_that_is_sent_twice_says_it_once() -> None:
     assert flag(task, "ada", " Wrong. ").note == "Wrong."
 
 
-def test_an_episode_is_learnt_later_too() -> None:
+def test_an_episode_can_be_added_to_an_open_flag() -> None:
     task = make_task()
     flag(task, "ada", "Wrong.")
     assert flag(task, "ada", "Here.", 13).episode == 13
@@ -52,7 +52,7 @@ def test_each_person_has_a_flag_of_their_own_and_settled_ones_stay() -> None:
     assert [row.author for row in flags_of(task).open] == ["bob", "ada"] and TaskFlag.objects.count() == 3
 
 
-def test_nobody_settles_one_twice_or_that_of_another_task() -> None:
+def test_a_flag_is_settled_once_and_only_from_its_own_task() -> None:
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     assert settle(make_task(), "eve", number) == 0
@@ -67,11 +67,11 @@ def test_a_note_is_needed_and_bounded(note: str, told: str) -> None:
         flag(make_task(), "ada", note)
 
 
-def test_what_one_person_says_is_bounded_together() -> None:
+def test_all_notes_of_one_person_together_are_bounded() -> None:
     task = make_task()
     for number in range(MAX_TOGETHER // MAX_CHARACTERS - 1):
         flag(task, "ada", f"{number}" + "x" * (MAX_CHARACTERS - 2))
-    with pytest.raises(ActionRefused, match="A curator will settle it"):
+    with pytest.raises(ActionRefused, match="once a curator has settled it"):
         flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(task, "ada", "b" * MAX_CHARACTERS)
 
 
@@ -84,5 +84,5 @@ def test_the_queue_holds_each_task_once() -> None:
     assert list(flagged()) == [task]
 
 
-def test_text_that_no_database_holds_is_kept_without_what_it_cannot_hold() -> None:
+def test_text_is_stored_without_characters_that_no_database_takes() -> None:
     assert flag(make_task(), "ada", "a\0b").note == "ab"

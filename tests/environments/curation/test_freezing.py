@@ -1,4 +1,4 @@
-"""A frozen split: it cannot change until it is unfrozen, and its hash is that of its content."""
+"""A frozen split cannot change until it is unfrozen, and its hash is the hash of its content."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_an_unfrozen_split_changes_again() -> None:
     assert len(ListedTasks().ids("math", split.name)) == 2
 
 
-def test_the_hash_is_that_of_content_and_order() -> None:
+def test_the_hash_is_computed_over_content_and_order() -> None:
     one, two = make_task(), make_task()
     first, same, turned = (
         make_split(*tasks, name=name) for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]

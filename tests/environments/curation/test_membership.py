@@ -24,7 +24,7 @@ def everything() -> Selection:
 
 
 def history(change: str) -> dict[int, tuple[list[str], list[str]]]:
-    """Task -> its splits before and after."""
+    """Task -> (its splits before, its splits after)."""
     rows = TaskRevision.objects.filter(change=change, kind="splits").values_list("task_id", "before", "after")
     return {task: (json.loads(before)["splits"], json.loads(after)["splits"]) for task, before, after in rows}
 
@@ -52,13 +52,13 @@ def test_it_moves_tasks_in_one_moment() -> None:
     assert history(outcome.change) == {two: (["hard", "train"], ["hard"]), three: (["train"], ["hard"])}
 
 
-def test_it_moves_only_what_stands_in_the_source() -> None:
+def test_it_moves_only_tasks_of_the_source() -> None:
     one, _ = make_tasks(2)
     train, hard = split_of(one), split_of(name="hard")
     plan = MoveToSplit(everything(), train.pk, hard.pk).plan()
     assert (plan.title, plan.changing) == ("Move 1 task from split 'train' to 'hard'", 1)
     assert plan.splits == (SplitShare(train.pk, "train", 1), SplitShare(hard.pk, "hard", 1))
-    assert plan.sentences == ("1 task does not stand in 'train'.",)
+    assert plan.sentences == ("1 task is not in 'train'.",)
     assert MoveToSplit(everything(), train.pk, hard.pk).apply(AUTHOR).changed == 1
 
 
@@ -110,9 +110,9 @@ def test_it_refuses_a_name_or_type_that_no_split_can_have(name: str, kind: str, 
     assert Split.objects.count() == 1
 
 
-def test_it_wants_an_environment_for_a_new_split() -> None:
+def test_it_needs_an_environment_for_a_new_split() -> None:
     make_tasks(1)
-    with pytest.raises(ActionRefused, match="choose the environment first"):
+    with pytest.raises(ActionRefused, match="Choose the environment first"):
         SaveAsSplit(Selection(), "new", "train").plan()
 
 
@@ -151,7 +151,7 @@ def test_it_refuses_a_frozen_split() -> None:
         MoveToSplit(everything(), train.pk, frozen.pk),
         RemoveFromSplit(everything(), frozen.pk),
     ):
-        with pytest.raises(FrozenSplit, match="unfreeze it"):
+        with pytest.raises(FrozenSplit, match="Unfreeze it"):
             action.plan()
         with pytest.raises(FrozenSplit):
             action.apply(AUTHOR)
@@ -161,20 +161,20 @@ def test_it_refuses_a_frozen_split() -> None:
 def test_it_refuses_tasks_of_another_environment() -> None:
     make_tasks(1, environment=make_environment("guess"))
     split = split_of(*make_tasks(1))
-    with pytest.raises(ActionRefused, match="choose tasks of 'math' only"):
+    with pytest.raises(ActionRefused, match="Choose only tasks of 'math'"):
         CopyToSplit(Selection(), split.pk).plan()
 
 
-def test_it_refuses_a_split_whose_tasks_the_class_makes() -> None:
+def test_it_refuses_a_generated_split() -> None:
     split = split_of(*make_tasks(1))
     Environment.objects.update(is_procedural=True)
-    with pytest.raises(ActionRefused, match="save these as a new split"):
+    with pytest.raises(ActionRefused, match="Save these as a new split"):
         CopyToSplit(everything(), split.pk).plan()
 
 
 def test_it_refuses_a_split_that_is_gone() -> None:
     make_tasks(1)
-    with pytest.raises(ActionRefused, match="does not exist any more"):
+    with pytest.raises(ActionRefused, match="no longer exists"):
         CopyToSplit(everything(), 999).plan()
 
 
@@ -200,8 +200,8 @@ def test_it_plans_a_copy() -> None:
     plan = CopyToSplit(everything(), hard.pk).plan()
     assert (plan.title, plan.splits) == ("Copy 2 tasks to split 'hard'", (SplitShare(hard.pk, "hard", 2),))
     assert plan.sentences == (
-        "1 task stands in it already and will stay in place.",
-        "1 task is quarantined and not served until released.",
+        "1 task is in it already and keeps its place.",
+        "1 task is quarantined; release it for agents to get it.",
     )
 
 
@@ -211,7 +211,7 @@ def test_it_says_when_the_order_of_a_class_is_lost() -> None:
     for shown, said in ((None, True), (split.pk, False)):
         chosen = Selection(make_environment().pk, shown)
         for plan in (CopyToSplit(chosen, into.pk).plan(), SaveAsSplit(chosen, "new", "train").plan()):
-            assert said == any("will not have its order" in sentence for sentence in plan.sentences)
+            assert said == any("won't be in its order" in sentence for sentence in plan.sentences)
 
 
 def test_it_moves_many_tasks_or_none() -> None:

@@ -1,4 +1,4 @@
-"""Quarantine and Release: hidden at once, in every split that is not frozen, and shown again at the same place."""
+"""Quarantine and Release: tasks are hidden at once in every split that is not frozen, and return to their places."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_serves_released_tasks_at_the_places_they_kept() -> None:
     assert not Task.objects.exclude(state="active", reason="").exists()
 
 
-def test_it_tells_the_history_of_each_task() -> None:
+def test_it_writes_the_history_of_each_task() -> None:
     one, two = make_tasks(2)
     quarantine(one)
     outcome = Quarantine(Selection(), "all of them").apply("bob")
@@ -59,18 +59,18 @@ def test_it_tells_the_history_of_each_task() -> None:
     assert json.loads(revision.after) == {"state": "quarantined", "reason": "all of them"}
 
 
-def test_it_wants_a_reason() -> None:
+def test_it_needs_a_reason() -> None:
     make_tasks(1)
-    with pytest.raises(ActionRefused, match="Say why"):
+    with pytest.raises(ActionRefused, match="Give a reason"):
         Quarantine(Selection(), "  ").apply(AUTHOR)
 
 
-def test_it_wants_tasks() -> None:
+def test_it_needs_tasks() -> None:
     with pytest.raises(ActionRefused, match="No task is chosen"):
         Quarantine(Selection(tag="none"), "why").plan()
 
 
-def test_it_goes_on_serving_a_quarantined_task_in_a_frozen_split() -> None:
+def test_it_continues_to_serve_a_quarantined_task_in_a_frozen_split() -> None:
     one, two = make_tasks(2)
     frozen, open_split = split_of(one, two, name="held-out"), split_of(one)
     freeze(frozen)
@@ -88,9 +88,9 @@ def test_it_plans_what_will_be_touched() -> None:
     assert plan.splits == (SplitShare(train.pk, "train", 2),)
     assert plan.frozen == (SplitShare(frozen.pk, "held-out", 1),)
     assert plan.sentences == (
-        "1 task is quarantined already.",
-        "2 tasks stand in split 'train'.",
-        "Split 'held-out' is frozen and goes on serving 1 task of them.",
+        "1 task is already quarantined.",
+        "2 tasks are in split 'train'.",
+        "Split 'held-out' is frozen and continues to serve 1 task of them.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Restore: every kind of revision can be put back."""
+"""Restore: every kind of revision can be undone."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_it_refuses_what_would_take_the_places_of_another_task() -> None:
     edit(two, "new")
     new = TaskRevision.objects.latest("id").successor_id or 0
     assert edit(one, "new") == new
-    with pytest.raises(ActionRefused, match="the content of another that stood somewhere already"):
+    with pytest.raises(ActionRefused, match="had places of its own"):
         restore(revision())
     assert served(split) == [new]
     assert TaskRevision.objects.latest("id").kind == "merge"
@@ -138,7 +138,7 @@ def test_it_puts_back_splits() -> None:
     train, hard = split_of(one, two), split_of(name="hard")
     MoveToSplit(Selection(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
     assert Restore(revision()).plan().sentences == (
-        "It will stand at the end of split 'train' again.",
+        "It will be put at the end of split 'train' again.",
         "It will be taken out of split 'hard'.",
     )
     restore(revision())
@@ -146,7 +146,7 @@ def test_it_puts_back_splits() -> None:
 
 
 @pytest.mark.parametrize("kind", ["edit", "quarantine", "tag", "splits"])
-def test_it_refuses_what_was_put_back_already(kind: str) -> None:
+def test_it_refuses_what_was_restored_already(kind: str) -> None:
     [one] = make_tasks(1)
     split = split_of(one)
     actions = {
@@ -159,7 +159,7 @@ def test_it_refuses_what_was_put_back_already(kind: str) -> None:
     change = revision()
     restore(change)
     for refused in (Restore(change).plan, lambda: restore(change)):
-        with pytest.raises(ActionRefused, match="nothing is to be put back"):
+        with pytest.raises(ActionRefused, match="there is nothing to restore"):
             refused()
 
 

@@ -1,4 +1,4 @@
-"""Selection: what each filter means, walked in batches and taken as a whole."""
+"""Selection: what each filter means, in batches and as a whole."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 def chosen(wanted: Selection, seconds: float | None = None) -> list[int]:
-    """What its batches hold, which has to be what its condition and `all_ids` say."""
+    """Ids in all batches of the selection, which have to be those of its condition and of `all_ids`."""
     found, batch = list[int](), wanted.batch(limit=3, seconds=seconds)
     found += batch.ids
     while not batch.is_last:
@@ -139,7 +139,7 @@ def test_it_lists_a_bucket_newest_first_whatever_the_environment() -> None:
     assert chosen(Selection(bucket="learnable")) == tasks[::-1]
 
 
-def test_what_it_says_of_a_bucket_is_true_whatever_is_still_to_be_counted_anew() -> None:
+def test_a_bucket_holds_what_is_true_even_before_a_recount() -> None:
     hopeless, learnable, *_ = make_tasks(3)
     attempted(hopeless, 4, 0.0)
     attempted(learnable, 8, 0.5)
@@ -168,8 +168,8 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
     monkeypatch.setattr(walk, "SPANS", (2,))
-    monkeypatch.setattr(selection, "FEW", 2)
-    monkeypatch.setattr(selection, "WALKED", 6)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
+    monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 6)
     tasks = make_tasks(30)
     split = make_split(*(Task.objects.get(pk=task) for task in tasks))
     tag(tasks[20:])
@@ -178,10 +178,10 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     assert wanted.batch(seconds=seconds).order == ("split" if seconds is None else "newest")
 
 
-def test_a_task_that_stands_twice_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_with_two_places_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "SPANS", (2,))
-    monkeypatch.setattr(selection, "WALKED", 2)
-    monkeypatch.setattr(selection, "FEW", 2)
+    monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 2)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
     split = make_split(*tasks, *tasks)
     assert chosen(Selection(split=split.pk, state="active"), seconds=60.0) == [task.pk for task in tasks[::-1]]
@@ -198,7 +198,7 @@ def test_it_searches_the_spec_as_written_and_as_escaped(search: str) -> None:
     assert set(found) <= {escaped.pk, written.pk}
 
 
-def test_it_joins_all_its_filters() -> None:
+def test_it_combines_all_its_filters() -> None:
     tasks = make_tasks(20)
     split = make_split(*Task.objects.filter(pk__in=tasks[5:]).order_by("-pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[:15])
@@ -208,7 +208,7 @@ def test_it_joins_all_its_filters() -> None:
 
 
 def test_it_narrows_only_by_filters_that_leave_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "FEW", 2)
+    monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = make_tasks(9)
     split = make_split(*Task.objects.filter(pk__in=tasks).order_by("pk"))
     TaskTag.objects.bulk_create(TaskTag(task_id=task, name="hard") for task in tasks[2:])
@@ -223,13 +223,13 @@ def test_it_goes_back_to_the_batch_before() -> None:
     assert (first.ids, first.is_last) == (tuple(tasks[:3]), True)
 
 
-def test_it_begins_at_the_beginning_with_a_cursor_that_is_none() -> None:
+def test_it_starts_at_the_beginning_with_an_unreadable_cursor() -> None:
     tasks = make_tasks(2)[::-1]
     for cursor in ("x", "1,2", "n", "n-", "true", "1e999", "9" * 30, ""):
         assert list(Selection().batch(cursor).ids) == tasks
 
 
-def test_it_stops_when_its_time_is_over_and_goes_on_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stops_when_its_time_is_over_and_continues_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "SPANS", (4,))
     tasks = make_tasks(10)
     wanted = Selection(search='"n": 3')
@@ -246,19 +246,19 @@ def test_it_counts_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize("text", ["nothing", '"n": 1'])
-def test_it_survives_the_way_through_a_url(text: str) -> None:
+def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
     wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, (5, 6))
     assert Selection.parse(wanted.values()) == wanted
     assert Selection.parse({}) == Selection()
 
 
-def test_it_takes_what_it_cannot_read_for_not_given() -> None:
+def test_what_cannot_be_read_counts_as_not_given() -> None:
     odd = {"environment": "x", "split": "-1", "state": "lost", "source": "?", "bucket": "full", "ids": "1,b,,9" * 9}
     assert Selection.parse(odd).values().keys() <= {"ids"}
 
 
 @pytest.mark.parametrize("count", [10, 2500])
-def test_it_asks_as_little_of_many_tasks_as_of_few(count: int, django_assert_max_num_queries: Any) -> None:
+def test_it_runs_as_few_queries_for_many_tasks_as_for_few(count: int, django_assert_max_num_queries: Any) -> None:
     make_tasks(count)
     environment = make_environment().pk
     with django_assert_max_num_queries(2):

@@ -27,7 +27,7 @@ def saved(name: str = "new") -> int:
     return outcome.split
 
 
-def test_it_freezes_a_split_and_tells_its_hash() -> None:
+def test_it_freezes_a_split_and_reports_its_hash() -> None:
     split = split_of(*make_tasks(2))
     outcome = FreezeSplit(split.pk).apply(AUTHOR)
     hashes = Task.objects.order_by("pk").values_list("content_hash", flat=True)
@@ -45,20 +45,22 @@ def test_it_hides_what_was_quarantined_while_the_split_was_frozen() -> None:
     Release(Selection(ids=(three,))).apply(AUTHOR)
     assert served(split) == [one, two]
     plan = UnfreezeSplit(split.pk).plan()
-    assert plan.sentences == ("2 tasks were quarantined or released meanwhile, which will take effect in it.",)
+    assert plan.sentences == (
+        "2 tasks were quarantined or released meanwhile, which takes effect when you unfreeze it.",
+    )
     UnfreezeSplit(split.pk).apply(AUTHOR)
     assert served(split) == [two, three]
 
 
 def frozen_and_quarantined(tasks: list[int]) -> Split:
-    """A frozen split of the tasks, all but the first of which were quarantined since."""
+    """A frozen split of the tasks; all but the first have been quarantined since."""
     split = split_of(*tasks)
     FreezeSplit(split.pk).apply(AUTHOR)
     Quarantine(Selection(ids=tuple(tasks[1:])), "why").apply(AUTHOR)
     return split
 
 
-def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_done_again() -> None:
+def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_repeated() -> None:
     split = frozen_and_quarantined(tasks := make_tasks(2 * BATCH))
     before = Split.objects.values().get()
     with pytest.raises(ZeroDivisionError):
@@ -69,13 +71,13 @@ def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_done_agai
     assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
 
 
-def test_unfreezing_that_was_killed_can_be_done_again() -> None:
+def test_unfreezing_that_was_killed_can_be_repeated() -> None:
     split = frozen_and_quarantined(tasks := make_tasks(2))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(SplitChange, "__exit__", lambda *_: None)
         UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(0))
     assert (served(split), Split.objects.get().frozen is None) == (tasks, False)
-    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))  # as half a minute later
+    Split.objects.update(changing_until=datetime(2026, 1, 1, tzinfo=UTC))  # as if half a minute had passed
     UnfreezeSplit(split.pk).apply(AUTHOR)
     assert (Split.objects.get().frozen, served(split)) == (None, tasks[:1])
 
@@ -99,30 +101,25 @@ def test_it_unfreezes_without_a_change_of_content() -> None:
     assert (row.frozen, row.frozen_hash, row.version) == (None, "", 0)
 
 
-def test_it_refuses_to_freeze_a_split_whose_tasks_the_class_makes() -> None:
+def test_it_refuses_to_freeze_a_generated_split() -> None:
     split = split_of(environment=make_environment(is_procedural=True))
-    with pytest.raises(
-        ActionRefused, match=r"The class makes the tasks of split 'train' when asked, .* as a new split"
-    ):
+    with pytest.raises(ActionRefused, match=r"The class generates the tasks of split 'train', .* as a new split"):
         FreezeSplit(split.pk).apply(AUTHOR)
     assert Split.objects.get().frozen is None
 
 
-def test_of_a_class_that_makes_its_tasks_it_freezes_what_people_saved() -> None:
+def test_it_freezes_a_saved_split_of_a_class_that_generates_its_tasks() -> None:
     make_tasks(1, environment=make_environment(is_procedural=True))
     FreezeSplit(split := saved()).apply(AUTHOR)
     assert Split.objects.get(pk=split).frozen_hash
 
 
-def test_it_says_whose_tasks_a_split_will_serve_when_its_class_makes_them_now() -> None:
+def test_it_says_which_tasks_a_split_will_serve_when_its_class_generates_them_now() -> None:
     split = split_of(*make_tasks(1))
     FreezeSplit(split.pk).apply(AUTHOR)
     Environment.objects.update(is_procedural=True)
     [sentence] = UnfreezeSplit(split.pk).plan().sentences
-    assert (
-        sentence
-        == "Its class makes tasks when asked: from the server's next start it is asked for those of this split."
-    )
+    assert sentence == "Its class generates tasks: from the next start of the server it generates those of this split."
 
 
 def test_it_freezes_once_and_unfreezes_once() -> None:
@@ -130,7 +127,7 @@ def test_it_freezes_once_and_unfreezes_once() -> None:
     with pytest.raises(ActionRefused, match="not frozen"):
         UnfreezeSplit(split.pk).plan()
     FreezeSplit(split.pk).apply(AUTHOR)
-    with pytest.raises(ActionRefused, match="frozen already"):
+    with pytest.raises(ActionRefused, match="already frozen"):
         FreezeSplit(split.pk).apply(AUTHOR)
 
 
@@ -165,7 +162,7 @@ def test_it_refuses_to_delete_a_frozen_split() -> None:
     tasks = make_tasks(1)
     split = saved()
     FreezeSplit(split).apply(AUTHOR)
-    with pytest.raises(FrozenSplit, match="unfreeze it"):
+    with pytest.raises(FrozenSplit, match="Unfreeze it"):
         DeleteSplit(split).apply(AUTHOR)
     assert served(split) == tasks
 
@@ -181,5 +178,5 @@ def test_it_refuses_a_split_that_is_gone() -> None:
     split = saved()
     DeleteSplit(split).apply(AUTHOR)
     for action in (DeleteSplit(split), FreezeSplit(split), UnfreezeSplit(split)):
-        with pytest.raises(ActionRefused, match="does not exist any more"):
+        with pytest.raises(ActionRefused, match="no longer exists"):
             action.plan()

@@ -1,4 +1,4 @@
-"""What people decide about an environment: how it is scored, and whether agents may play it."""
+"""Actions on an environment as a whole: how it is scored, and whether agents and people may play it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_it_goes_back_to_what_the_class_declares() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"default_return": "median"}, "use sum, last, max, mean"),
+        ({"default_return": "median"}, "Use sum, last, max, mean"),
         ({"reward_low": 2.0}, r"lowest reward \(2\) has to be less than the highest \(2\)"),
         ({"reward_high": float("inf")}, "finite"),
         ({"success_threshold": float("nan")}, "finite"),
@@ -72,7 +72,7 @@ def test_it_plans_in_sentences() -> None:
     assert SetScoring(row.pk).plan().sentences[0] == (
         "Returns are the max of the rewards, from -1 to 2; more than 1.5 is a success."
     )
-    assert "those that are being played go on" in SetEnabled(row.pk, False).plan().sentences[0]
+    assert "Running sessions continue" in SetEnabled(row.pk, False).plan().sentences[0]
 
 
 def test_it_refuses_an_environment_that_does_not_exist() -> None:

@@ -35,7 +35,7 @@ def test_it_removes_tags() -> None:
     assert (tags_of(one), tags_of(two), outcome.changed) == (["old"], ["hard", "old"], 1)
 
 
-def test_it_tells_the_history() -> None:
+def test_it_shows_the_history() -> None:
     make_tasks(1)
     AddTags(Selection(), ("b",), "so").apply(AUTHOR)
     outcome = AddTags(Selection(), ("a",)).apply(AUTHOR)
@@ -43,7 +43,7 @@ def test_it_tells_the_history() -> None:
     assert (json.loads(revision.before), json.loads(revision.after)) == ({"tags": ["b"]}, {"tags": ["a", "b"]})
 
 
-def test_it_writes_no_history_of_what_was_so_already() -> None:
+def test_it_writes_no_history_of_what_did_not_change() -> None:
     make_tasks(1)
     AddTags(Selection(), ("a",)).apply(AUTHOR)
     assert AddTags(Selection(), ("a",)).apply(AUTHOR).changed == 0
@@ -55,7 +55,7 @@ def test_it_plans_how_many_tasks_will_change() -> None:
     AddTags(Selection(ids=(one,)), ("hard",)).apply(AUTHOR)
     plan = AddTags(Selection(), ("hard",)).plan()
     assert (plan.title, plan.selected, plan.changing) == ("Tag 2 tasks “hard”", 3, 2)
-    assert plan.sentences == ("1 task is tagged already.",)
+    assert plan.sentences == ("1 task is already tagged.",)
     assert RemoveTags(Selection(), ("hard",)).plan().title == "Take “hard” off 1 task"
 
 

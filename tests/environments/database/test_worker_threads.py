@@ -1,4 +1,4 @@
-"""Workers: blocking units of work, answered on the loop."""
+"""Workers: blocking units of work, whose results are awaited on the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def look() -> int:
         return int(cursor.fetchone()[0])
 
 
-async def test_it_answers_what_the_function_returns(workers: Workers) -> None:
+async def test_it_returns_what_the_function_returns(workers: Workers) -> None:
     assert await workers.run(divmod, 7, 2) == (3, 1)
 
 
@@ -55,7 +55,7 @@ async def test_it_replaces_a_broken_connection() -> None:
     await workers.run(look)
     await workers.run(lambda: connection.connection.close())
     with suppress(Error):
-        await workers.run(look)  # may be the one that finds out
+        await workers.run(look)  # may be the unit that meets the broken connection
     assert await workers.run(look) == 7
     workers.close()
 

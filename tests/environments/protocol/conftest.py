@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 import pytest
 import pytest_asyncio
-from django.core.management import call_command
 from django.db import connections
 from pytest_django import DjangoDbBlocker
 
+from tests.conftest import empty_database
 from tests.environments.protocol.serving import serving
 
 
@@ -17,7 +17,7 @@ def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[No
     """Replaces pytest-django's fixture: the test database for a whole file, whose tests share a server."""
     with django_db_blocker.unblock():
         yield
-        call_command("flush", interactive=False, verbosity=0)
+        empty_database()
         connections.close_all()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -45,6 +46,11 @@ async def count(client: httpx.AsyncClient, header: dict[str, str], **more: Any) 
     return str(result(answer)["output"]["blocks"][0]["text"])
 
 
+def without_comments(text: str) -> str:
+    """A stream as it is when no call takes long: on a busy machine any call may."""
+    return re.sub(r"^:.*\n\n", "", text, flags=re.MULTILINE)
+
+
 async def test_a_fast_call_is_one_body(client: httpx.AsyncClient) -> None:
     answer = await client.post("/call", json=call("count"), headers=await opened(client, "counter"))
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
@@ -53,7 +59,7 @@ async def test_a_fast_call_is_one_body(client: httpx.AsyncClient) -> None:
         "keep-alive",
     }
     (_, task_id), (_, data) = events(answer.text)
-    assert answer.text == f"event: task_id\ndata: {task_id}\n\nevent: end\ndata: {data}\n\n"
+    assert without_comments(answer.text) == f"event: task_id\ndata: {task_id}\n\nevent: end\ndata: {data}\n\n"
     assert len(task_id) == 32 and json.loads(data)["ok"] is True
 
 
@@ -119,13 +125,13 @@ async def test_any_text_is_a_task_id(client: httpx.AsyncClient, task_id: str) ->
     header = {**await opened(client, "counter"), "Content-Type": "application/json"}
     body = json.dumps(call("count", task_id=task_id))
     answers = [await client.post("/call", content=body, headers=header) for _ in range(2)]
-    assert answers[0].text == answers[1].text and result(answers[0])["ok"] is True
+    assert len({without_comments(answer.text) for answer in answers}) == 1 and result(answers[0])["ok"] is True
 
 
 @pytest.mark.parametrize("task_id", ["a\nb", "a\r\nevent: end\r\n\r\n", "a\rb\u2028c\u0085d", "\n\nevent: error\n\n"])
 async def test_a_task_id_forges_no_event(client: httpx.AsyncClient, task_id: str) -> None:
     answer = await client.post("/call", json=call("count", task_id=task_id), headers=await opened(client, "counter"))
-    lines = answer.text.splitlines()
+    lines = without_comments(answer.text).splitlines()
     assert [line for line in lines if line.startswith("event:")] == ["event: task_id", "event: end"]
     assert all(line == "" or line.startswith(("event: ", "data: ")) for line in lines)
 

@@ -56,7 +56,7 @@ def test_filters_and_the_order_stand_in_the_address(client: Client) -> None:
 
 def test_a_chip_takes_its_filter_away_and_keeps_the_order(client: Client) -> None:
     make_episode(model="m")
-    assert 'href="?player=agent&amp;sort=steps" aria-label="Without model m"' in page(
+    assert 'href="?player=agent&amp;sort=steps" aria-label="Remove filter model m"' in page(
         client, "/episodes/?model=m&player=agent&sort=steps"
     )
 
@@ -110,7 +110,7 @@ def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
     make_environment("math")
     answer = client.get("/episodes/?environment=maths")
     assert answer.status_code == 400
-    assert "No environment is named &#x27;maths&#x27;. The nearest: &#x27;math&#x27;." in answer.content.decode()
+    assert "No environment is named &#x27;maths&#x27;. Did you mean &#x27;math&#x27;?" in answer.content.decode()
 
 
 def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None:
@@ -119,7 +119,7 @@ def test_an_empty_record_says_what_would_be_here_and_how(client: Client) -> None
 
 def test_filters_that_nothing_meets_say_so(client: Client) -> None:
     make_episode()
-    assert "No episode meets all of these filters." in page(client, "/episodes/?player=human")
+    assert "episodes match these filters." in page(client, "/episodes/?player=human")
 
 
 def test_the_return_can_be_switched(client: Client) -> None:
@@ -213,7 +213,7 @@ def test_the_preview_shows_the_first_and_the_last_steps(client: Client) -> None:
         make_step(episode, f"answer-{number}", reward=0.5)
     text = page(client, f"/episodes/{episode.pk}/preview/")
     assert re.findall(r"answer-(\d)", text) == list("012678")
-    assert "Add them." in text and "… 3 steps between …" in text and "+0.50" in text
+    assert "Add them." in text and "… 3 steps not shown …" in text and "+0.50" in text
 
 
 def test_the_preview_escapes_what_was_said(client: Client) -> None:
@@ -225,7 +225,7 @@ def test_the_preview_escapes_what_was_said(client: Client) -> None:
 
 def test_the_preview_of_an_episode_without_calls_says_so(client: Client) -> None:
     running = make_episode(status="running", cause="")
-    assert "No tool was called yet." in page(client, f"/episodes/{running.pk}/preview/")
+    assert "No tool calls yet." in page(client, f"/episodes/{running.pk}/preview/")
 
 
 def test_the_preview_of_a_deleted_episode_is_not_found(client: Client) -> None:

@@ -41,7 +41,7 @@ def test_it_lays_steps_side_by_side(client: Client) -> None:
     right = episode_of("one", "deux", "eat:drei", "four", task=task, return_sum=-0.75)
     page = compared(client, left, right)
     assert verdicts(page) == ["same", "answer", "call", "right"]
-    for shown in ("deux", "drei", "+0.25", "\N{MINUS SIGN}0.75", "They part at", 'id="divergence"'):
+    for shown in ("deux", "drei", "+0.25", "\N{MINUS SIGN}0.75", "They diverge at", 'id="divergence"'):
         assert shown in page
 
 
@@ -63,11 +63,11 @@ def test_large_inputs_and_outputs_are_compared_too(client: Client) -> None:
 def test_it_says_when_nothing_differs(client: Client) -> None:
     task = make_task()
     page = compared(client, episode_of("one", task=task), episode_of("one", task=task))
-    assert "Both made the same calls and got the same answers." in page and "different tasks" not in page
+    assert "Both made the same calls and got the same outputs." in page and "different tasks" not in page
 
 
 def test_it_says_when_the_tasks_differ(client: Client) -> None:
-    assert "of different tasks" in compared(client, episode_of("one"), episode_of("one"))
+    assert "played different tasks" in compared(client, episode_of("one"), episode_of("one"))
 
 
 def test_it_shows_the_returns_by_the_definition_asked_for(client: Client) -> None:
@@ -111,4 +111,4 @@ def test_an_unknown_definition_is_refused(client: Client) -> None:
 
 
 def test_without_a_choice_it_says_how_to_choose(client: Client) -> None:
-    assert "Numbers of two episodes" in client.get("/compare/").content.decode()
+    assert "Compare two episodes" in client.get("/compare/").content.decode()

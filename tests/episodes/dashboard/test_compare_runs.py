@@ -56,7 +56,7 @@ def test_failures_and_probes_are_left_out() -> None:
 def test_the_page_shows_both_and_their_tasks(client: Client) -> None:
     first, second = played()
     page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
-    assert "On the 2 tasks they share" in page and "hard" in page and "+0.25" in page
+    assert "2 shared tasks" in page and "hard" in page and "+0.25" in page
 
 
 def test_without_a_shared_task_it_says_so(client: Client) -> None:
@@ -64,7 +64,7 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
     for run in runs:
         end_episode(run=run)
     page = client.get(f"/compare/?runs={runs[0].pk},{runs[1].pk}").content.decode()
-    assert "No task was attempted by all of these runs" in page
+    assert "These runs have no task in common" in page
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: st
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("format=csv&run=grpo-4", "No run is named &#x27;grpo-4&#x27;. The nearest: &#x27;grpo-3&#x27;"),
+        ("format=csv&run=grpo-4", "No run is named &#x27;grpo-4&#x27;. Did you mean &#x27;grpo-3&#x27;"),
         ("format=jsonl&ids=7", "No episodes match"),
         ("format=messages", "no conversation"),
         ("format=pairs", "a pair needs two attempts"),

@@ -30,7 +30,7 @@ def test_the_box_of_the_task_is_told_alone(client: Client) -> None:
 
 def test_prompt_and_facts_are_told_alone(client: Client) -> None:
     episode = make_episode(status="running", cause="", ended=None)
-    assert "has not asked for the prompt yet" in seen(client, episode, "prompt/")
+    assert "hasn't requested the prompt yet" in seen(client, episode, "prompt/")
     Episode.objects.filter(pk=episode.pk).update(
         prompt=make_blob('[{"type": "text", "text": "Talk."}]'), status="ended"
     )

@@ -59,7 +59,7 @@ def test_any_other_has_two_decimals(client: Client, path: str) -> None:
 def test_a_group_tells_its_standard_deviation_so_too(client: Client, scale: float, figure: str) -> None:
     numbers = played(scale)
     page = client.get("/tasks/{task}/group/?run={run}&step=1".format(**numbers)).content.decode()
-    assert f'<dt>standard deviation</dt><dd class="figure">{figure}</dd>' in page
+    assert f'<dt>Standard deviation</dt><dd class="figure">{figure}</dd>' in page
 
 
 @pytest.mark.parametrize(("scale", "figure"), [(-0.0002, "\N{MINUS SIGN}0.0008"), (0.0002, "0.0008"), (1e9, "4e+09")])

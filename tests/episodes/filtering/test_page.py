@@ -245,11 +245,11 @@ def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ({"environment": "maht"}, "No environment is named 'maht'. The nearest: 'math'."),
-        ({"environment": "math", "split": "trian"}, "No split of math is named 'trian'. The nearest: 'train'."),
-        ({"run": "grpo-4"}, "No run is named 'grpo-4'. The nearest: 'grpo-3'."),
-        ({"model": "qwem"}, "No model is named 'qwem'. The nearest: 'qwen'."),
-        ({"who": "@adda"}, "No player is named '@adda'. The nearest: '@ada'."),
+        ({"environment": "maht"}, "No environment is named 'maht'. Did you mean 'math'?"),
+        ({"environment": "math", "split": "trian"}, "No split of math is named 'trian'. Did you mean 'train'?"),
+        ({"run": "grpo-4"}, "No run is named 'grpo-4'. Did you mean 'grpo-3'?"),
+        ({"model": "qwem"}, "No model is named 'qwem'. Did you mean 'qwen'?"),
+        ({"who": "@adda"}, "No player is named '@adda'. Did you mean '@ada'?"),
         ({"task": "0"}, "There is no task 0; a task's number is in the address of its page."),
     ],
 )

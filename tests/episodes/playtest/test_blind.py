@@ -61,7 +61,7 @@ async def test_the_end_shows_everything() -> None:
 async def test_an_environment_may_always_be_blind() -> None:
     async with hosting("tests.envs:Echo") as browser:
         await in_database(lambda: Environment.objects.update(is_blind=True))
-        assert "Rewards stay hidden until the end" in await page_of(browser, "/play/")
+        assert "Rewards are hidden until the end" in await page_of(browser, "/play/")
         assert (await play_of(await start_play(browser, "echo"))).is_blind
 
 
@@ -69,7 +69,7 @@ async def test_no_field_of_the_task_is_sent_before_the_end() -> None:
     async with hosting("environments.builtin.guess:Guess") as browser:
         pk = await start_play(browser, "guess")
         page = await page_of(browser, f"/play/{pk}/")
-        assert "an agent gets the prompt and the tools alone" in _beside(page)
+        assert "Agents only get the prompt and the tools" in _beside(page)
         assert SEED not in page and ">low<" not in page
         async with open_tab(browser, pk) as tab:
             assert SEED not in json.dumps(await tab.receive("state"))
@@ -81,7 +81,7 @@ async def test_no_field_of_a_task_is_sent_before_it_is_played() -> None:
     async with hosting("environments.builtin.guess:Guess") as browser:
         task = await in_database(lambda: Task.objects.get(spec__contains=f'"{SEED}"'))
         page = await page_of(browser, f"/play/?environment=guess&task={task.pk}")
-        assert f"this one: <b>{task}</b>" in page and SEED not in page
+        assert f"This task: <b>{task}</b>" in page and SEED not in page
 
 
 async def test_the_end_shows_all_fields_that_are_not_hidden_from_agents() -> None:
@@ -89,7 +89,7 @@ async def test_the_end_shows_all_fields_that_are_not_hidden_from_agents() -> Non
         pk = await start_play(browser, "guess")
         target = await _given_up(browser, pk)
         page = await page_of(browser, f"/play/{pk}/")
-        assert "hidden from whoever plays it" in page and ">low<" in page and SEED in page
+        assert "hidden from players" in page and ">low<" in page and SEED in page
         assert ">target<" not in page and f">{target}<" not in page
 
 
@@ -122,7 +122,7 @@ async def test_the_task_is_not_shown_without_a_class_that_says_what_is_hidden() 
         spec = json.loads(await in_database(lambda: Task.objects.get(pk=task).spec))
         await in_database(lambda: Environment.objects.update(name="gone"))
         beside = _beside(await page_of(browser, f"/play/{pk}/"))
-        assert "what is hidden from agents is not known" in beside and "What the agent sees" in beside
+        assert "unknown which fields are hidden from agents" in beside and "What the agent sees" in beside
         assert "target" not in beside and re.search(rf"\b{spec['target']}\b", beside) is None
 
 

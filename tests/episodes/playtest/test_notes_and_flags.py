@@ -68,7 +68,7 @@ def test_only_the_author_is_offered_to_delete_it() -> None:
     bob = person("bob")
     assert "note-delete" not in bob.get(f"/episodes/{episode.pk}/").content.decode()
     assert "somebody else wrote it" in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
-    assert "None yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
+    assert "No notes yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
 
 
 def test_a_bad_note_is_explained_at_its_form() -> None:
@@ -104,7 +104,7 @@ def test_an_unknown_episode_takes_no_notes(client: Client, number: int) -> None:
 def test_a_flag_is_queued_with_its_episode_and_shown_on_the_tasks_pages() -> None:
     episode, ada = make_episode(), person("ada")
     page = flagged(ada, episode.task, note="The answer is <wrong>.", episode=episode.pk).content.decode()
-    assert "a curator will look at it" in page
+    assert "a curator will review it" in page
     [waiting] = flags_of(episode.task).open
     assert (waiting.author, waiting.episode) == ("ada", episode.pk)
     for address in (f"/tasks/{episode.task_id}/", f"/episodes/{episode.pk}/"):

@@ -67,7 +67,7 @@ def test_a_name_without_a_person_has_no_link(client: Client) -> None:
 
 
 def test_an_empty_page_says_that_nobody_has_played(client: Client) -> None:
-    assert "Nobody has played here yet" in client.get("/play/people/").content.decode()
+    assert "Nobody has played yet" in client.get("/play/people/").content.decode()
 
 
 def test_it_takes_two_queries(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -20,7 +20,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_page_is_told_when_the_setup_is_done() -> None:
     async with hosting("tests.envs_slow:GatedSetup") as browser:
         pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
-        assert "The environment is being set up" in (await browser.get(f"/play/{pk}/")).text
+        assert "The environment is starting" in (await browser.get(f"/play/{pk}/")).text
         async with open_tab(browser, pk) as tab:
             assert (await tab.receive("state"))["status"] == "starting"
             GATES["ready"].set()

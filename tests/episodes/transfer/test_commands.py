@@ -82,7 +82,7 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
     [
         (["--ending", "bored"], "ending='bored' cannot be used: allowed are running, finished"),
         (["--query", "colour=red"], "no filter has that name"),
-        (["--environment", "maths"], "No environment is named 'maths'\\. The nearest: 'math'"),
+        (["--environment", "maths"], "No environment is named 'maths'\\. Did you mean 'math'"),
         (["--model", ""], "No episode matches"),
     ],
 )

@@ -85,4 +85,4 @@ def test_after_a_crash_the_page_is_reported_that_the_server_stopped(server: Live
     with tab(server, episode) as socket:
         assert "The server stopped" in next_message(socket, "ended")["html"]
     page = httpx.get(f"{server.url}/play/{episode}/", timeout=30).text
-    assert "kept" in page and "This one again" in page
+    assert "kept" in page and "Play again" in page

@@ -76,7 +76,7 @@ async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_play
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/"
         assert (play.parent_id, play.parent_step, play.differs_at) == (parent, 1, None)
-        assert "All came out as recorded." in (await browser.get(f"/play/{play.pk}/")).text
+        assert "All results match the recording." in (await browser.get(f"/play/{play.pk}/")).text
         assert [step.input for step in await steps_of(play.pk)] == ['{"text":"left"}', '{"text":"right"}']
         async with open_tab(browser, play.pk) as tab:
             await tab.call("look", text="down")
@@ -144,7 +144,14 @@ async def test_a_difference_is_told_before_anything_else_is_called(world: dict[s
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
-        for shown in ("Step 1 came out otherwise", "output, reward", "as ever", "a &lt;door&gt;", "+0.10", "+0.40"):
+        for shown in (
+            "Step 1 gave a different result",
+            "output, reward",
+            "as ever",
+            "a &lt;door&gt;",
+            "+0.10",
+            "+0.40",
+        ):
             assert shown in page
         assert len(await steps_of(play.pk)) == 2 and (await newest()).differs_at == 1
 
@@ -161,7 +168,7 @@ async def test_the_rest_is_run_despite_further_differences() -> None:
         assert len(await steps_of(play.pk)) == 5
         play = await newest()
         assert (play.parent_step, play.differs_at) == (4, 0)
-        assert "3 did not come out as recorded, first" in (await browser.get(f"/play/{play.pk}/")).text
+        assert "3 results differ from the recording, the first at" in (await browser.get(f"/play/{play.pk}/")).text
 
 
 async def test_play_can_continue_from_the_difference() -> None:
@@ -209,7 +216,10 @@ async def test_a_difference_in_metadata_does_not_stop_the_rerun() -> None:
         await start_rerun(browser, parent, 2)
         play = await newest()
         assert play.differs_at is None and len(await steps_of(play.pk)) == 3
-        assert "All came out as recorded, but for the metadata of 1." in (await browser.get(f"/play/{play.pk}/")).text
+        assert (
+            "All results match the recording, except the metadata of 1."
+            in (await browser.get(f"/play/{play.pk}/")).text
+        )
 
 
 async def test_an_episode_that_ends_too_soon_cannot_be_continued() -> None:
@@ -242,7 +252,7 @@ async def test_a_long_prefix_shows_how_far_it_is_and_may_be_left() -> None:
         play = await newest()
         assert answer.headers["Location"] == f"/play/{play.pk}/again/"
         page = (await browser.get(f"/play/{play.pk}/", follow_redirects=True)).text
-        assert "1 of 5" in page and "came out otherwise" not in page
+        assert "1 of 5" in page and "different result" not in page
         async with open_tab(browser, play.pk) as tab:
             await tab.receive("state")
             GATES["prefix"].set()
@@ -280,7 +290,7 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
         parent = await recorded(browser, LOOKS)
         answer = await question(browser, parent, 1)
         assert answer.status_code == 200
-        for shown in (f"Play on after step 1 of episode {parent}", "2 steps 0 to 1", "right", "Play on from here"):
+        for shown in (f"Continue episode {parent} from step 1", "steps 0 to 1", "right", "Continue from here"):
             assert shown in answer.text
 
 
@@ -307,7 +317,7 @@ async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> Non
     async with hosting("tests.envs:Echo") as browser:
         calls: Calls = [("echo", {"text": "hi"}), ("echo", {"text": "the password is hunter2-hunter2"})]
         parent = await recorded(browser, calls, "echo", secrets={"password": "hunter2-hunter2"})
-        assert "The input of step 1 holds" in (await question(browser, parent, 1)).text
+        assert "The input of step 1 contains" in (await question(browser, parent, 1)).text
         assert (await start_rerun(browser, parent, 1)).status_code == 422
         assert (await start_rerun(browser, parent, 0)).status_code == 302
         assert (await start_rerun(browser, parent, 1, stars="on")).status_code == 302

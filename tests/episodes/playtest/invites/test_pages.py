@@ -88,7 +88,7 @@ def test_without_keys_it_says_what_invites_need(client: Client) -> None:
 def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
     split = make_split(make_task())
     path = make_link(split=split)
-    assert "You are invited to play <b>math</b>, train" in stranger.get(path).content.decode()
+    assert "You're invited to play <b>math</b>, train" in stranger.get(path).content.decode()
     answer = stranger.post(path, {"name": "  Zoë   K. "})
     assert (answer.status_code, answer["Location"]) == (302, "/play/?environment=math&split=train")
     assert stranger.session["guest"] == Guest.objects.get(name="Zoë K.").pk
@@ -149,7 +149,7 @@ def test_revoking_twice_keeps_the_first_time(client: Client) -> None:
 
 def test_the_operator_can_try_one_out_and_stop(client: Client) -> None:
     path = make_link()
-    assert "trying your own invite out" in client.get(path).content.decode()
+    assert "trying out your own invite" in client.get(path).content.decode()
     client.post(path, {"name": "Zoë"})
     assert "Zoë, guest" in client.get("/play/").content.decode()
     client.post("/play/leave/")

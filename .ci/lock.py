@@ -1,0 +1,40 @@
+"""Writes requirements.lock: the exact version and the hashes of every package that pyproject.toml asks for.
+
+Two parts of one resolution: what serving needs, then what development adds. `make lock` runs this; versions that still
+fit are kept, unless `--upgrade` is given.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
+UV = Path(sys.executable).with_name("uv")
+HEAD = "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
+DEVELOPMENT = "# --- development ---\n"
+OPTIONS = ("--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python-version", "3.11")
+
+
+def resolve(*options: str) -> str:
+    command = [str(UV), "pip", "compile", *OPTIONS, *options, "pyproject.toml"]
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def main() -> None:
+    resolve("--extra", "dev", "--output-file", str(LOCK), *sys.argv[1:])  # which keeps the versions that it finds there
+    everything = LOCK.read_text()
+    serving = resolve("--constraint", str(LOCK))
+    names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
+    packages = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", everything, re.MULTILINE)
+    parts = [
+        [package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)
+    ]
+    LOCK.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
+
+
+if __name__ == "__main__":
+    main()

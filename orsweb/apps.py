@@ -1,0 +1,50 @@
+"""What makes a start quick: no discovery of the admin, which would load the pages, no import of unused libraries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.apps import AppConfig
+from django.contrib import admin
+from django.contrib.admin.apps import SimpleAdminConfig
+from django.contrib.admin.checks import check_admin_app, check_dependencies
+from django.core import checks
+from django.db import connection
+
+
+@contextmanager
+def absent(*names: str) -> Iterator[None]:
+    """Lets a library find these packages missing that it imports if they are there, and that are not loaded yet."""
+    missing = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]  # None: importing it is an ImportError
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
+
+
+class OrswebConfig(AppConfig):
+    name = "orsweb"
+    default = True
+
+    def ready(self) -> None:
+        if connection.vendor == "sqlite":
+            with absent("psycopg", "psycopg2"):  # rest_framework would load it for fields of PostgreSQL, in 0.15 s
+                import rest_framework.compat  # noqa: F401
+
+
+class LateAdminConfig(SimpleAdminConfig):
+    """`orsweb/urls.py` discovers the admin's models, as do the checks, which look at nothing that is not registered."""
+
+    def ready(self) -> None:
+        checks.register(check_dependencies, checks.Tags.admin)
+        checks.register(_check_discovered_admin, checks.Tags.admin)
+
+
+def _check_discovered_admin(app_configs: Any, **options: Any) -> list[checks.CheckMessage]:
+    admin.autodiscover()
+    return check_admin_app(app_configs, **options)

@@ -1,0 +1,86 @@
+"""The documentation names files, sections and commands that exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_README_LINES = 300
+
+DOCUMENTS = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+ELSEWHERE = {
+    "my_env.py",
+    "word_order.py",
+    "test_word_order.py",
+    "ors/server.py",
+    "openreward/environments/server.py",
+    "Chart.js",
+}
+"""What readers write themselves, files of the reference servers, and a library."""
+
+PATH = re.compile(r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+COMMAND = re.compile(r"manage\.py ([a-z_]+)")
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@cache
+def files() -> frozenset[str]:
+    """Every file of the repository, and each of its paths without leading directories: "a/b/c.py", "b/c.py", "c.py"."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    parts = [Path(line).parts for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+    return frozenset("/".join(path[start:]) for path in parts for start in range(len(path)))
+
+
+def headings(document: Path) -> Iterator[str]:
+    """The anchors that GitHub gives to the headings of `document`."""
+    for line in document.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().lower()
+            yield re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_file_that_is_named_exists(document: Path) -> None:
+    named = set(PATH.findall(document.read_text(encoding="utf-8"))) - ELSEWHERE
+    assert not {path for path in named if path.removeprefix("../") not in files()}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_link_leads_to_a_file_and_a_section(document: Path) -> None:
+    wrong = []
+    for path, anchor in LINK.findall(document.read_text(encoding="utf-8")):
+        target = document.parent / path if path else document
+        if not target.exists() or (anchor and anchor not in set(headings(target))):
+            wrong.append(f"{path}#{anchor}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_command_that_is_quoted_exists(document: Path) -> None:
+    quoted = set(COMMAND.findall(document.read_text(encoding="utf-8")))
+    assert not quoted - set(get_commands())
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
