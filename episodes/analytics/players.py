@@ -23,8 +23,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND, is_attempt
 from episodes.attempts.sketches import error_of
 from episodes.attempts.summary import figures_from, returns_sketch
-from episodes.filtering.conditions import Unindexed
-from episodes.filtering.people import people
+from episodes.filtering.people import Unindexed, people
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000

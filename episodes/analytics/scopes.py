@@ -14,6 +14,7 @@ from django.db.models import Max, QuerySet
 
 from environments.models import Environment, Split, Task
 from environments.tasks.split_positions import served
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.people import people
@@ -104,12 +105,12 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
         return scope_of(named.split)
     if given == {"environment"} and named.environment:
         return scope_of(named.environment)
-    return filtered(asked.episodes(), label, _within(asked, named))
+    return filtered(episodes_of(asked), label, _within(asked, named))
 
 
 def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str]]:
     """Return a filter and its label for each of the newest runs or models among the filter's episodes, oldest first."""
-    episodes = asked.episodes()
+    episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     column = "run__name" if by == "run" else "model"
     last = recent.order_by().values_list(column).annotate(last=Max("pk")).order_by("-last")

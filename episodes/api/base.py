@@ -1,13 +1,11 @@
-"""ApiView: what every answer of the API has in common: JSON, readers only, GET only, errors that say what to change.
+"""ApiView, the base of every endpoint of the API: JSON, GET only, for readers only; and paging by `limit` and `after`.
 
 An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
-
-Paging: `limit` and `after` of the address, and the links to the pages beside one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from django.db import InterfaceError, OperationalError
@@ -23,12 +21,12 @@ from environments.database.storable import MAX_BIGINT
 from environments.errors import OrsError
 from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
-from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.filtering.parameters import BadFilter, chosen, given, unknown_name, whole_from
 from episodes.filtering.parameters import real as parse_real
 
 
 class AlwaysJson(BaseContentNegotiation):
-    """Whatever the client says it accepts: nobody is refused for that."""
+    """Answers in JSON whatever the client accepts, so that no client is refused for its Accept header."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return None
@@ -78,8 +76,8 @@ ANY: Collection[str] = frozenset({"*"})
 def handle(error: Exception, context: Any) -> Response | None:
     """The answer to `error`; None: it is a fault of ours."""
     if isinstance(error, BadFilter):
-        told = {"field": error.field, "value": error.value, "allowed": error.allowed}
-        return Response({"detail": str(error), **told}, 400)
+        fields = {"field": error.field, "value": error.value, "allowed": error.allowed}
+        return Response({"detail": str(error), **fields}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
     if isinstance(error, OrsError):
@@ -100,7 +98,7 @@ def handle(error: Exception, context: Any) -> Response | None:
 
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
-    """Whatever stands under /api/ and is nothing."""
+    """Answer 404 for paths under /api/ that do not exist."""
     detail = f"There is no {request.path[:200]} here; /api/ lists what there is."
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
@@ -111,27 +109,18 @@ def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
 def whole(
     request: Request, name: str, default: int | None = None, *, most: int = MAX_BIGINT, least: int = 0
 ) -> int | None:
-    """Raises: BadFilter."""
-    text = request.GET.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isdecimal() and text.isascii() and len(text) < 20 and least <= int(text) <= most):
-        raise BadFilter(name, text, f"it has to be a whole number from {least} to {most}")
-    return int(text)
+    """Return the whole number in the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, whole_from(least, most), default)
 
 
-def one_of(request: Request, name: str, allowed: Collection[str], default: str = "") -> str:
-    """Raises: BadFilter."""
-    value = request.GET.get(name, "").strip() or default
-    if value and value not in allowed:
-        raise BadFilter(name, value, f"allowed are {', '.join(allowed)}")
-    return value
+def one_of(request: Request, name: str, allowed: Sequence[str], default: str = "") -> str:
+    """Return the value of the parameter `name`, or `default` if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, chosen(allowed), default) or default
 
 
 def real(request: Request, name: str) -> float | None:
-    """Raises: BadFilter."""
-    text = request.GET.get(name, "").strip()
-    return parse_real(name, text) if text else None
+    """Return the number in the parameter `name`; None if it is absent. Raises: BadFilter."""
+    return given(request.GET, name, parse_real)
 
 
 PAGE = 50
@@ -153,5 +142,5 @@ def link(request: Request, after: object) -> str | None:
 
 
 def page(request: Request, results: Any, after: object, before: object = None, **further: Any) -> dict[str, Any]:
-    """`after` and `before`: cursors of the pages beside this one, None or empty where there is none."""
+    """Return a page. `after` and `before`: cursors of the next and previous page, None or empty if there is none."""
     return {"next": link(request, after), "previous": link(request, before), **further, "results": results}

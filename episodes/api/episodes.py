@@ -21,7 +21,7 @@ from episodes.models import Episode
 from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
-    help_text="Only the newest 50,000 episodes were looked at, or 25,000 where a figure sorts"
+    help_text="Only the newest 1,000,000 episodes were searched or sorted; always false below that many"
 )
 _NOTE = serializers.CharField(help_text="About names that nothing has; else empty")
 

@@ -14,6 +14,7 @@ from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.names import NamedRows
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -55,7 +56,7 @@ class ExportView(ApiView):
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
         asked = asked_of(request, self.reader, *OWN)
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
-        episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=successes)
+        episodes = narrowed(episodes_of(asked), asked.definition, least=least, only_successes=successes)
         episodes = episodes.exclude(pk__in=list(blind_to(self.reader.person)))
         margin, is_person = real(request, "margin") or 0.0, self.reader.key_label is None
         pieces = exported(episodes, format, definition=asked.definition, margin=margin, has_additions=is_person)

@@ -1,4 +1,4 @@
-"""Episodes: the table of everything that was played, with filters that stand in the address, and saved views of it."""
+"""The list of episodes, with filters and sorting in the address, the preview of one episode, and saved views."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS = {
 }  # fmt: skip
 """Name -> head, in order; those that a page can be sorted by have the sort's name."""
 PAGING = ("sort", "after")
-"""Parameters beside the filter."""
+"""Parameters of the page that are not part of the filter."""
 _SORTABLE = ("return", "steps", "duration", "time")
 _RIGHT = ("return", "steps", "duration", "time")
 
@@ -49,7 +49,7 @@ class ColumnHead:
 @require_safe
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
-    """The page; to htmx the table alone. Raises: BadRequest with the sentence of a filter that cannot be meant."""
+    """Return the page, and to htmx only the table. Raises: BadRequest with the reason why a filter cannot be used."""
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
@@ -66,12 +66,11 @@ def episodes(request: HttpRequest) -> HttpResponse:
 
 
 def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> dict[str, Any]:
-    is_whole = not after and not page.next and not page.is_bounded
     return {
         "asked": asked,
         "page": page,
         "heads": list(_heads(asked, sort)),
-        "total": str(len(page.rows)) if is_whole else str(match_count_of(asked, len(page.rows))),
+        "total": str(match_count_of(asked, page)),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),
@@ -93,7 +92,7 @@ def _heads(asked: EpisodeFilter, sort: str) -> Sequence[ColumnHead]:
 
 
 def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
-    """What the filters can be set to."""
+    """Return the choices of the form of filters."""
     environments = list(Environment.objects.only("name", "default_return"))
     chosen = next((row for row in environments if row.name == asked.environment), None)
     return {
@@ -116,7 +115,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
 @require_safe
 @never_cache
 def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
-    """The pane beside the table. `return` names the definition of the return, as on the page."""
+    """Return the preview pane. The parameter `return` names the definition of the return, as on the page."""
     episode = shown(Episode.objects.select_related("prompt").filter(pk=pk)).first()
     if episode is None:
         raise Http404(f"Episode {pk} is not here; it may have been deleted.")
@@ -140,7 +139,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Keeps `query` under `name`, in place of another of that name. Raises: BadRequest."""
+    """Save `query` as a view under `name`, replacing an existing one. Raises: BadRequest."""
     name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
     if not name or len(name) > 100 or "\0" in name:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
@@ -158,7 +157,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Leads back to the page with `query`."""
+    """Delete a view and redirect to the page with `query`."""
     SavedView.objects.filter(pk=pk).delete()
     kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
     return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

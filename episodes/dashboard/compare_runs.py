@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,7 +11,7 @@ from django.shortcuts import render
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.returns import RETURNS
 from environments.service import hidden_fields
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.runs import environment_of
@@ -35,7 +34,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = CurveAsked.parse(given)
     runs = _runs(asked.runs, given["runs"])
     environment = environment_of(runs[0])
-    return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
+    return_ = chosen(RETURNS)("return", given["return"]) if "return" in given else None
     definition = definition_of(environment, return_)
     only_return = EpisodeFilter(definition=definition.return_)
     asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)

@@ -11,7 +11,7 @@ from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, flag, real
+from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
 
 Figure = Literal["return", "success", "length"]
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -49,25 +49,24 @@ class CurveAsked:
         """Raises: BadFilter."""
         asked = EpisodeFilter.parse(query, also=PARAMETERS)
 
-        def given(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
-            text = query.get(name, "").strip()
-            return parse(name, text) if text else default
+        def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
+            return given(query, name, parse, default)
 
-        shown = Range(given("from", real, None), given("to", real, None))
+        shown = Range(value("from", real, None), value("to", real, None))
         if shown.low is not None and shown.high is not None and shown.low > shown.high:
             raise BadFilter("from", shown.low, f"it is above to={shown.high:g}; exchange the two")
         return cls(
             filter=asked,
-            x=given("x", chosen(AXES), "episode"),
-            y=given("y", chosen(FIGURES), "return"),
-            by=cast("Overlay | None", given("by", chosen(OVERLAYS), None)),
-            runs=given("runs", _ids, ()),
-            smooth=given("smooth", _strength, 0.0),
-            is_log=given("log", flag, False),
-            has_band=given("band", flag, None),
+            x=value("x", chosen(AXES), "episode"),
+            y=value("y", chosen(FIGURES), "return"),
+            by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
+            runs=value("runs", _ids, ()),
+            smooth=value("smooth", _strength, 0.0),
+            is_log=value("log", flag, False),
+            has_band=value("band", flag, None),
             shown=shown,
-            threshold=given("threshold", real, None),
-            format=given("format", chosen(FORMATS), ""),
+            threshold=value("threshold", real, None),
+            format=value("format", chosen(FORMATS), ""),
         )
 
     def switches(self) -> list[tuple[str, str]]:

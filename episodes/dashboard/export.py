@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.transfer.streaming import streamed
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import BadFilter, chosen, flag, real
@@ -82,7 +83,7 @@ def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) ->
     """Raises: BadFilter."""
     least = real("min_return", query["min_return"]) if query.get("min_return") else None
     only_successes = bool(query.get("success")) and flag("success", query["success"])
-    episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
+    episodes = narrowed(episodes_of(asked), asked.definition, least=least, only_successes=only_successes)
     return episodes.filter(pk__in=ids) if ids else episodes
 
 

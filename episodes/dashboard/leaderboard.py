@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
 from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.returns import RETURNS
 from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, real, unknown_name
@@ -53,7 +53,7 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
         if name not in PARAMETERS:
             raise unknown_name(name, given[name], PARAMETERS)
     by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
-    return_ = cast("Return | None", chosen(RETURNS)("return", given["return"]) if "return" in given else None)
+    return_ = chosen(RETURNS)("return", given["return"]) if "return" in given else None
     threshold = real("threshold", given["threshold"]) if "threshold" in given else None
     sort = chosen(SORTS)("sort", given.get("sort", "mean"))
     chosen(("csv",))("format", given.get("format", "csv"))

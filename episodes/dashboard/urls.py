@@ -1,4 +1,4 @@
-"""The dashboard's pages, at the root of the site. First segments are among `environments.authoring.reserved_names.PAGES`."""
+"""The dashboard's pages, at the root of the site. Their first segments are in `reserved_names.PAGES`."""
 
 from __future__ import annotations
 

@@ -1,202 +1,132 @@
-"""Conditions: what a filter asks of an episode, one for each thing asked, each in two forms.
+"""The episodes that a filter finds, as a queryset of plain conditions. Used by lists, counts, curves and exports.
 
-`where` may be found by an index. `beside` never is: SQLite has no statistics of its tables and takes a bad index when
-two columns qualify, so one condition is chosen to find episodes (`query_plan.py`) and others are checked on what it
-found.
+Most indexes of episodes are partial, and a database takes one only where the query repeats what the index is limited
+to, so a condition says that too (`~Q(model="")`, `ENDED`). SQLite goes by the index of an equality before any other. It
+is given no statistics (`ANALYZE`), for with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-from django.db import connection
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Func, Q
-from django.db.models.lookups import Exact, GreaterThan, GreaterThanOrEqual, In, LessThan, LessThanOrEqual, Lookup
-from django.db.models.sql.compiler import SQLCompiler
+from django.db.models import F, Q
+from django.db.models.lookups import Exact
 from django.utils import timezone
 
 from environments.tasks.places import places
-from episodes.attempts.rule import IS_CONTINUATION, is_attempt
+from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
-from episodes.filtering.parameters import WholeRange
+from episodes.filtering.people import Unindexed
 from episodes.models import Episode
 from episodes.search.index import matching
 
-ALL = Q()
 ENDED = Q(status="ended")
-_LOOKUPS: dict[str, type[Lookup[Any]]] = {
-    "exact": Exact, "gte": GreaterThanOrEqual, "lte": LessThanOrEqual, "lt": LessThan, "gt": GreaterThan, "in": In,
-}  # fmt: skip
+_COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
 
 
-class Unindexed(Func):
-    """A column that SQLite does not look up in an index. PostgreSQL has statistics and sees the bare column."""
+def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
+    """Return every episode that the filter finds, in no order; none where it names something that does not exist.
 
-    template = "%(expressions)s"
-    arity = 1
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
-        return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A comparison of one column: `lookup` is Django's word for it."""
-
-    column: str
-    lookup: str
-    value: Any
-
-    @property
-    def where(self) -> Q:
-        return Q(**{f"{self.column}__{self.lookup}": self.value})
-
-    @property
-    def beside(self) -> Lookup[Any]:
-        return _LOOKUPS[self.lookup](Unindexed(F(self.column)), self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    name: str
-    """Parameter of the filter; of a range, what comes before `_from`; `time` of since and until; `curated` of a split
-    that people made; `people` of human players; `key` of the API's; `running` of that ending. `run` is also of a
-    training step in it."""
-    tests: Sequence[Comparison]
-    """All have to hold."""
-    of_index: Q = ALL
-    """What the index is limited to, as its definition says it: without it a database does not take the index."""
-    only_ended: bool = False
-    checks: Sequence[Lookup[Any] | Q] = ()
-    """In place of the tests, beside another condition."""
-    further: Q = ALL
-    """What no index holds; it is checked in either form."""
-    branches: Sequence[Q] = ()
-    """This condition in parts, no two of which share an episode: each is one stretch of the index."""
-
-    @property
-    def where(self) -> Q:
-        found = self.of_index & (ENDED if self.only_ended else ALL) & self.further
-        for test in self.tests:
-            found &= test.where
-        return found
-
-    @property
-    def beside(self) -> Sequence[Lookup[Any] | Q]:
-        checks = [*(self.checks or (test.beside for test in self.tests)), *([ENDED] if self.only_ended else [])]
-        return [*checks, self.further] if self.further else checks
-
-
-def conditions_of(asked: EpisodeFilter, named: NamedRows) -> dict[str, Condition]:
-    """By name, without order. The filter's names are all known."""
-    found = [*_references(asked, named), *_words(asked), *_endings(asked), *_ranges(asked, named)]
-    return {condition.name: condition for condition in found}
-
-
-def _references(asked: EpisodeFilter, named: NamedRows) -> list[Condition]:
-    found = []
-    if asked.task is not None:
-        found.append(Condition("task", [Comparison("task_id", "exact", asked.task)]))
-    of_step = _of_step(asked.step)
-    is_one = len(of_step) == 1  # the index has those of one training step of a run in order
-    if named.run:
-        found.append(Condition("run", [Comparison("run_id", "exact", named.run.pk), *(of_step if is_one else [])]))
-    if of_step and not (named.run and is_one):
-        found.append(Condition("step", of_step))
-    if named.environment and not (named.split and not named.split.is_curated):  # such a split belongs to it
-        found.append(Condition("environment", [Comparison("environment_id", "exact", named.environment.pk)]))
-    if named.split and named.split.is_curated:  # by what stands in it now: who played it knew its tasks, not it
-        found.append(Condition("curated", [Comparison("task_id", "in", places(named.split.pk).values("task"))]))
-    elif named.split:
-        found.append(Condition("split", [Comparison("split_id", "exact", named.split.pk)]))
-    return found
-
-
-def _of_step(asked: WholeRange | None) -> list[Comparison]:
-    if asked is None:
-        return []
-    return [Comparison("run_step", "exact", asked.low)] if asked.low == asked.high else _between("run_step", *asked)
-
-
-def _words(asked: EpisodeFilter) -> list[Condition]:
-    found = []
-    if asked.model is not None:
-        found.append(Condition("model", [Comparison("model", "exact", asked.model)], of_index=~Q(model="")))
-    if asked.player is not None or asked.who is not None:
-        found.append(_player(asked.player or "human"))
-    if asked.who is not None:
-        found.append(Condition("who", [Comparison("key_label", "exact", asked.who)]))
+    `named`: the rows that the filter names, where the caller has them; else some queries read them.
+    """
+    named = named or NamedRows.of(asked)
+    if named.unknown:
+        return Episode.objects.none()
+    found = _references(asked, named) & _played_by(asked) & _ending(asked.ending) & _error(asked.error)
     if asked.text is not None:
-        found.append(Condition("text", [Comparison("id", "in", matching(asked.text))]))
-    if asked.key is not None:
-        found.append(Condition("key", [Comparison("key_label", "exact", asked.key)]))
-    if asked.error is not None:
-        found.append(_error(has_one=asked.error))
+        found &= Q(pk__in=matching(asked.text))
+    return Episode.objects.filter(found & _figures(asked, named) & _time(asked)).order_by()
+
+
+def parts_of(asked: EpisodeFilter) -> frozenset[str]:
+    """Return the names of what the filter sets conditions for.
+
+    They are parameters, without `_from` and `_to` for a range, and `time` for since and until. What one index holds
+    together counts once: a split and its environment, a run and one of its training steps.
+    """
+    names = {"time" if name in ("since", "until") else name.partition("_")[0] for name in asked.conditions}
+    implied = {"environment"} if "split" in names else set()
+    if asked.run is not None and asked.step is not None and asked.step.low == asked.step.high:
+        implied.add("step")
+    return frozenset(names - implied)
+
+
+def has_index(parts: frozenset[str]) -> bool:
+    """Return whether an index alone gives what a filter about `parts` finds, and no other episode has to be read."""
+    return len(parts) <= 1 and parts != {"step"}
+
+
+def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
+    found = Q()
+    if asked.task is not None:
+        found &= Q(task=asked.task)
+    if named.run:
+        found &= Q(run=named.run.pk)
+    if asked.step is not None:
+        low, high = asked.step
+        found &= Q(run_step=low) if low == high else Q(run_step__gte=low, run_step__lte=high)
+    if named.split and not named.split.is_curated:  # it belongs to one environment, so that is not checked
+        return found & Q(split=named.split.pk)
+    if named.split:  # clients do not name the splits that people make, so what they hold now counts
+        found &= Q(task__in=places(named.split.pk).values("task"))
+    if not named.environment:
+        return found
+    if asked.player == "human" or asked.who is not None:  # SQLite would go by the environment, but people are few
+        return found & Q(Exact(Unindexed(F("environment_id")), named.environment.pk))
+    return found & Q(environment=named.environment.pk)
+
+
+def _played_by(asked: EpisodeFilter) -> Q:
+    found = Q()
+    if asked.model is not None:
+        found &= Q(model=asked.model) & ~Q(model="")
+    player = "human" if asked.who is not None else asked.player
+    if player is not None:
+        found &= Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
+    for label in (asked.who, asked.key):
+        if label is not None:
+            found &= Q(key_label=label)
     return found
 
 
-def _player(player: str) -> Condition:
-    """People are few among all; scripted players may be most of them."""
-    of_index = ALL if player == "agent" else ~Q(player="agent")
-    name = "people" if player == "human" else "player"
-    return Condition(name, [Comparison("player", "exact", player)], of_index=of_index)
-
-
-def _error(*, has_one: bool) -> Condition:
-    if has_one:  # the index holds them and no others
-        either = Q(refused_count__gt=0) | Q(failed_count__gt=0)
-        # PostgreSQL knows how few they are, and finds them by both indexes at once
-        sum_of_both = GreaterThan(F("refused_count") + F("failed_count"), 0)
-        unindexed = either if connection.vendor == "postgresql" else sum_of_both
-        return Condition("error", [], of_index=either, checks=[unindexed])
-    none = [Comparison("refused_count", "exact", 0), Comparison("failed_count", "exact", 0)]
-    return Condition("error", none, only_ended=True)
-
-
-def _endings(asked: EpisodeFilter) -> list[Condition]:
-    ending = asked.ending
+def _ending(ending: str | None) -> Q:
+    # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
-        return []
+        return Q()
     if ending == "running":
-        return [Condition("running", [], of_index=Q(status="running"), checks=[Q(status="running")])]
-    counted = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
-    if ending == "continued":  # they are few among the few that people played
-        tests = [
-            Comparison("player", "exact", "human"),
-            Comparison("cause", "in", counted),
-            Comparison("is_probe", "in", [False]),
-        ]
-        return [Condition("ending", tests, ~Q(player="agent"), only_ended=True, further=IS_CONTINUATION)]
-    probes, further = ending == "probe", ~IS_CONTINUATION if ending == "attempt" else ALL
-    causes = {"probe": counted, "attempt": counted}.get(ending, [ending])
-    in_causes = Comparison("cause", "in", causes) if len(causes) > 1 else Comparison("cause", "exact", causes[0])
-    is_probe = Comparison(
-        "is_probe", "in", [probes]
-    )  # Django writes an equation as NOT is_probe, which SQLite looks up nowhere
-    branches = [ENDED & Q(cause=cause) & is_probe.where & further for cause in causes]
-    return [Condition("ending", [in_causes, is_probe], only_ended=True, further=further, branches=branches)]
+        return Q(status="running")
+    if ending == "probe":
+        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
+    if ending == "attempt":
+        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~IS_CONTINUATION
+    if ending == "continued":
+        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_CONTINUATION
+    return ENDED & Q(cause=ending, is_probe__in=[False])
 
 
-def _ranges(asked: EpisodeFilter, named: NamedRows) -> list[Condition]:
-    """A running episode has no figures yet: what asks for one asks for the end."""
-    span = asked.span(timezone.now())
-    figures = [
-        ("return", f"return_{named.definition(asked)}", (asked.return_from, asked.return_to)),
-        ("steps", "steps_count", (asked.steps_from, asked.steps_to)),
-        ("ends", "end_number", (asked.ends_from, asked.ends_to)),
-    ]
-    found = [Condition(name, _between(column, *ends), only_ended=True) for name, column, ends in figures]
-    since, until = span
-    time = [Comparison("created", "gte", since)] * (since is not None) + [Comparison("created", "lt", until)] * (
-        until is not None
-    )
-    return [condition for condition in [*found, Condition("time", time)] if condition.tests]
+def _error(has_error: bool | None) -> Q:
+    if has_error is None:
+        return Q()
+    either = Q(refused_count__gt=0) | Q(failed_count__gt=0)
+    return either if has_error else ENDED & Q(refused_count=0, failed_count=0)
 
 
-def _between(column: str, low: float | None, high: float | None) -> list[Comparison]:
-    least = [] if low is None else [Comparison(column, "gte", low)]
-    return least if high is None else [*least, Comparison(column, "lte", high)]
+def _figures(asked: EpisodeFilter, named: NamedRows) -> Q:
+    """A running episode has no figures yet, so a range of one finds only ended episodes."""
+    bounds = {
+        f"return_{named.definition(asked)}": (asked.return_from, asked.return_to),
+        "steps_count": (asked.steps_from, asked.steps_to),
+        "end_number": (asked.ends_from, asked.ends_to),
+    }
+    found = Q()
+    for column, (low, high) in bounds.items():
+        if low is not None:
+            found &= ENDED & Q(**{f"{column}__gte": low})
+        if high is not None:
+            found &= ENDED & Q(**{f"{column}__lte": high})
+    return found
+
+
+def _time(asked: EpisodeFilter) -> Q:
+    since, until = asked.span(timezone.now())
+    found = Q() if since is None else Q(created__gte=since)
+    return found if until is None else found & Q(created__lt=until)

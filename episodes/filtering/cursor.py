@@ -1,6 +1,6 @@
-"""Cursor: a place in an order of episodes, as text in an address. Opaque to its reader, checked when it comes back.
+"""How episodes are sorted, and cursors: places in such an order, as text in an address. Used by `page.py`.
 
-And Order: by which column episodes are sorted. Made and read by `browse.py`.
+A cursor is opaque to clients and is checked when it comes back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from environments.database.storable import MAX_BIGINT
 from environments.scoring.returns import Return
@@ -20,6 +20,7 @@ SORTS = ("time", "return", "steps", "duration")
 Segment = Literal["known", "null", "running"]
 """Episodes with a figure come first, then those that ended without one, then those that run, each by their ids."""
 Value = float | int | str | None
+_NOT_A_CURSOR = "it is not a cursor from a page of episodes; leave it out for the first page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class EpisodeOrder:
 
     @classmethod
     def parse(cls, text: str, definition: Return) -> EpisodeOrder:
-        """Empty: the newest first. Raises: BadFilter."""
+        """Return the order that the parameter `sort` names; the newest first if it is empty. Raises: BadFilter."""
         name = (text or "-time").removeprefix("-")
         if name not in SORTS:
             legal = ", ".join(f"{name}, -{name}" for name in SORTS)
@@ -43,6 +44,13 @@ class EpisodeOrder:
         return self.column.startswith("return_") or self.column in ("steps_count", "duration_seconds")
 
     @property
+    def part(self) -> str:
+        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are read together."""
+        if not self.is_figure:
+            return {"created": "time", "end_number": "ends"}.get(self.column, "")
+        return "return" if self.column.startswith("return_") else self.column.removesuffix("_count")
+
+    @property
     def segments(self) -> list[Segment]:
         if not self.is_figure:
             return ["known"]
@@ -52,18 +60,18 @@ class EpisodeOrder:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeCursor:
-    """The episode after which, or before which, a page begins."""
+    """The episode after which a page starts, or before which it ends."""
 
     segment: Segment
     value: Value
     """Of the order's column, a time as ISO text; None outside `known`."""
     pk: int
     is_backward: bool = False
-    """The page ends before it."""
+    """Whether the page ends before the episode, instead of starting after it."""
 
     def text(self, order: EpisodeOrder) -> str:
-        told = [_sign(order), self.segment, self.value, self.pk, self.is_backward]
-        return base64.urlsafe_b64encode(json.dumps(told, separators=(",", ":")).encode()).decode().rstrip("=")
+        parts = [_sign(order), self.segment, self.value, self.pk, self.is_backward]
+        return base64.urlsafe_b64encode(json.dumps(parts, separators=(",", ":")).encode()).decode().rstrip("=")
 
     @classmethod
     def parse(cls, text: str, order: EpisodeOrder) -> EpisodeCursor:
@@ -72,13 +80,42 @@ class EpisodeCursor:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             sign, segment, value, pk, is_backward = json.loads(raw)
         except (ValueError, TypeError, RecursionError):
-            raise BadFilter("after", text, "it is no cursor that a page gave; leave it out to begin anew") from None
+            raise BadFilter("after", text, _NOT_A_CURSOR) from None
         if sign != _sign(order):
-            raise BadFilter("after", text, "it belongs to another order or filter; leave it out to begin anew")
+            raise BadFilter("after", text, "it belongs to another order or filter; leave it out for the first page")
         known = segment in order.segments and _is_number(pk) and isinstance(is_backward, bool)
         if not known or not _is_value(value, order, segment):
-            raise BadFilter("after", text, "it is no cursor that a page gave; leave it out to begin anew")
+            raise BadFilter("after", text, _NOT_A_CURSOR)
         return cls(segment, value, pk, is_backward)
+
+
+class Direction(NamedTuple):
+    """An order, read from a cursor on or from its beginning, forwards or (before a cursor) backwards."""
+
+    order: EpisodeOrder
+    cursor: EpisodeCursor | None
+
+    @property
+    def is_backward(self) -> bool:
+        return self.cursor is not None and self.cursor.is_backward
+
+    @property
+    def is_down(self) -> bool:
+        """Whether values and ids fall."""
+        return self.order.is_descending != self.is_backward
+
+    @property
+    def start(self) -> tuple[Any, int]:
+        """The cursor's value, as the database has it, and its id."""
+        assert self.cursor is not None
+        value = self.cursor.value
+        return datetime.fromisoformat(str(value)) if self.order.column == "created" else value, self.cursor.pk
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Those that are still to be read, in the order of reading."""
+        found = self.order.segments[::-1] if self.is_backward else self.order.segments
+        return found[found.index(self.cursor.segment) :] if self.cursor else found
 
 
 def _sign(order: EpisodeOrder) -> str:

@@ -1,7 +1,7 @@
-"""EpisodeFilter: which episodes are asked for, in the words of every address: of pages, the API and exports.
+"""EpisodeFilter: the filter of episodes that the addresses of pages, of the API and of exports have in common.
 
-Parsed strictly: what is not understood is refused with a sentence that says what is. Names that nothing has (an
-environment, a run) are no fault of the address: `conditions.py` finds nothing and says so.
+It is parsed strictly: a value that is not understood is refused with a sentence that says what is. A name that does not
+exist (of an environment, of a run) is no such error; the filter then finds nothing, and `names.py` says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from environments.scoring.returns import RETURNS, Return
-from episodes.attempts.rule import AttemptQuerySet
 from episodes.filtering.parameters import (
     BadFilter,
     WholeRange,
@@ -27,7 +26,6 @@ from episodes.filtering.parameters import (
     unknown_name,
     words,
 )
-from episodes.models import Episode
 
 ENDINGS = (
     *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
@@ -68,19 +66,19 @@ _LABELS = {"step": "training step", "since": "since", "until": "until", "error":
 
 @dataclass(frozen=True, slots=True)
 class FilterChip:
-    """One condition in force, as a page shows it."""
+    """One condition of a filter, as a page shows it."""
 
     field: str
     """Parameter of the address."""
     label: str
     value: str
     query: str
-    """Of the same filter without it."""
+    """Query string of the filter without this condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFilter:
-    """Every field is None when it is not asked for. Ranges include both ends."""
+    """A filter of episodes. Every field is None where the address does not set it. Ranges include both ends."""
 
     environment: str | None = None
     split: str | None = None
@@ -116,9 +114,9 @@ class EpisodeFilter:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], *, also: Collection[str] = ()) -> EpisodeFilter:
-        """Empty values count as absent. `also`: further parameters of the page.
+        """Return the filter in an address; empty values count as absent. `also`: further parameters of the page.
 
-        Raises: BadFilter for a parameter that nobody knows, a value that is none of its kind, and contradictions.
+        Raises: BadFilter for unknown parameters, for values that are not allowed, and for contradictions.
         """
         values = dict[str, Any]()
         for name, value in query.items():
@@ -143,12 +141,12 @@ class EpisodeFilter:
                 raise BadFilter(low, least, f"it is above {high}={most}; exchange the two")
 
     def values(self) -> dict[str, str]:
-        """Parameter -> text of what is asked for."""
+        """Return the parameters that are set, with their texts."""
         given = ((name, getattr(self, _attribute(name))) for name in PARAMETERS)
         return {name: _text(value) for name, value in given if value is not None}
 
     def to_query(self, **further: str) -> str:
-        """The query string, without `?`; `further` parameters at its end unless empty."""
+        """Return the query string, without `?`, with the `further` parameters that are not empty at its end."""
         return urlencode(self.values() | {name: value for name, value in further.items() if value})
 
     def without(self, field: str) -> EpisodeFilter:
@@ -157,22 +155,21 @@ class EpisodeFilter:
         return replace(self, **gone)
 
     def chips(self) -> list[FilterChip]:
-        """What is in force, in the order of PARAMETERS."""
+        """Return the conditions that are set, in the order of PARAMETERS."""
         return [
             FilterChip(name, *_spoken(name, text, self), self.without(name).to_query())
             for name, text in self.values().items()
         ]
 
     @property
+    def conditions(self) -> list[str]:
+        """Names of the fields that leave episodes out, which a definition of the return does not."""
+        return [one.name for one in fields(self) if one.name != "definition" and getattr(self, one.name) is not None]
+
+    @property
     def is_empty(self) -> bool:
-        """Whether it asks for all episodes; a definition of return leaves none out."""
-        return all(getattr(self, field.name) is None for field in fields(self) if field.name != "definition")
-
-    def episodes(self) -> AttemptQuerySet[Episode]:
-        """All of them, in no order and without a bound: for export and counts. Some queries find names."""
-        from episodes.filtering.plan import episodes_of  # it imports this module
-
-        return episodes_of(self)
+        """Whether it finds all episodes."""
+        return not self.conditions
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """`since` and `until` as moments, the second exclusive."""
@@ -193,7 +190,7 @@ def _refuse_doubles(query: Mapping[str, str], name: str) -> None:
     """Raises: BadFilter. A QueryDict alone can have a parameter twice."""
     given = query.getlist(name) if hasattr(query, "getlist") else []
     if len({value for value in given if value.strip()}) > 1:
-        raise BadFilter(name, ", ".join(given), "it stands in the address more than once; one value is allowed")
+        raise BadFilter(name, ", ".join(given), "the address has it more than once; one value is allowed")
 
 
 def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:

@@ -1,30 +1,41 @@
-"""Reading: the keys of one page of what a plan finds, in an order, from a cursor on. Used by `browse.py`.
+"""The keys of one page of episodes: ids in an order, from a cursor on. Used by `page.py`.
 
-A page is read along an index. Where conditions are checked beside it, only some episodes are looked at: for the order
-of time LOOKED_AT_FOR_PAGE from the cursor on, so that reading can go on; for a figure's the newest SORTED, whatever the
-page.
+A page is one plain query: the filter's conditions, the order, as many rows as the page has. That takes long where no
+index gives both the matches and their order: for ranges in the order of time, and for other filters in the order of a
+figure. Cheaper queries come first there, and the page is as exact as without them: up to MAX_SORTED matches are read
+and sorted here, and of more the first episodes of the order nearly always hold enough for a page.
+docs/decisions/0017-plain-filters.md has the numbers.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BooleanField, F, FloatField, Func, Q, QuerySet, Value
+from django.db.models import BooleanField, F, FloatField, Func, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
 
-from episodes.filtering.conditions import ENDED, Condition
-from episodes.filtering.cursor import EpisodeCursor, EpisodeOrder, Segment
-from episodes.filtering.plan import LOOKED_AT_FOR_PAGE, SORTED, QueryPlan, plan_of, without_heap
+from environments.database.storable import MAX_BIGINT
+from episodes.filtering.conditions import ENDED, has_index
+from episodes.filtering.cursor import Direction, EpisodeCursor, EpisodeOrder, Segment
 from episodes.models import Episode
 
-FEW_HEAPED = 1_000
-MAX_HEAPED = 12_000
-"""Ids that are read to be sorted: few at once, more when the newest episodes hold too few of them."""
+LOOKED_AT = 25_000
+"""Newest episodes among which a range is looked for first; at most 5 ms."""
+LOOKED_AT_BY_FIGURE = {"sqlite": 5_000, "postgresql": 100_000}
+"""First episodes of a figure's order among which matches are looked for first; 10 to 20 ms."""
+MAX_SORTED = 25_000
+"""Matches that are read to be sorted here; reading so many takes 30 ms."""
+MAX_SORTED_BY_DATABASE = 50_000
+"""Matches that the database sorts; of more, it goes along the index of the figure, as it does for a common filter."""
+MAX_LOOKED_AT = 1_000_000
+"""Episodes that are looked at where no index answers alone, which takes 150 ms of CPU time; in a larger record a page
+says so."""
+
+_RANGES = frozenset(("return", "steps", "ends", "time"))
 
 
 class EpisodeKey(NamedTuple):
@@ -41,7 +52,9 @@ class EpisodesFound:
     keys: list[EpisodeKey]
     """In the order in which they were read, which is the reverse of the page's before a cursor."""
     edge: EpisodeKey | None = None
-    """Where the looking ended, with more episodes behind it."""
+    """Where the search ended although there are episodes behind it; None: it ended with the last episode."""
+    count: int | None = None
+    """Number of episodes that match the filter, where it became known."""
 
 
 class _Beyond(Func):
@@ -49,8 +62,8 @@ class _Beyond(Func):
 
     output_field = BooleanField()
 
-    def __init__(self, column: Any, sign: str, value: Any, pk: int) -> None:
-        super().__init__(column, F("id"), Value(value), Value(pk))
+    def __init__(self, column: str, sign: str, value: Any, pk: int) -> None:
+        super().__init__(F(column), F("id"), Value(value), Value(pk))
         self.sign = sign
 
     def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **_: Any) -> Any:  # type: ignore[override]
@@ -60,159 +73,146 @@ class _Beyond(Func):
 
 
 def read(
-    conditions: Mapping[str, Condition], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
+    rows: QuerySet[Episode], parts: frozenset[str], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
 ) -> EpisodesFound:
-    """Up to `size` keys beyond the cursor."""
-    plan = plan_of(conditions, order)
+    """Return up to `size` keys of `rows` beyond the cursor. `parts`: those of their filter (`conditions.parts_of`)."""
+    direction = Direction(order, cursor)
+    if parts <= {order.part}:
+        return EpisodesFound(_plain(rows, direction, size))
     if order.is_figure:
-        return _by_figure(plan, order, cursor, size)
-    if plan.is_heap and not plan.beside:
-        return _from_heap(plan, conditions, order, cursor, size)
-    return _by_time(plan, order, cursor, size)
+        return _by_figure(rows, direction, size)
+    edge = None if has_index(parts) else _edge(direction, MAX_LOOKED_AT)
+    rows = _within(rows, edge, direction)
+    keys, count = _by_time(rows, direction, size) if parts & _RANGES else (_plain(rows, direction, size), None)
+    return EpisodesFound(keys, edge if len(keys) < size else None, None if edge else count)
 
 
-def within(plan: QueryPlan, looked_at: int) -> Iterator[tuple[QuerySet[Episode], bool]]:
-    """What the plan finds, in parts without order, and whether it is all: else among the newest `looked_at`."""
-    edge = _edge(plan, EpisodeOrder(plan.axis), None, looked_at) if plan.is_bounded else None
-    for walk in plan.walks:
-        rows = Episode.objects.filter(walk, *plan.beside).order_by()
-        yield (rows if edge is None else rows.filter(**{f"{plan.axis}__gte": edge.value})), edge is None
+def _by_time(rows: QuerySet[Episode], direction: Direction, size: int) -> tuple[list[EpisodeKey], int | None]:
+    """Return keys for a filter by ranges, whose indexes have other orders, and the number of matches if it is known."""
+    keys = _plain(_within(rows, _edge(direction, LOOKED_AT), direction), direction, size)
+    if len(keys) == size:
+        return keys, None
+    if (few := _few(rows, direction.order)) is not None:
+        return _sorted(few, direction, size), len(few)
+    return _plain(rows, direction, size), None
 
 
-def axis_of(conditions: Mapping[str, Condition], order: EpisodeOrder) -> EpisodeOrder:
-    """The order with the column by which its plan is read."""
-    return order if order.is_figure else replace(order, column=plan_of(conditions, order).axis)
+def _by_figure(rows: QuerySet[Episode], direction: Direction, size: int) -> EpisodesFound:
+    newest = Direction(EpisodeOrder("id"), None)
+    edge = _edge(newest, MAX_LOOKED_AT)
+    rows = _within(rows, edge, newest)
+    if len(keys := _among_first(rows, direction, size)) == size:
+        return EpisodesFound(keys, edge)
+    if (few := _few(rows, direction.order)) is not None:
+        return EpisodesFound(_sorted(few, direction, size), edge, None if edge else len(few))
+    is_rare = rows[: MAX_SORTED_BY_DATABASE + 1].count() <= MAX_SORTED_BY_DATABASE
+    return EpisodesFound(_plain(rows, direction, size, is_sorted=is_rare), edge)
 
 
-def _from_heap(
-    plan: QueryPlan, conditions: Mapping[str, Condition], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
-) -> EpisodesFound:
-    """A small heap is sorted. What a large one holds is met soon among the newest episodes, unless all of it is old."""
-    heap = Episode.objects.filter(plan.walks[0]).order_by().values_list("pk", flat=True)
-    if len(ids := list(heap[: FEW_HEAPED + 1])) <= FEW_HEAPED:
-        return EpisodesFound(list(_sorted(ids, order, cursor, size)))
-    found = _by_time(without_heap(conditions), order, cursor, size)
-    if found.edge is None or len(ids := list(heap[: MAX_HEAPED + 1])) > MAX_HEAPED:
-        return found
-    return EpisodesFound(list(_sorted(ids, order, cursor, size)))
+def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> list[EpisodeKey]:
+    """Return up to `size` keys of the matches among the first episodes of a figure's order."""
+    if direction.segments[0] != "known":
+        return []
+    column, most = direction.order.column, LOOKED_AT_BY_FIGURE[connection.vendor]
+    first = _beyond(_of_segment(Episode.objects.all(), direction.order, "known"), direction)
+    first = _ordered(first, direction, column)
+    if connection.vendor == "sqlite":  # else it would go by the index of an equality
+        return _plain(rows.filter(pk__in=first.values("pk")[:most]), direction, size)
+    last = first.values_list(column, "pk")[most : most + 1].first()
+    if last is None:
+        return []
+    return _plain(rows.filter(_Beyond(column, ">" if direction.is_down else "<", *last)), direction, size)
 
 
-def _sorted(ids: Iterable[int], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int) -> Iterator[EpisodeKey]:
-    down = _is_down(order, cursor)
-    if cursor is not None:
-        ids = [pk for pk in ids if (pk < cursor.pk if down else pk > cursor.pk)]
-    for pk in (heapq.nlargest if down else heapq.nsmallest)(size, ids):
-        yield EpisodeKey("known", pk, pk)
-
-
-def _is_down(order: EpisodeOrder, cursor: EpisodeCursor | None) -> bool:
-    return order.is_descending != (cursor is not None and cursor.is_backward)
-
-
-# --- in the order of time --------------------------------------------------------------------------------------------
-
-
-def _by_time(plan: QueryPlan, order: EpisodeOrder, cursor: EpisodeCursor | None, size: int) -> EpisodesFound:
-    down = _is_down(order, cursor)
-    edge = _edge(plan, order, cursor, LOOKED_AT_FOR_PAGE) if plan.is_bounded else None
-    parts = []
-    for walk in plan.walks:
-        rows = _beyond(Episode.objects.filter(walk, *plan.beside), F(order.column), order, cursor)
-        if edge is not None:
-            rows = rows.filter(**{f"{order.column}__{'gte' if down else 'lte'}": edge.value})
-        parts.append(list(_ordered(rows, order.column, down=down).values_list(order.column, "pk")[:size]))
-    merged = heapq.merge(*parts, reverse=down)
-    keys = [EpisodeKey("known", *row) for row, _ in zip(merged, range(size), strict=False)]
-    return EpisodesFound(keys, edge if len(keys) < size else None)
-
-
-def _edge(plan: QueryPlan, order: EpisodeOrder, cursor: EpisodeCursor | None, looked_at: int) -> EpisodeKey | None:
-    """The last episode that is looked at; None: there are not so many."""
-    down = _is_down(order, cursor)
-    if plan.is_by_id:
-        return _edge_by_id(cursor, looked_at, down=down)
-    rows = _beyond(Episode.objects.filter(plan.walks[0]), F(order.column), order, cursor)
-    if plan.is_heap:
+def _few(rows: QuerySet[Episode], order: EpisodeOrder) -> list[EpisodeKey] | None:
+    """Return the keys of all `rows`, in no order; None if there are more than MAX_SORTED."""
+    found = list(rows.values_list(order.column, "status", "pk")[: MAX_SORTED + 1])
+    if len(found) > MAX_SORTED:
         return None
-    row = _ordered(rows, order.column, down=down).values_list(order.column, "pk")[looked_at - 1 : looked_at].first()
-    return EpisodeKey("known", *row) if row else None
+    return [_key(*row) if order.is_figure else EpisodeKey("known", row[0], row[2]) for row in found]
 
 
-def _edge_by_id(cursor: EpisodeCursor | None, looked_at: int, *, down: bool) -> EpisodeKey | None:
-    """Ids are given one after the other, so they tell how many there are."""
-    ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
-    start = cursor.pk if cursor else ends.first()
-    last = ends.reverse().first()
-    if start is None or last is None:
-        return None
-    edge = start - looked_at if down else start + looked_at
-    is_inside = edge > last if down else edge < last
-    return EpisodeKey("known", edge, edge) if is_inside else None
+def _key(value: Any, status: str, pk: int) -> EpisodeKey:
+    if status == "running":
+        return EpisodeKey("running", None, pk)
+    return EpisodeKey("null" if value is None else "known", value, pk)
 
 
-def _beyond(
-    rows: QuerySet[Episode], column: Any, order: EpisodeOrder, cursor: EpisodeCursor | None
-) -> QuerySet[Episode]:
+def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[EpisodeKey]:
+    found = list[EpisodeKey]()
+    for segment in direction.segments:
+        part = [key for key in keys if key.segment == segment]
+        if direction.cursor and direction.cursor.segment == segment:
+            start = direction.start
+            part = [key for key in part if (key[1:] < start if direction.is_down else key[1:] > start)]
+        found += (heapq.nlargest if direction.is_down else heapq.nsmallest)(size - len(found), part)
+    return found
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorted: bool = False) -> list[EpisodeKey]:
+    """Return up to `size` keys, segment after segment.
+
+    `is_sorted`: all rows are sorted, without the index of the figure, along which rare matches may come last.
+    """
+    keys, column = list[EpisodeKey](), direction.order.column
+    for segment in direction.segments:
+        part = _of_segment(rows, direction.order, segment)
+        if direction.cursor and direction.cursor.segment == segment:
+            part = _beyond(part, direction)
+        if segment == "known":
+            if is_sorted:
+                part = part.alias(figure=F(column) + Value(0.0, output_field=FloatField()))
+            found = _ordered(part, direction, "figure" if is_sorted else column).values_list(column, "pk")
+            keys += [EpisodeKey(segment, *row) for row in found[: size - len(keys)]]
+        else:
+            ids = part.order_by("-pk" if direction.is_down else "pk").values_list("pk", flat=True)
+            keys += [EpisodeKey(segment, None, pk) for pk in ids[: size - len(keys)]]
+        if len(keys) >= size:
+            break
+    return keys
+
+
+def _of_segment(rows: QuerySet[Episode], order: EpisodeOrder, segment: Segment) -> QuerySet[Episode]:
+    if not order.is_figure:
+        return rows
+    if segment == "running":
+        return rows.filter(status="running")
+    return rows.filter(ENDED, **{f"{order.column}__isnull": segment == "null"})
+
+
+def _beyond(rows: QuerySet[Episode], direction: Direction) -> QuerySet[Episode]:
+    cursor, column = direction.cursor, direction.order.column
     if cursor is None:
         return rows
-    sign = "<" if _is_down(order, cursor) else ">"
-    if order.column == "id":
-        return rows.filter(**{f"id__{'lt' if sign == '<' else 'gt'}": cursor.pk})
-    value = datetime.fromisoformat(str(cursor.value)) if order.column == "created" else cursor.value
-    return rows.filter(_Beyond(column, sign, value, cursor.pk))
+    if cursor.segment != "known" or column == "id":
+        return rows.filter(**{f"pk__{'lt' if direction.is_down else 'gt'}": cursor.pk})
+    return rows.filter(_Beyond(column, "<" if direction.is_down else ">", *direction.start))
 
 
-def _ordered(rows: QuerySet[Episode], column: str, *, down: bool) -> QuerySet[Episode]:
-    sign = "-" if down else ""
+def _ordered(rows: QuerySet[Episode], direction: Direction, column: str) -> QuerySet[Episode]:
+    sign = "-" if direction.is_down else ""
     return rows.order_by(f"{sign}pk") if column == "id" else rows.order_by(f"{sign}{column}", f"{sign}pk")
 
 
-# --- in the order of a figure ----------------------------------------------------------------------------------------
+def _edge(direction: Direction, looked_at: int) -> EpisodeKey | None:
+    """Return the last of `looked_at` episodes from the cursor on, by their ids; None if there are not so many."""
+    down = direction.is_down
+    ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
+    start = direction.cursor.pk if direction.cursor else ends.first()
+    if start is None or (down and start <= looked_at):
+        return None
+    last = ends.reverse().first() or 0
+    edge = start - looked_at if down else start + looked_at
+    return EpisodeKey("known", edge, edge) if (edge > last if down else edge < last) else None
 
 
-def _by_figure(plan: QueryPlan, order: EpisodeOrder, cursor: EpisodeCursor | None, size: int) -> EpisodesFound:
-    """Segment after segment until the page is full."""
-    floor = _floor(plan) if plan.is_bounded else None
-    keys, backward = list[EpisodeKey](), cursor is not None and cursor.is_backward
-    segments = order.segments[::-1] if backward else order.segments
-    for segment in segments[segments.index(cursor.segment) if cursor else 0 :]:
-        rows = Episode.objects.filter(plan.walks[0], *plan.beside)
-        if floor is not None:
-            rows = rows.filter(**{f"{plan.axis}__gte": floor.value})
-        start = cursor if cursor and cursor.segment == segment else None
-        # a segment that is entered at its other end is read in the cursor's direction all the same
-        keys += _segment(rows, segment, _Direction(order, start, backward, not plan.is_bounded), size - len(keys))
-        if len(keys) >= size:
-            break
-    return EpisodesFound(keys, floor)
-
-
-@dataclass(frozen=True, slots=True)
-class _Direction:
-    order: EpisodeOrder
-    start: EpisodeCursor | None
-    is_backward: bool
-    is_direct: bool
-
-
-def _segment(rows: QuerySet[Episode], segment: Segment, way: _Direction, room: int) -> list[EpisodeKey]:
-    column, down = way.order.column, way.order.is_descending != way.is_backward
-    if segment != "known":
-        rows = rows.filter(Q(status="running") if segment == "running" else ENDED & Q(**{f"{column}__isnull": True}))
-        if way.start:
-            rows = rows.filter(**{f"pk__{'lt' if down else 'gt'}": way.start.pk})
-        return [
-            EpisodeKey(segment, None, pk) for pk in _ordered(rows, "id", down=down).values_list("pk", flat=True)[:room]
-        ]
-    rows = rows.filter(ENDED) if column == "steps_count" else rows.filter(ENDED, **{f"{column}__isnull": False})
-    # found by other conditions they are sorted: the index of the figure would be read in vain, for they may be rare
-    by = F(column) if way.is_direct else F(column) + Value(0.0, output_field=FloatField())
-    if way.start:
-        rows = rows.filter(_Beyond(by, "<" if down else ">", way.start.value, way.start.pk))
-    sorting = (by.desc(), "-pk") if down else (by.asc(), "pk")
-    return [EpisodeKey(segment, *row) for row in rows.order_by(*sorting).values_list(column, "pk")[:room]]
-
-
-def _floor(plan: QueryPlan) -> EpisodeKey | None:
-    """The oldest of the newest SORTED that the plan finds; None: there are not so many."""
-    return _edge(plan, EpisodeOrder(plan.axis), None, SORTED)
+def _within(rows: QuerySet[Episode], edge: EpisodeKey | None, direction: Direction) -> QuerySet[Episode]:
+    """Return the rows that are not behind `edge`."""
+    if edge is None:
+        return rows
+    # the bound at the other end makes SQLite prefer the ids to the index of a range
+    bounds = {"pk__gte": edge.pk, "pk__lt": MAX_BIGINT} if direction.is_down else {"pk__lte": edge.pk, "pk__gt": -1}
+    return rows.filter(**bounds)

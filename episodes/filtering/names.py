@@ -1,6 +1,6 @@
-"""Named: the rows that a filter speaks of by name. What nobody has is told in a sentence, with the nearest names.
+"""Names in filters: the rows that a filter names, and the names that a form offers to choose from.
 
-Choices: names that a filter can be set to, as a form offers them. Read by steps along an index, never by a count.
+An unknown name gets a sentence with the nearest ones. Lists of names are read in steps along an index.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_NAMES = 500
 
 
 def models() -> list[str]:
-    """Every model that an episode was played by, in alphabetical order, up to MAX_NAMES."""
+    """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
     return distinct_values(Episode, "model", MAX_NAMES)
 
 
 def runs() -> list[str]:
-    """The latest runs, up to MAX_NAMES, newest first."""
+    """Return the names of the latest runs, newest first, up to MAX_NAMES."""
     return list(Run.objects.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
 
 
@@ -34,37 +34,37 @@ NEAREST = 5
 
 @dataclass(frozen=True, slots=True)
 class NamedRows:
-    """Rows are None when the filter names none, or one that is not there."""
+    """The rows that a filter names. Each is None when the filter names none, or one that does not exist."""
 
     environment: Environment | None
     split: Split | None
     run: Run | None
     unknown: str
-    """A sentence for each name that nobody has; empty: all are known."""
+    """One sentence for each name that does not exist; empty when all exist."""
 
     @classmethod
     def of(cls, asked: EpisodeFilter) -> NamedRows:
-        """One query for each name, and one more for each that is unknown."""
-        told = list[str]()
+        """Read the rows: one query for each name, and one more for each that is unknown."""
+        sentences = list[str]()
         environment = split = run = None
         if asked.environment is not None:
             environment = Environment.objects.defer("card", "description").filter(name=asked.environment).first()
             if environment is None:
-                told.append(
+                sentences.append(
                     _unknown("environment", asked.environment, Environment.objects.values_list("name", flat=True))
                 )
         if asked.split is not None and environment is not None:
             split = environment.splits.filter(name=asked.split).first()
             if split is None:
                 names = environment.splits.values_list("name", flat=True)
-                told.append(_unknown(f"split of {environment.name}", asked.split, names))
+                sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
-            told.append(_unknown("run", asked.run, runs()))
-        told += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
-        return cls(environment, split, run, " ".join(told))
+            sentences.append(_unknown("run", asked.run, runs()))
+        sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
+        return cls(environment, split, run, " ".join(sentences))
 
     def definition(self, asked: EpisodeFilter) -> Return:
-        """Of the return: the one asked for, else the environment's, else the sum."""
+        """Return the definition of the return: the filter's, else the environment's, else the sum."""
         if asked.definition or self.environment is None:
             return asked.definition or "sum"
         own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
@@ -79,7 +79,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def _unknown_task(task: int | None) -> list[str]:
     is_known = task is None or Task.objects.filter(pk=task).exists()
-    return [] if is_known else [f"There is no task {task}; the number stands in the address of a task's page."]
+    return [] if is_known else [f"There is no task {task}; a task's number is in the address of its page."]
 
 
 def _unknown_model(model: str | None) -> list[str]:

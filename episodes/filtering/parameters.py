@@ -1,25 +1,27 @@
-"""Words of an address: what a parameter's text means, or a sentence about why it means nothing.
+"""Parsers of the parameters of addresses: what the text of one means, or why it is refused. Used by pages and the API.
 
-Each parser takes the parameter's name and its text and raises BadFilter. Used by `filters.py` and `cursor.py`.
+Each parser takes the parameter's name and its text, returns the value and raises BadFilter.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from environments.database.storable import MAX_BIGINT, is_storable
 from environments.errors import OrsError, nearest, shorten
 
-"""Of a whole number: what the databases hold."""
+T = TypeVar("T")
+C = TypeVar("C", bound=str)
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
 
 
 class BadFilter(OrsError):
-    """A parameter that cannot be meant; pages and the API answer 400. `allowed`: why, and what is legal."""
+    """A parameter whose value cannot be used; pages and the API answer 400. `allowed` says why, and what is allowed."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"{field}={shorten(str(value), 80)!r} cannot be used: {allowed}.")
@@ -27,10 +29,16 @@ class BadFilter(OrsError):
 
 
 def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
-    """What to raise for a parameter that nobody knows; `what`: it would have been."""
+    """Return the error for an unknown parameter, with the nearest name. `what`: noun for what the known names are."""
     if not known:
         return BadFilter(name, value, f"no {what} has that name, for there are none here")
     return BadFilter(name, value, f"no {what} has that name.{nearest(name, known)} There are {', '.join(known)}")
+
+
+def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:
+    """Return what the parameter `name` of an address means; `default` if it is absent or empty. Raises: BadFilter."""
+    text = query.get(name, "").strip()
+    return parse(name, text) if text else default
 
 
 def words(name: str, text: str) -> str:
@@ -40,17 +48,19 @@ def words(name: str, text: str) -> str:
 
 
 def person(name: str, text: str) -> str:
-    """A person as their episodes name them, which no label of an agent's key does."""
+    """Return the name of a person as it is recorded: with @ in front, which the label of an agent's key never has."""
     if not words(name, text).startswith("@"):
         raise BadFilter(name, text, "people's names begin with @, such as @alice; Who played what lists them")
     return text
 
 
-def chosen(legal: Sequence[str]) -> Callable[[str, str], str]:
-    def parse(name: str, text: str) -> str:
+def chosen(legal: Sequence[C]) -> Callable[[str, str], C]:
+    """Return a parser that takes only the words in `legal`."""
+
+    def parse(name: str, text: str) -> C:
         if text not in legal:
             raise BadFilter(name, text, f"allowed are {', '.join(legal)}")
-        return text
+        return legal[legal.index(text)]
 
     return parse
 
@@ -59,8 +69,20 @@ def flag(name: str, text: str) -> bool:
     return chosen(("yes", "no"))(name, text) == "yes"
 
 
-def whole(name: str, text: str) -> int:
-    return _integer(name, text, -MAX_BIGINT)
+def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
+    """Return a parser of whole numbers from `least` to `most`, both included."""
+    bounds = f" from {least} to {most}" if most < MAX_BIGINT else f" of at least {least}" if least > -MAX_BIGINT else ""
+
+    def parse(name: str, text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+            raise BadFilter(name, text, f"it has to be a whole number{bounds}, such as 12")
+        return int(text)
+
+    return parse
+
+
+whole = whole_from(-MAX_BIGINT)
+count_in = whole_from(0)
 
 
 class WholeRange(NamedTuple):
@@ -84,21 +106,6 @@ def stretch(name: str, text: str) -> WholeRange:
     return found
 
 
-def count_in(name: str, text: str) -> int:
-    """A whole number of at least 0."""
-    return _integer(name, text, 0)
-
-
-def _integer(name: str, text: str, least: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if not least <= value <= MAX_BIGINT:
-        raise BadFilter(name, text, f"it has to be a whole number{'' if least else ' of at least 0'}, such as 12")
-    return value
-
-
 def real(name: str, text: str) -> float:
     try:
         value = float(text)
@@ -110,7 +117,7 @@ def real(name: str, text: str) -> float:
 
 
 def moment(name: str, text: str) -> str:
-    """The text in one spelling. A plus sign that the address made a blank is taken for what it was."""
+    """Return the text in one spelling. A blank before an offset was a plus sign that the address decoded to a blank."""
     text = re.sub(r" (?=\d\d:?\d\d$)", "+", text) if text.count(":") > 1 else text
     if _SPAN.fullmatch(text):
         return text

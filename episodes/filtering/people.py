@@ -1,34 +1,50 @@
-"""People among the players: their episodes, and the names under which those stand. Few beside what agents play.
+"""Episodes that people played, and the names of these people. They are few compared with those of agents.
 
-A name is the label of the record: `@` before an account's name, and the guest's number after a guest's.
+A name is the episode's key label: `@` and an account's name, or `@`, a guest's name and the guest's number.
 """
 
 from __future__ import annotations
 
-from django.db.models import Q, QuerySet
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Func, Q, QuerySet
+from django.db.models.sql.compiler import SQLCompiler
 
 from episodes.models import Episode, Guest
 
 MAX_LOOKED_AT = 50_000
-"""Newest episodes of people among which names are looked for."""
+"""Number of people's newest episodes whose names are listed."""
+
+
+class Unindexed(Func):
+    """A column that SQLite does not look up in an index. Of two equalities it may take the index of the one that most
+    episodes meet, such as an environment's in place of that of people. PostgreSQL has statistics and sees the column.
+    """
+
+    template = "%(expressions)s"
+    arity = 1
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
 
 
 def people() -> QuerySet[Episode]:
-    """Episodes that people play or played, along the index of the players that are no agents."""
+    """Return the episodes that people play or played, along the index of players that are not agents."""
     return Episode.objects.filter(~Q(player="agent"), player="human")
 
 
 def person_of(episode: Episode) -> str:
-    """Empty when no person played it."""
+    """Return the name of the person who played the episode; empty if nobody did."""
     return episode.key_label if episode.player == "human" else ""
 
 
 def label_of(guest: Guest) -> str:
-    """No username has a bracket, so no account is taken for a guest."""
+    """Return a guest's name. No username has a bracket, so no account is mistaken for a guest."""
     return f"@{guest.name} (guest {guest.pk})"
 
 
 def names() -> list[str]:
-    """Whoever played lately, in alphabetical order."""
+    """Return the names of the people who played the newest MAX_LOOKED_AT of such episodes, in alphabetical order."""
     newest = people().order_by("-pk").values_list("key_label", flat=True)[:MAX_LOOKED_AT]
     return sorted(set(newest) - {""})

@@ -1,4 +1,4 @@
-"""Newest: the episodes that run now, with what they reached so far, and those that ended last, as lines of a list."""
+"""The newest running episodes, with their figures so far, and the newest ended ones. Used by lists and the overview."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from environments.database.storable import finite
 from episodes.models import Episode, Step
 
 MAX_ADDED = 2_000
-"""Steps of one running episode whose rewards a page adds up."""
+"""Number of steps of one running episode whose rewards a page adds up."""
 _SHARES = 2048.0
 """More than MAX_ADDED, and a power of two: shares of rewards are not rounded, and add up to no more than the largest
 number, beyond which PostgreSQL refuses to add."""
 
 Returns = Mapping[str, float | None]
-_UNTOLD: Returns = dict.fromkeys(("sum", "last", "max", "mean"))
-_NONE_YET: Returns = {**_UNTOLD, "sum": 0.0}
+_UNKNOWN: Returns = dict.fromkeys(("sum", "last", "max", "mean"))
+_NONE_YET: Returns = {**_UNKNOWN, "sum": 0.0}
 
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
-    """What the steps of a running episode amount to: its row is told when it ends."""
+    """Figures of a running episode, computed from its steps, because its row gets them when it ends."""
 
     steps: int
     returns: Returns
@@ -32,7 +32,7 @@ class SoFar:
 
 @dataclass(frozen=True, slots=True)
 class Playing:
-    """An episode as a line of a list."""
+    """A running or ended episode as a line of a list."""
 
     episode: Episode
     steps: int
@@ -45,15 +45,17 @@ class Playing:
 
 
 def running(limit: int, definition: str | None = None, hidden: Collection[int] = ()) -> list[Playing]:
-    """The newest that run, by the definition or their environments' own; `hidden`: ids of those whose return is not
-    told. Three queries."""
+    """Return the newest running episodes. Three queries.
+
+    `definition`: of the return; None for each environment's own. `hidden`: ids of episodes whose return is not shown.
+    """
     episodes = list(_listed(Episode.objects.filter(status="running")).order_by("-pk")[:limit])
     reached = so_far([episode.pk for episode in episodes], hidden)
     return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
 
 
 def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFar]:
-    """Of each of these running episodes; `hidden`: those whose return is not told. Two queries."""
+    """Return the figures of running episodes by id; `hidden`: ids of those whose return is not shown. Two queries."""
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
     few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in hidden]
@@ -68,13 +70,13 @@ def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFa
             latest=Subquery(rewarded.values("reward")[:1]),
         )
     )
-    returns = {pk: _returns(*told) for pk, *told in rows}
-    without = {pk: _UNTOLD if pk in hidden or pk in last else _NONE_YET for pk in ids}
+    returns = {pk: _returns(*sums) for pk, *sums in rows}
+    without = {pk: _UNKNOWN if pk in hidden or pk in last else _NONE_YET for pk in ids}
     return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
 
 
 def ended(limit: int, definition: str | None = None) -> list[Playing]:
-    """The newest of those that ended, by their beginning; `definition` as above. One query."""
+    """Return the ended episodes that started last. One query. `definition`: None for each environment's own."""
     episodes = _listed(Episode.objects.filter(status="ended")).order_by("-pk")[:limit]
     return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
 

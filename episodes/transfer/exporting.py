@@ -1,6 +1,6 @@
 """Exports episodes to a file. Used by `manage.py export_episodes`, the export page and the API. Blocking.
 
-    for piece in exported(EpisodeFilter.parse(query).episodes(), "jsonl"):
+    for piece in exported(episodes_of(EpisodeFilter.parse(query)), "jsonl"):
         file.write(piece)
 
 Episodes are written in the order of their ids, pairs in the order of their tasks. Memory use is some megabytes, however

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, running_among, why_nothing
@@ -48,7 +49,7 @@ class Command(BaseCommand):
         try:
             asked = EpisodeFilter.parse(_query(options))
             least, only_successes = options["min_return"], options["success_only"]
-            episodes = narrowed(asked.episodes(), asked.definition, least=least, only_successes=only_successes)
+            episodes = narrowed(episodes_of(asked), asked.definition, least=least, only_successes=only_successes)
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
                 raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))

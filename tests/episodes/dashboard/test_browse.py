@@ -95,7 +95,7 @@ def test_only_the_first_page_is_fetched_again(client: Client) -> None:
     [
         ("ending=won", "allowed are running, finished"),
         ("colour=red", "no filter has that name"),
-        ("after=zzz", "leave it out to begin anew"),
+        ("after=zzz", "leave it out for the first page"),
         ("sort=luck", "allowed are time, -time"),
         ("split=train", "name it too, as environment="),
     ],

@@ -14,6 +14,7 @@ from environments.display.parts import ToolPart
 from environments.models import Split
 from episodes.analytics.histogram import MAX_BINS
 from episodes.dashboard.environment import method_of
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
@@ -65,7 +66,7 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(client: Client, draw
     played(*(draw(random) for _ in range(300)))
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
-    listed = [EpisodeFilter.parse(dict(parse_qsl(one.query))).episodes().count() for one in found["columns"]]
+    listed = [episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() for one in found["columns"]]
     assert (len(counts), sum(counts)) == (MAX_BINS, 300)
     assert listed == counts
 
@@ -73,7 +74,7 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(client: Client, draw
 def test_a_single_value_beyond_what_sums_bear_leads_to_its_attempts(client: Client) -> None:
     played(0.0, 1e300, -1e300)
     for one in client.get("/environments/math/").context["columns"]:
-        assert EpisodeFilter.parse(dict(parse_qsl(one.query))).episodes().count() == 1
+        assert episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() == 1
 
 
 def test_endings_and_tools_lead_to_what_is_behind_them(client: Client) -> None:

@@ -68,7 +68,11 @@ def test_groups_of_a_step_lead_to_each_other(client: Client) -> None:
 
 @pytest.mark.parametrize(
     "query, said",
-    [("", "name the id of a run"), ("run=x", "give a whole number"), ("run=1&return=best", "use sum, last, max, mean")],
+    [
+        ("", "name the id of a run"),
+        ("run=x", "whole number"),
+        ("run=1&return=best", "allowed are sum, last, max, mean"),
+    ],
 )
 def test_a_group_that_is_not_named_is_refused(client: Client, query: str, said: str) -> None:
     answer = client.get(f"/tasks/{make_task().pk}/group/?{query}")

@@ -63,7 +63,7 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(client: Client, path: 
         ("/compare/?episodes={episode},{other}&row=x", WHOLE),
         ("/compare/?runs={run},7&row=1", "it belongs to a comparison of episodes"),
         ("/runs/?after=x", WHOLE),
-        ("/tasks/{task}/?before=x", "give a whole number"),
+        ("/tasks/{task}/?before=x", "whole number"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused_with_what_can(client: Client, path: str, sentence: str) -> None:

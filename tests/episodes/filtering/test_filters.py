@@ -9,6 +9,7 @@ import pytest
 from django.http import QueryDict
 from django.utils import timezone
 
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, TranscriptText
@@ -24,7 +25,7 @@ EVERYTHING = {
 
 
 def found(query: str) -> set[int]:
-    return set(EpisodeFilter.parse(QueryDict(query)).episodes().values_list("pk", flat=True))
+    return set(episodes_of(EpisodeFilter.parse(QueryDict(query))).values_list("pk", flat=True))
 
 
 def test_every_parameter_goes_there_and_back() -> None:
