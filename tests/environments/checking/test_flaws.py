@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.conf import settings
 
-from environments.checking.bench import CheckOptions
+from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class
 from environments.checking.report import CheckReport, Finding
 
@@ -40,7 +40,7 @@ FLAWS = [
     ("Shared", "sessions", "side by side", "failed", "they share state"),
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
-    ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
+    ("BadTeardown", "teardown", "after play", "failed", "the checked is stuck"),
     ("Blocking", "event loop", "never blocked", "warning", "Blocking.step (flawed.py"),
 ]
 
