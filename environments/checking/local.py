@@ -82,7 +82,7 @@ T = TypeVar("T")
 
 
 class LocalEnvironment:
-    """The checked to `hosted`. It has to be created on the event loop that uses it."""
+    """The environment of `hosted`. It has to be created on the event loop that uses it."""
 
     def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
         self.name, self.hosted = hosted.name, hosted
@@ -121,7 +121,7 @@ class LocalEnvironment:
         return await self.open_with(sample, self.secrets, with_setup=with_setup)
 
     async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
-        """Open a session with `secrets` instead of those of the checked."""
+        """Open a session with `secrets` instead of the default ones."""
         sid, spec = new_task_id(), copy.deepcopy(sample.task)
         building = self.host.construct(sid, self.name, spec, dict(secrets), None)
         has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)

@@ -21,7 +21,7 @@ _UNSUPPORTED = "list_tasks is not supported"
 
 
 class RemoteEnvironment:
-    """The checked to a server. It has to be created on the event loop that uses it.
+    """An environment on a server. It has to be created on the event loop that uses it.
 
     `name` is empty until `check_reach` has found an environment.
     """
@@ -50,7 +50,7 @@ class RemoteEnvironment:
             raise Broken(f"{what} has no valid response: {type(error).__name__}: {error}.") from error
 
     async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
-        """Return the value of a response with status 200. Raises: RequestRefused for 4xx, Broken for any other status."""
+        """Return the value of a response with status 200. Raises: RequestRefused for 4xx, else Broken."""
         reply = await self.request(method, path, body, headers)
         if 400 <= reply.status < 500:
             raise RequestRefused(f"{method} {path} was refused with status {reply.status}: {reply.detail}")

@@ -289,7 +289,7 @@ class Teardown(Sound):
 
 class BadTeardown(Sound):
     def teardown(self) -> None:
-        raise RuntimeError("the checked is stuck")
+        raise RuntimeError("the door is stuck")
 
 
 class Blocking(Sound):

@@ -40,7 +40,7 @@ FLAWS = [
     ("Shared", "sessions", "side by side", "failed", "they share state"),
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
-    ("BadTeardown", "teardown", "after play", "failed", "the checked is stuck"),
+    ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
     ("Blocking", "event loop", "never blocked", "warning", "Blocking.step (flawed.py"),
 ]
 
