@@ -67,7 +67,7 @@ def test_a_tool_without_parameters_takes_an_empty_object() -> None:
 
 def test_numbers_and_words_that_were_seen_are_used() -> None:
     seen = Seen()
-    seen.add("Open `checked` between 5000 and 5010.")
+    seen.add("Open `door` between 5000 and 5010.")
     inputs = Inputs(_tool({"type": "integer"}), Random(1), seen)
     assert [value for _ in range(20) if 5000 <= (value := inputs.valid()["x"]) <= 5010]
     texts = Inputs(_tool({"type": "string"}), Random(1), seen)
