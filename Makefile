@@ -9,7 +9,7 @@ BIN := .venv/bin
 ENV ?=
 OPTIONS ?=
 TESTS ?= tests
-# One file's tests stay together, for they share a server. JOBS=0 runs all in one process.
+# One file's tests stay together, because they share a server. JOBS=0 runs all in one process.
 JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.

@@ -144,7 +144,7 @@ class TaskTag(models.Model):
 
 
 class TaskFlag(models.Model):
-    """A report that a task is broken. It is open until a curator settles it."""
+    """A report that a task is broken. It is open until a curator resolves it."""
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="flags")
     note = models.TextField(help_text="What is wrong with it")

@@ -64,6 +64,13 @@ def load(specifications: Iterable[str]) -> Registry:
     return Registry([_load_one(specification.strip()) for specification in specifications])
 
 
+def _missing_sdk(error: BaseException) -> str:
+    """Return what to install if the error is that an SDK is missing, which serving alone does not install; else ""."""
+    name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    package = {"ors": "ors-sdk", "openreward": "openreward"}.get(name)
+    return f" It is in the package {package}: run `make venv` or install it with pip." if package else ""
+
+
 def _load_one(specification: str) -> HostedClass:
     alias, renames, target = specification.rpartition("=")
     if renames and not alias:
@@ -79,7 +86,7 @@ def _load_one(specification: str) -> HostedClass:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
-        raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.") from error
+        raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.{_missing_sdk(error)}") from error
     try:
         return HostedClass(_class_of(module, class_name), alias or None)
     except Unhostable:

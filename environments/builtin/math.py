@@ -2,8 +2,8 @@
 
 Actions: `submit` with `answer`, a number or its text. Only the first readable answer counts.
 Observations: the question as text; then whether the answer was right.
-Rewards: 1.0 for a right answer, 0.0 for a wrong one; either ends the episode. A text that holds no number, or more than
-one, is told to the agent and may be tried again.
+Rewards: 1.0 for a right answer, 0.0 for a wrong one; either ends the episode. If a text contains no number, or more
+than one, the agent gets an error and can try again.
 Splits: train (1,000), validation (100), test (200); no question is in two of them. Difficulty 1 takes one or two
 steps of arithmetic, 4 takes five or more.
 Origin: written for this server. To add a problem, write a function like those below and list it in `PROBLEMS`.

@@ -102,7 +102,7 @@ class ProtocolHandler:
     def _find_route(self, request: HttpRequest) -> tuple[type[ProtocolView], dict[str, str]] | Response:
         path = re.sub("/{2,}", "/", request.path)
         if path != "/" and path.endswith("/"):
-            return refusal(307, "The path has no trailing slash", {"Location": request.url_of(path.rstrip("/"))})
+            return refusal(307, "Leave out the trailing slash", {"Location": request.url_of(path.rstrip("/"))})
         try:
             match = self._resolver.resolve(path)
         except Resolver404:

@@ -1,7 +1,7 @@
 """Readers: who asks the API, and which episodes are theirs.
 
 A person who may see the pages reads what the pages show. A key of ORSWEB_API_KEYS is its agents' own: it reads the
-episodes that were played with it, and nothing that is reckoned over everybody's.
+episodes that were played with it, and no figures over the episodes of others.
 """
 
 from __future__ import annotations

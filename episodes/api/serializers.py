@@ -200,7 +200,7 @@ class StepSerializer(s.Serializer[Any]):
     tool = s.CharField()
     status = s.ChoiceField(["ok", "refused", "failed"])
     reason = s.CharField(help_text="Of a refusal or failure; else empty")
-    error = s.CharField(help_text="As the agent was told; else empty")
+    error = s.CharField(help_text="The error that the agent got; empty if there was none")
     reward = s.FloatField(allow_null=True)
     finished = s.BooleanField()
     task_id = s.CharField(help_text="Id of the call, under which its client can ask again")

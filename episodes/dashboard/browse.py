@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.models import Environment, Split
-from episodes.filtering.filters import ENDINGS, PLAYERS, EpisodeFilter
+from episodes.filtering.filters import ENDINGS, PLAYERS, EpisodeFilter, ending_label
 from episodes.filtering.names import NamedRows, models, runs
 from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown, summary_of, with_running
 from episodes.filtering.parameters import BadFilter
@@ -103,7 +103,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
         "runs": runs(),
         "models": models(),
-        "endings": [(ending, ending.replace("_", " ")) for ending in ENDINGS],
+        "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYERS,
         "people": names() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),

@@ -1,4 +1,4 @@
-"""Blind: keeps the pages of one episode, and of its task, from whoever plays it blind, for as long as it runs.
+"""Blind: keeps the pages of one episode, and of its task, from the person who plays it blind, while it runs.
 
 Faults: answers of pages that cannot show what was asked for, in the frame, with what to do next.
 """

@@ -66,15 +66,15 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("run", "step", "return", "threshold")
 def group(request: HttpRequest, pk: int) -> HttpResponse:
-    """`run` (id) and `step` (training step; empty: none was told) name the group."""
+    """`run` (id) and `step` (training step; empty: the episodes that have none) name the group."""
     found = _find(pk)
     try:
         definition, run_id = definition_asked(request, found.environment), whole_asked(request, "run")
         step = whole_asked(request, "step")
         if run_id is None:
-            raise BadFilter("run", "", "name the id of a run; the Runs page lists them")
+            raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
     except BadFilter as error:
-        return refused(request, "This address names no group", str(error), [(f"/tasks/{pk}/", "The task")])
+        return refused(request, "No group at this address", str(error), [(f"/tasks/{pk}/", "The task")])
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists those that are kept.")

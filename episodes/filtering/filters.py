@@ -26,6 +26,7 @@ from episodes.filtering.parameters import (
     unknown_name,
     words,
 )
+from episodes.models import Episode
 
 ENDINGS = (
     *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
@@ -201,7 +202,12 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
         return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
-    return _LABELS.get(name, name), text.replace("_", " ") if name == "ending" else text
+    return _LABELS.get(name, name), ending_label(text) if name == "ending" else text
+
+
+def ending_label(ending: str) -> str:
+    """Return one of ENDINGS as pages show it."""
+    return dict(Episode.CAUSES).get(ending, ending)
 
 
 def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:

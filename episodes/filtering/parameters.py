@@ -31,7 +31,7 @@ class BadFilter(OrsError):
 def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
     """Return the error for an unknown parameter, with the nearest name. `what`: noun for what the known names are."""
     if not known:
-        return BadFilter(name, value, f"no {what} has that name, for there are none here")
+        return BadFilter(name, value, f"no {what} has that name, because there are none yet")
     return BadFilter(name, value, f"no {what} has that name.{nearest(name, known)} There are {', '.join(known)}")
 
 

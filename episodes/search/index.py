@@ -78,7 +78,7 @@ def _lexemes(term: Term) -> list[str]:
 
 
 def index(episodes: Collection[int]) -> None:
-    """Make the ended `episodes` findable; those that are already are read anew. Within the caller's transaction."""
+    """Index the ended `episodes`, and index again those that already are. Runs within the caller's transaction."""
     write(documents_of(episodes))
 
 
@@ -106,7 +106,7 @@ def _fill_postgresql(documents: Sequence[SearchDocument]) -> None:
 
 
 def empty() -> None:
-    """Forget all documents; the follower can make them anew."""
+    """Delete all documents; the follower can make them again."""
     with transaction.atomic():
         TranscriptText.objects.all().delete()
         if connection.vendor == "sqlite":

@@ -210,7 +210,7 @@ class Web(Environment):
         self.page = self.site.page(url)
 
     def _told(self, steps: int = 1) -> ToolOutput:
-        """The page as it is now, made anew for what has changed, and what that was worth."""
+        """Return the current page, rendered again, with the reward for what has changed."""
         self.steps_taken += steps
         self.page = self.site.page(self.url)
         reward, is_reached = self._reward()

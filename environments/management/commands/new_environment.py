@@ -12,7 +12,7 @@ from environments import command_line, starter
 from environments.errors import Unhostable
 
 _NEXT = """
-Play it, check it, test it{where}:
+Play it, check it, and test it with pytest, which `make venv` installs{where}:
 
   {serve}
   {check}

@@ -4,7 +4,7 @@
     {"type": "form", "id": 7, "html": "…", "focus": "/ppath/i1"}
 
 `do`: "show" (the empty form), "set" ("text": a value as JSON), "read" (the value in the controls), or an operation at
-the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw, form, anew, refresh.
+the slot named `at`: include, add, remove, up, down, choose ("choice": index of the branch), raw, form, reset, refresh.
 The answer has the `id` of the message and one of:
 
     "html", "focus"    the new HTML of the form, and the name of the slot that gets the focus, or null

@@ -27,7 +27,7 @@ class Operation:
     """An operation at the slot named `at`."""
 
     do: str
-    """One of show, include, add, remove, up, down, choose, raw, form, anew, refresh, set."""
+    """One of show, include, add, remove, up, down, choose, raw, form, reset, refresh, set."""
     at: str = ""
     choice: int = 0
     """Index of the branch, for `choose`."""
@@ -116,7 +116,7 @@ def _form(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
     return FormOutcome([slot.problem(f"The form has no field for this value{limits}. Change it, or reset it.")])
 
 
-def _anew(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
+def _reset(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
     slot.begin()
     return FormOutcome([], focus=slot.place.name)
 
@@ -133,7 +133,7 @@ def _unknown(form: Form, slot: Slot, operation: Operation) -> FormOutcome:
 
 _ACTIONS: Mapping[str, Callable[[Form, Slot, Operation], FormOutcome]] = {
     **{"include": _include, "add": _add, "choose": _choose, "refresh": _refresh},
-    **{"raw": _raw, "form": _form, "anew": _anew},
+    **{"raw": _raw, "form": _form, "reset": _reset},
 }
 
 

@@ -30,7 +30,7 @@ orsweb is ready: {url}  (Ctrl-C stops it)
   database      {database}
   admin         {url}/admin/
 
-Play with the ORS client (pip install ors-sdk):
+Code for each client is on {url}/#connect. With ors-sdk:
 
   from ors.client import ORS
   client = ORS(base_url="{url}"{key})  # keep it: its connections close with it

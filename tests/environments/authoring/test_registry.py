@@ -160,3 +160,11 @@ def test_it_says_how_to_name_what_is_in_a_file(specification: str, better: str) 
     with pytest.raises(Unhostable) as caught:
         load([specification])
     assert str(caught.value) == f"{specification!r} names a file, not a module; write {better}."
+
+
+def test_a_missing_sdk_is_named_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "orsweb_test_sdk.py").write_text("import openreward\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "openreward", None)
+    with pytest.raises(Unhostable, match="It is in the package openreward: run `make venv`"):
+        load(["orsweb_test_sdk:Mine"])

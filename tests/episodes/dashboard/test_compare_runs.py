@@ -33,6 +33,14 @@ def test_every_shared_task_counts_once() -> None:
     assert second.reach == pytest.approx(1.96 * 0.25)
 
 
+def test_means_that_differ_by_rounding_alone_are_equal() -> None:
+    runs, task = [make_run("first"), make_run("second")], make_task()
+    for run, reward in zip(runs, (0.3, 0.1 + 0.2), strict=True):
+        end_episode(reward, run=run, task=task)
+    second = paired(runs, Definition(), 9).versus[1]
+    assert (second.difference, second.wins, second.ties) == (0.0, 0, 1)
+
+
 def test_huge_returns_have_an_interval(client: Client) -> None:
     runs, tasks = [make_run("first"), make_run("second")], [make_task(), make_task()]
     for run, rewards in zip(runs, ((1e300, -1e300), (-1e300, 1e300)), strict=True):

@@ -69,7 +69,7 @@ def test_groups_of_a_step_lead_to_each_other(client: Client) -> None:
 @pytest.mark.parametrize(
     "query, said",
     [
-        ("", "name the id of a run"),
+        ("", "give the id of a run"),
         ("run=x", "whole number"),
         ("run=1&return=best", "allowed are sum, last, max, mean"),
     ],

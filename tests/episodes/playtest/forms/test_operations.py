@@ -191,7 +191,7 @@ def test_the_raw_view_shows_incomplete_input() -> None:
 def test_a_value_without_a_control_can_be_reset() -> None:
     page = page_with(member(WHOLE), {"a": "text"})
     assert page.do("form", "/pa")["errors"][0]["path"] == ["a"]
-    page.do("anew", "/pa")
+    page.do("reset", "/pa")
     page.state["v/pa"] = "4"
     assert page.read() == '{"a": 4}'
 
