@@ -55,7 +55,7 @@ def specifications() -> list[str]:
 
 
 def has_keys() -> bool:
-    """Whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
+    """Return whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
     return bool(settings.ORSWEB_API_KEYS)
 
 

@@ -289,7 +289,7 @@ def value_json(value: Any) -> str:
 
 
 def object_json(value: Any) -> str:
-    """Compact ASCII JSON of an object, with its keys in their order.
+    """Return the compact ASCII JSON of an object, with its keys in their order.
 
     Raises: TypeError or ValueError when `value` is not an object, or holds NaN, an infinity or something that has no
     JSON form.

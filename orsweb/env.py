@@ -75,7 +75,7 @@ def env_share(name: str, default: float) -> float:
 
 
 def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
-    """One of `choices`."""
+    """Return the value of the setting, which must be one of `choices`."""
     text = env_str(name, default)
     if text not in choices:
         raise ImproperlyConfigured(f"{name}={text!r} is unknown; use one of {', '.join(choices)}.")

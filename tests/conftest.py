@@ -132,7 +132,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Whether the test database is there already."""
+    """Return whether the test database is there already."""
     return os.environ.get("ORSWEB_TEST_DATABASE", "sqlite") == "sqlite"
 
 

@@ -175,7 +175,7 @@ def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:
-    """Why the action cannot be applied to these tasks; empty: it can."""
+    """Return why the action cannot be applied to these tasks; empty if it can."""
     if chosen.ids == (0,):
         return "No task is chosen. Check some in the list, or choose all that match."
     if bulk.needs_split and chosen.split is None:
@@ -235,7 +235,7 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
 
 
 def message_of(outcome: ActionOutcome) -> str:
-    """What an action did, with a link to its result."""
+    """Return the message about what an action did, with a link to its result."""
     if (link := outcome_url(outcome)) is None:
         return outcome.sentence
     return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)

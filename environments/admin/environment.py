@@ -38,7 +38,7 @@ def hosted_tools(name: str) -> list[ToolPart] | None:
 
 
 def marks_of(environment: Environment) -> list[str]:
-    """What keeps agents from playing the environment; empty: nothing."""
+    """Return the marks that say what keeps agents from playing the environment; empty if nothing does."""
     marks = {
         "not hosted": not environment.is_hosted,
         "unavailable": bool(environment.unavailable),

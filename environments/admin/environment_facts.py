@@ -52,7 +52,7 @@ def overview_of(environment: Environment) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """An environment with tasks that somebody should look at; each count is MAX_COUNTED at most."""
+    """An environment with tasks that need attention; each count is MAX_COUNTED at most."""
 
     environment: Environment
     flagged: int

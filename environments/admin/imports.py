@@ -204,7 +204,7 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
 
 
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
-    """Where to import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
+    """Return the target of an import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
     is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
     return ImportTarget.of(environment, name, None if is_there else kind)
 
@@ -215,5 +215,5 @@ def _check_permission(request: HttpRequest) -> None:
 
 
 def _number(text: str) -> int:
-    """The number in `text`; 0, which is no row's id, if there is none."""
+    """Return the number in `text`; 0, which no row has as its id, if there is no number."""
     return int(text) if text.isdecimal() and len(text) < 19 else 0

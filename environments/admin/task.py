@@ -61,7 +61,7 @@ class TaskAdmin(TaskPage):
         return [*own, *super().get_urls()]
 
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
-        """One bulk action. Redirects to the list if no tasks are named, as after a login."""
+        """Run one bulk action. Redirect to the list if no tasks are named, as after a login."""
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name not in BULKS:
@@ -75,7 +75,7 @@ class TaskAdmin(TaskPage):
         return import_view(request, self._context(request, ""))
 
     def preview(self, request: HttpRequest, token: str) -> HttpResponse:
-        """What the import of an uploaded file would do."""
+        """Preview the import of an uploaded file."""
         return preview_view(request, token, self._context(request, ""))
 
     def export_tasks(self, request: HttpRequest) -> HttpResponseBase:

@@ -52,13 +52,13 @@ class ShownPlace:
 
 @dataclass(slots=True)
 class TaskListRow:
-    """One task as the list shows it."""
+    """A task as the list shows it."""
 
     task: Task
     summary: str
     bucket: Bucket
     statistics: TaskStatistics | None
-    """Statistics over all attempts; None: there is none."""
+    """Statistics of all attempts; None without attempts."""
     index: int | None = None
     """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class TaskListRow:
 
     @property
     def origin(self) -> str:
-        """Where the task came from, if not from a class."""
+        """Return the origin of the task if it is not from a class; else an empty text."""
         return _ORIGINS.get(self.task.source, "")
 
     @property

@@ -109,5 +109,5 @@ class TaskPage(ReadOnlyAdmin):
 
 
 def may_change(request: HttpRequest) -> bool:
-    """Whether the person may change tasks."""
+    """Return whether the person may change tasks."""
     return request.user.has_perm("environments.change_task")

@@ -136,7 +136,7 @@ class HostedClass:
             ) from error
 
     def overrides(self, method: str) -> bool:
-        """Whether the class, rather than the base class of its SDK, defines `method`."""
+        """Return whether the class, rather than the base class of its SDK, defines `method`."""
         theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
         return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
 

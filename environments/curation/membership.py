@@ -114,7 +114,7 @@ class SaveAsSplit:
     name: str
     """1 to 200 characters without slashes and control characters, and not the name of another split."""
     type: str
-    """train, validation or test."""
+    """Type of the split: train, validation or test."""
     reason: str = ""
 
     def plan(self) -> Plan:

@@ -1,6 +1,6 @@
 """Selection: the tasks that satisfy some filters, in batches, as ids or as a count.
 
-The task list, every bulk action, exports and saved searches go by it, so a filter means the same everywhere. A batch
+The task list, every bulk action, exports and saved searches use it, so a filter means the same everywhere. A batch
 takes the route (an index that leads to the tasks of one filter, by their ids) that leads to the fewest tasks. Why this
 is not one query for each page: docs/decisions/0018-selections-walk-along-indexes.md.
 """
@@ -195,7 +195,7 @@ class _Routes:
         """Number of tasks that each leads to; not counted where there is no choice."""
 
     def is_sparse(self, share: float) -> bool:
-        """Whether another filter leaves many tasks, but at most this share of the split's places."""
+        """Return whether another filter leaves many tasks, but at most this share of the split's places."""
         least, _ = self._narrowest()
         return MAX_FEW < least < min(MAX_COUNTED, share * (self._split.size if self._split else 0))
 
@@ -222,7 +222,7 @@ class _Routes:
         return min(others, key=itemgetter(0), default=(MAX_COUNTED, None))
 
     def _beyond(self, route: Route) -> Q:
-        """What is asked beyond that route, tested task by task."""
+        """Return the conditions that the route does not cover, which are tested for each task."""
         done = {route.filter: getattr(_EVERYTHING, route.filter)} if route.filter and route.is_exact else {}
         rest = replace(self._chosen, **{"split": None, **done}).condition()
         is_covered = self._chosen.split is None or route.filter == "split"

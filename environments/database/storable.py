@@ -14,7 +14,7 @@ MAX_BIGINT = 2**63 - 1
 
 
 def is_storable(text: str) -> bool:
-    """Whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
+    """Return whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
     return UNSTORABLE.search(text) is None
 
 

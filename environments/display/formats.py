@@ -20,7 +20,7 @@ from environments.scoring.buckets import interval
 NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""
 NONE = format_html('<span class="none">{}</span>', NOTHING)
-"""`NOTHING` as HTML."""
+"""The mark NOTHING as HTML."""
 BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
 """Mark of each bucket. The shape tells buckets apart, not only the colour."""
 

@@ -86,7 +86,7 @@ def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
 
 
 def is_malformed_json(error: ValidationError) -> bool:
-    """Whether pydantic's parser refused the text, as opposed to its values."""
+    """Return whether pydantic's parser refused the text, as opposed to its values."""
     if error.error_count() > 1:
         return False
     [problem] = error.errors(include_url=False, include_context=False, include_input=False)

@@ -61,7 +61,7 @@ class HttpRequest(http.HttpRequest):
             pass
 
     def has_disconnected(self) -> bool:
-        """Whether the client has disconnected.
+        """Return whether the client has disconnected.
 
         On servers without the extension, `receive` is advanced once but not awaited: it has a result immediately only
         when the client has disconnected.

@@ -18,7 +18,7 @@ def _sixteen_bytes() -> bytes:
 
 
 def new_session_id() -> str:
-    """A UUID4 with dashes."""
+    """Return a new session id: a UUID4 with dashes."""
     digits = new_task_id()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

@@ -292,7 +292,9 @@ def _problems(error: ValidationError) -> str:
 
 
 def _score(answer: Any) -> wire.GroupScore:
-    """One score as the author returned it: a GroupScore of any SDK, or a number. Raises: TypeError, ValueError."""
+    """Return the score that an author's code returned: a GroupScore of any SDK, or a number. Raises: TypeError,
+    ValueError.
+    """
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
     score = wire.GroupScore.model_validate(plain)
     if not math.isfinite(score.reward):

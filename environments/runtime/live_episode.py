@@ -268,11 +268,11 @@ class LiveEpisode:
 
     @property
     def masked_sid(self) -> str:
-        """The session id without secrets, for the log."""
+        """Return the session id without secrets, for the log."""
         return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
-        """`text` without the session's secrets and truncated, for the log, the record and the agent."""
+        """Return `text` without the session's secrets and truncated, for the log, the record and the agent."""
         return truncate_error(self._mask.text(text))
 
     def masked_failure(self, outcome: CallOutcome) -> CallOutcome:

@@ -29,7 +29,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended.
+    """The result of a tool call.
 
     With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say what went wrong. The
     `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; those of a

@@ -24,7 +24,7 @@ IDLE_SECONDS = 30.0
 
 
 class ThreadJob:
-    """One function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
+    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
 
     __slots__ = (
         "abandoned",

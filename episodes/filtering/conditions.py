@@ -24,7 +24,7 @@ _COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
-    """Return every episode that the filter finds, in no order; none where it names something that does not exist.
+    """Return every episode that the filter finds, in no order; none if it names something that does not exist.
 
     `named`: the rows that the filter names, if the caller has them already; otherwise queries read them.
     """

@@ -89,7 +89,7 @@ class EpisodeFilter:
     """Range of training steps."""
     model: str | None = None
     ending: str | None = None
-    """One of ENDINGS."""
+    """How the episodes ended, one of ENDINGS."""
     player: str | None = None
     who: str | None = None
     """Label of the person who played, such as @alice; agents have none."""
@@ -107,7 +107,7 @@ class EpisodeFilter:
     """Exclusive end, in the same format as `since`; a date includes its day."""
     text: str | None = None
     ends_from: int | None = None
-    """Smallest Episode.end_number."""
+    """Smallest Episode.end_number to find."""
     ends_to: int | None = None
     key: str | None = None
     """Label of the API key that episodes were played with. Not a parameter: the API sets it for the key that asks."""

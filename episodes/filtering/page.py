@@ -36,7 +36,8 @@ class EpisodeRow:
     summary: str
     """The task in one line."""
     value: float | None
-    """Its return by the page's definition; None without a reward, and while it runs unless `so_far` is set."""
+    """Return of the episode by the page's definition; None without a reward, and while it runs unless `so_far` is set.
+    """
     so_far: SoFar | None = None
     """Figures of a running episode, if the page asked for them (`with_running`)."""
 

@@ -35,7 +35,7 @@ def people() -> QuerySet[Episode]:
 
 
 def person_of(episode: Episode) -> str:
-    """Return the name of the person who played the episode; empty if nobody did."""
+    """Return the name of the person who played the episode; empty for other players."""
     return episode.key_label if episode.player == "human" else ""
 
 

@@ -27,7 +27,7 @@ class ProviderView:
     tools_word: str
     """The name of the list of tools in the provider's API."""
     tools: str
-    """Indented JSON."""
+    """Tools as indented JSON."""
 
 
 @dataclass(frozen=True, slots=True)

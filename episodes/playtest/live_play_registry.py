@@ -24,7 +24,7 @@ class LivePlays:
         return play
 
     def find(self, sid: str, owner: str) -> LivePlay | None:
-        """The live play of that session and owner; None if there is none."""
+        """Return the live play of that session and owner; None if there is none."""
         play = self._plays.get(sid)
         return play if play is not None and play.owner == owner else None
 

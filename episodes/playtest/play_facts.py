@@ -28,7 +28,7 @@ class PlayFacts:
 
     play: Play
     episode: Episode
-    """With its environment. Only columns that are set at the start are up to date."""
+    """The episode with its environment. Only columns that are set at the start are up to date."""
 
     @property
     def is_blind(self) -> bool:

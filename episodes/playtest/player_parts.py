@@ -39,7 +39,7 @@ def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
 @never_cache
 @seated
 def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
-    """One step with long texts; with `part` and `as`, one of its texts shown as another kind."""
+    """Return one step with long texts; with `part` and `as`, one of its texts shown as another kind."""
     facts = play_or_404(pk, seat)
     view = TranscriptView(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(facts.episode, index, view)
@@ -58,7 +58,7 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
 @never_cache
 @seated
 def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """One text of the prompt, `part`, shown as the kind `as`."""
+    """Return one text of the prompt, `part`, shown as the kind `as`."""
     return _part(request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), WHOLE_CHARACTERS)})
 
 

@@ -93,7 +93,7 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
-    """Raises: BadChoice, with the same sentence for everything that the invite is not for."""
+    """Refuse everything that the invite is not for with one sentence. Raises: BadChoice."""
     if choice.pick in ("spec", "task") or not seat.may_play(choice.environment, choice.split):
         place = invite.environment.name + (f" / {invite.split.name}" if invite.split else "")
         sentence = f"Your invite is for {place}. Choose a random task, the next one, or a number there."
@@ -188,7 +188,7 @@ def _pasted(text: str, environment: Environment) -> Any:
 
 
 def _takes_objects(environment: Environment) -> bool:
-    """Whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
+    """Return whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
     schema = json.loads(environment.task_schema or "{}")
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 

@@ -20,7 +20,7 @@ MAX_LISTINGS = 32
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """One tool of a listing."""
+    """A tool of a listing."""
 
     name: str
     description: str

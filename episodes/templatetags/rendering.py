@@ -34,6 +34,6 @@ def component_bar(value: float, widest: float) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def step_card(context: Context, card: Card, **options: object) -> SafeString:
-    """One step as HTML. `options` and the context are its `step_html.DisplayOptions`."""
+    """Return one step as HTML. `options` and the context are its `step_html.DisplayOptions`."""
     with context.push(**options):
         return step_html(card, context)

@@ -1,4 +1,4 @@
-"""How the time of a step and durations are written, for step cards and template tags."""
+"""Formats of times and durations of steps, for step cards and template tags."""
 
 from __future__ import annotations
 

@@ -130,6 +130,6 @@ def _page_after_login(request: HttpRequest) -> str:
 
 
 def _is_for_guests(request: HttpRequest) -> bool:
-    """Whether the request is for the link of an invite, or is a guest's for the player's pages."""
+    """Return whether the request is for the link of an invite, or is a guest's for the player's pages."""
     play = reverse("play")
     return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)

@@ -30,7 +30,7 @@ class Clock:
 
     @property
     def moment(self) -> float:
-        """The pretended time now."""
+        """Return the current pretended time."""
         return self.pretended(self._now())
 
     def pretended(self, real: float) -> float:

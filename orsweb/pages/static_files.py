@@ -52,7 +52,7 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         return HttpResponse(zipped.body, headers=zipped.headers)
 
     def _is_for(self, request: HttpRequest) -> bool:
-        """Whether to answer with the gzipped file.
+        """Return whether to answer with the gzipped file.
 
         Ranges count bytes of the plain file, and with DEBUG files may change.
         """

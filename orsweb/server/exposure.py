@@ -22,7 +22,7 @@ def refusal_of(host: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback address or "localhost"."""
+    """Return whether `host` is a loopback address or "localhost"."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

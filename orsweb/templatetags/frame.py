@@ -53,7 +53,7 @@ RAIL = (
 
 @register.simple_tag(takes_context=True)
 def is_outsider(context: dict[str, Any]) -> bool:
-    """Whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
+    """Return whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
     request, seat = context.get("request"), context.get("seat")
     if seat is not None:
         return seat.guest is not None
@@ -75,7 +75,7 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def page_keys(context: dict[str, Any]) -> list[MenuPage]:
-    """The pages of the rail, for the list of keyboard shortcuts."""
+    """Return the pages of the rail, for the list of keyboard shortcuts."""
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 

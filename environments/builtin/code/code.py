@@ -191,7 +191,7 @@ def is_right(case: Case, answer: Answer) -> bool:
 
 
 def is_same(given: Any, expected: JSONValue) -> bool:
-    """Whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
+    """Return whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
     if isinstance(expected, bool) or expected is None:
         return given is expected
     if isinstance(expected, int | float):

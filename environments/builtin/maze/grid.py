@@ -70,7 +70,7 @@ class Grid:
         return self.rows[y][x] if 0 <= y < self.height and 0 <= x < self.width else WALL
 
     def is_closed(self, cell: Cell, opened: frozenset[Cell]) -> bool:
-        """Whether neither feet nor eyes get through: a wall, or a door that is not in `opened`."""
+        """Return whether neither feet nor eyes get through: a wall, or a door that is not in `opened`."""
         return self.at(cell) == WALL or (cell in self.doors and cell not in opened)
 
     # --- actions: each answers the situation after it, the same one when it changes nothing ---

@@ -32,7 +32,7 @@ class Origin:
     """A step from which an episode can be continued."""
 
     episode: Episode
-    """With its environment and task."""
+    """The episode with its environment and task."""
     step: int
     """Index of the last step that is run again."""
     masked: list[int]

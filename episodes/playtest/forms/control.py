@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FormProblem:
-    """Why a value cannot be used."""
+    """A problem with a value of the form."""
 
     path: Path
     """The part of the value that the message is about."""

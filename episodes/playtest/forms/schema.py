@@ -205,7 +205,7 @@ def _is_plain_object(schema: Schema) -> bool:
 
 
 def _are_conditions(branches: Any) -> bool:
-    """Whether a union only restricts which members go together. The check of the value enforces that."""
+    """Return whether a union only restricts which members go together. The check of the value enforces that."""
     return isinstance(branches, list) and all(
         isinstance(branch, dict) and branch.keys() <= _CONDITIONS for branch in branches
     )
@@ -230,7 +230,7 @@ def _is_null(schema: Schema) -> bool:
 
 
 def _is_scalar(branches: list[Schema]) -> bool:
-    """Whether the branches are a text and numbers, without lists of allowed values."""
+    """Return whether the branches are a text and numbers, without lists of allowed values."""
     kinds = [_kind(branch) for branch in branches]
     return set(kinds) == {"text", "number"} and kinds.count("text") == 1
 

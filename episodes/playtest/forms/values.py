@@ -29,12 +29,12 @@ NOTHING: Final = Nothing.NOTHING
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text field of a page returns `text` unchanged."""
+    """Return whether a text field of a page returns `text` unchanged."""
     return "\r" not in text and is_storable(text)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON. 1, 1.0 and true are three different values."""
+    """Return whether both are the same JSON. 1, 1.0 and true are three different values."""
     return _exact(one) == _exact(other)
 
 

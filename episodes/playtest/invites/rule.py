@@ -69,7 +69,7 @@ def add_guest(invite: Invite, name: str) -> Guest:
 
 
 def is_open_to(guest: int) -> bool:
-    """Whether the invite of that guest is still open. One query."""
+    """Return whether the invite of that guest is still open. One query."""
     return Guest.objects.filter(pk=guest, invite__revoked=None, invite__expires__gt=timezone.now()).exists()
 
 
