@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays for good, so the collector need not look at it again."""
+    """Freeze the imported objects, which live until the end, so that the garbage collector skips them."""
     gc.collect()
     gc.freeze()
 
@@ -106,7 +106,7 @@ OF_MIGRATIONS = {"django_content_type", "auth_permission"}
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_tests() -> None:
-    """Tests that commit are followed by `empty_database`, and nobody waits for the turn of another process's writer."""
+    """Tests that commit are followed by `empty_database`, and no test waits for the writer of another process."""
     from django.test import TransactionTestCase
 
     from environments.database import write_turns

@@ -32,7 +32,7 @@ def curve(page: Page, runs: dict[str, list[int]]) -> Page:
 
 
 def chart(page: Page, question: str) -> Any:
-    """What Chart.js answers about the line that is drawn last, such as "line.data.length"."""
+    """Return what Chart.js says about the line that was drawn last, such as "line.data.length"."""
     return page.evaluate(
         f"() => {{ const line = Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1);"
         f" return {question}; }}"
@@ -45,7 +45,7 @@ def points(page: Page) -> list[float]:
 
 
 def across(page: Page, share: float) -> tuple[float, float]:
-    """Where on the screen that share of the chart's width is, at half its height."""
+    """Return the screen position at that share of the chart's width, at half its height."""
     page.locator("[data-chart]").scroll_into_view_if_needed()
     box = page.locator("[data-chart]").bounding_box()
     assert box is not None

@@ -13,7 +13,7 @@ from tests.server import LiveServer
 
 
 def tasks(live: LiveServer, environment: str, split: str) -> list[dict[str, Any]]:
-    """What an agent is served."""
+    """Return the tasks that agents receive."""
     answer = httpx.post(f"{live.url}/{environment}/tasks", json={"split": split}, timeout=60)
     listed: list[dict[str, Any]] = answer.json()["tasks"]
     return listed

@@ -21,7 +21,7 @@ SOCKETS = """
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """One that strangers can reach, with one account."""
+    """A server that strangers can reach, with one account."""
     with with_account("tests.envs:Echo", NAME) as running:
         yield running
 
@@ -74,7 +74,7 @@ def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_invite_that_is_over_is_told(player: Page, live: LiveServer, is_open: bool) -> None:
-    """To a guest who goes on playing, and to one whose connection breaks."""
+    """Both a guest who continues to play and one whose connection breaks see the message."""
     player.goto("/play/invites/")
     player.get_by_label("Name").fill(f"pilot {is_open}")
     player.keyboard.press("Enter")

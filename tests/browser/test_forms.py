@@ -35,7 +35,7 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def form(page: Page) -> Locator:
-    """The form of `order`, in a play that has just begun."""
+    """The form of `order`, in a play that has just started."""
     page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.goto("/play/?environment=forms&split=train")
     page.get_by_role("button", name="Play", exact=True).click()
@@ -55,7 +55,7 @@ def write_json(form: Locator, text: str) -> None:
 
 
 def answered(page: Page, number: int = 0) -> Any:
-    """What the environment got in step `number`."""
+    """Return the input that the environment got in step `number`."""
     step = page.locator(f"#step-{number}")
     expect(step).to_be_visible()
     return json.loads(step.locator("[data-side=output] .said-text").first.inner_text())

@@ -17,7 +17,7 @@ def still(page: Page) -> None:
 
 
 def make_link(page: Page, name: str) -> str:
-    """For `echo`, all of it; the page still shows it."""
+    """Create an invite for all of `echo`; the page still shows its link."""
     page.goto("/play/invites/")
     page.get_by_label("Environment or split").select_option(label="echo: every split")
     page.get_by_label("Name").fill(name)

@@ -19,7 +19,7 @@ NAME = "somebody-with-a-rather-long-name"
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """In place of the server of the other files: one that strangers can reach, with one account."""
+    """Replace the server of the other files by one that strangers can reach, with one account."""
     with with_account("environments.builtin.guess:Guess", NAME) as running:
         yield running
 

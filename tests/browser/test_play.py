@@ -58,7 +58,7 @@ def send(page: Page, text: str = "") -> None:
 
 
 def choose(page: Page, tool: str) -> None:
-    """By its number, from within a field."""
+    """Choose a tool by its number while a field has the focus."""
     tab = page.locator(f".tool-tab:has(code:text-is('{tool}'))")
     page.keyboard.press(f"Alt+{int(tab.get_attribute('data-tool') or 0) + 1}")
     expect(tab).to_have_attribute("aria-selected", "true")
@@ -66,7 +66,7 @@ def choose(page: Page, tool: str) -> None:
 
 
 def is_found(page: Page, environment: str, episode: int, returned: str) -> None:
-    """In the replay, in the curves, on the leaderboard."""
+    """Check that the episode is in the replay, in the curves and on the leaderboard."""
     page.goto(f"/episodes/{episode}/")
     expect(page.locator("#headline")).to_contain_text("finished")
     expect(page.locator("#headline")).to_contain_text(returned)
@@ -77,7 +77,7 @@ def is_found(page: Page, environment: str, episode: int, returned: str) -> None:
 
 
 def content_of(page: Page, episode: int) -> dict[str, Any]:
-    """Of the task that is played, the answer too, which no player gets to see."""
+    """Return the spec of the played task, including the answer, which no player sees."""
     return dict(json.loads(page.request.get(f"/episodes/{episode}/task.json").text()))
 
 
@@ -170,7 +170,7 @@ def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
 def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_for(
     page: Page, keys: list[str], typed: str, sent: str
 ) -> None:
-    """However late that comes."""
+    """This holds however late the response to the request arrives."""
     sit_down(page, "echo")
     for text in ("first", "second"):
         send(page, text)
@@ -348,7 +348,7 @@ def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page
 
 
 def assert_sound(page: Page) -> None:
-    """In light and in dark, and no wider than a phone."""
+    """Check the page in light and dark mode, and that it is not wider than a phone."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]

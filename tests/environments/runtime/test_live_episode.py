@@ -1,4 +1,4 @@
-"""What live play records, and when."""
+"""Tests of what a live session records, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows about a task's attempts."""
+"""Tests of the figures of a task's attempts."""
 
 from __future__ import annotations
 

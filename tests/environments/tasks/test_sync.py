@@ -129,7 +129,7 @@ def test_it_completes_a_sync_that_was_interrupted() -> None:
 
 
 def test_it_adds_tasks_again_that_an_import_took_away_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that had added the same tasks and came to nothing."""
+    """The import had added the same tasks and failed."""
 
     def take_away(environment: int, hashes: list[str]) -> None:
         Task.objects.filter(environment=environment, spec='{"n":1}').delete()

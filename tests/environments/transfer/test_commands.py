@@ -1,4 +1,4 @@
-"""`import_tasks` and `export_tasks`, as somebody at a terminal meets them."""
+"""Tests of `import_tasks` and `export_tasks` at a terminal."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
 
 
 class Stop(Exception):
-    """What a progress raises to end an import."""
+    """Raised by a progress callback to end an import."""
 
 
 @pytest.mark.parametrize("ends_at", [1, 2, 3])

@@ -21,7 +21,7 @@ from tests.factories import episode_ended, episode_started
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 Rows = dict[str, tuple[Any, ...]]
-"""By name: n, mean, error, successes, tasks, pass@k."""
+"""Rows by name, as n, mean, error, successes, tasks and pass@k."""
 about: Any = pytest.approx
 
 

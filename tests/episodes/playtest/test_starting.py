@@ -1,4 +1,4 @@
-"""Environments with a slow setup: the page opens at once and is told how the setup went."""
+"""Tests of environments with a slow setup: the page opens at once and receives the result of the setup."""
 
 from __future__ import annotations
 

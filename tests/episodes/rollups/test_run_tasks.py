@@ -1,4 +1,4 @@
-"""What runs reached at tasks, as the follower counts it and the comparison of runs reads it."""
+"""Tests of the results of runs at tasks, which the follower counts and the comparison of runs reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export_episodes` and `import_episodes`, as somebody at a terminal meets them."""
+"""Tests of `export_episodes` and `import_episodes` at a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people added to episodes goes out with them and comes back: how they were played, and notes."""
+"""Tests that exports and imports include what people added to episodes: notes, and how they were played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each format holds."""
+"""Tests of the content of each format."""
 
 from __future__ import annotations
 

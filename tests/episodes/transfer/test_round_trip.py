@@ -1,4 +1,4 @@
-"""What was exported comes back as it was, on either database."""
+"""Tests that an export is imported unchanged, on either database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stored import make_environment, make_episode, make_run, make_split, m
 pytestmark = pytest.mark.django_db
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
-"""Exported from SQLite."""
+"""A file that was exported from SQLite."""
 
 
 def test_every_column_comes_back(tmp_path: Path) -> None:

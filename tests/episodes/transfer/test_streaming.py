@@ -1,4 +1,4 @@
-"""An export is made in pieces: in bounded memory, and beside a recorder that goes on writing."""
+"""Tests that an export is generated in pieces: in bounded memory, while the recorder continues to write."""
 
 from __future__ import annotations
 

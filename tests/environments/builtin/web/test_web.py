@@ -27,7 +27,7 @@ def said(output: ToolOutput) -> str:
 
 
 class Visitor:
-    """Plays by the text of links, buttons and fields, and keeps what it was told."""
+    """Plays by the text of links, buttons and fields, and stores the responses."""
 
     def __init__(self, episode: Web) -> None:
         self.episode, self.outputs = episode, list[ToolOutput]()
