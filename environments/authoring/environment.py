@@ -131,7 +131,7 @@ class Environment:
 
     @classmethod
     def is_assistant_message_final(cls) -> bool:
-        """Return whether a plain message of the assistant ends the episode, which it does if there is a terminal tool."""
+        """Return whether a plain message of the assistant ends the episode: it does if there is a terminal tool."""
         return cls.terminal_tool() is not None
 
     async def call_terminal_tool(self, message: str = "") -> RunToolOutput:

@@ -195,7 +195,7 @@ class DeleteSplit:
     def plan(self) -> Plan:
         split = self._deletable()
         sentences = (
-            "Agents that ask for it will be told that there is no such split. Running sessions continue.",
+            "Agents that request it get the error that there is no such split. Running sessions continue.",
             "Its tasks, their results and its episodes stay.",
         )
         share = SplitShare(split.pk, split.name, split.size)

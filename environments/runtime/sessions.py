@@ -306,7 +306,7 @@ def check_alive(episode: LiveEpisode) -> None:
 
 
 def is_closing(episode: LiveEpisode) -> bool:
-    """Return whether the session is ending. Check it after every await: another request may have deleted the session."""
+    """Return whether the session is ending. Check it after every await: another request may have deleted it."""
     return episode.state == "closing"
 
 

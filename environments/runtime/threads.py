@@ -189,7 +189,7 @@ class ThreadPool:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, so nobody waits for the result
+            except RuntimeError:  # the loop is closed, so the result is not needed
                 return
 
     def _deliver(self) -> None:

@@ -42,8 +42,8 @@ class EpisodesView(ApiView):
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
-        told = {"is_bounded": found.is_bounded, "note": ""}
-        return Response(page(request, rows.data, found.next, found.previous, **told))
+        members = {"is_bounded": found.is_bounded, "note": ""}
+        return Response(page(request, rows.data, found.next, found.previous, **members))
 
 
 class EpisodeView(ApiView):

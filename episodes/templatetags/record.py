@@ -132,8 +132,8 @@ def steps(episode: Episode) -> SafeString:
     if episode.status == "running":
         return NONE
     refused = episode.refused_count
-    beside = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
-    return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
+    suffix = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
+    return format_html('<span class="number">{}{}</span>', episode.steps_count, suffix)
 
 
 @register.filter

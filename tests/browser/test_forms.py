@@ -131,7 +131,7 @@ def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complain
     expect(form.get_by_text("It has four corners.")).to_be_visible()
 
 
-def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_what_is_missing_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     field(form, "/pname").press("Enter")
     expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required. Press Ctrl+Enter to send it empty.")
     page.keyboard.press("Control+Enter")
@@ -143,7 +143,7 @@ def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complai
     expect(page.locator(".step")).to_have_count(0)
 
 
-def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_what_the_schema_refuses_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()

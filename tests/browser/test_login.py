@@ -43,7 +43,7 @@ def test_a_stranger_logs_in_and_out(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_login_page_keeps_nobody_out(page: Page, scheme: str) -> None:
+def test_the_login_page_locks_no_one_out(page: Page, scheme: str) -> None:
     page.set_viewport_size({"width": 400, "height": 860})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto("/")

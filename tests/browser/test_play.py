@@ -209,7 +209,7 @@ def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: P
         expect(page.locator(".step [data-side=input]").last).to_contain_text(text)
 
 
-def test_what_does_not_fit_is_told_at_its_field(page: Page) -> None:
+def test_what_does_not_fit_is_reported_at_its_field(page: Page) -> None:
     sit_down(page, "chart")
     choose(page, "submit")
     page.keyboard.type("much")
@@ -282,7 +282,7 @@ def test_a_call_that_was_lost_on_its_way_is_sent_again(page: Page) -> None:
     expect(page.locator("[data-notice=lost]")).to_have_count(0)
 
 
-def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page) -> None:
+def test_a_lost_answer_is_sent_again_and_nothing_runs_twice(page: Page) -> None:
     Wire(page, loses="step")
     episode = sit_down(page, "echo")
     send(page, "first")
@@ -291,7 +291,7 @@ def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page
     assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
 
 
-def test_an_end_that_is_told_after_a_loss_is_the_recorded_one(page: Page) -> None:
+def test_an_end_that_is_sent_after_a_loss_is_the_recorded_one(page: Page) -> None:
     Wire(page, loses="ended")
     episode = sit_down(page, "echo")
     expect(page.locator(".replay-side")).to_contain_text("replay, live")

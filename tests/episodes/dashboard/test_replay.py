@@ -399,7 +399,7 @@ def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     assert found(client, episode, text)["steps"] == []
 
 
-# --- what hostile texts come to --------------------------------------------------------------------------------------
+# --- hostile texts -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", ["tool", "error", "reason", "task_id"])

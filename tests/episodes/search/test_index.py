@@ -123,7 +123,7 @@ def test_to_index_again_changes_nothing() -> None:
     assert list(index.matching("fox")) == [episode.pk]
 
 
-def test_to_index_again_reads_anew() -> None:
+def test_indexing_again_replaces_the_document() -> None:
     episode = said("fox")
     make_step(episode, "dog")
     index.index([episode.pk])

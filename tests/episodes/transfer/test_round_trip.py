@@ -61,7 +61,7 @@ def test_a_json_text_stays_exactly_as_it_is(tmp_path: Path, text: str) -> None:
     assert Step.objects.select_related("input_blob").get().input_json == text
 
 
-def test_json_stands_in_the_line_as_json(tmp_path: Path) -> None:
+def test_json_is_in_the_line_as_json(tmp_path: Path) -> None:
     make_step(make_episode(), input='{"x": [1]}')
     make_step(make_episode(), input="NaN")
     inputs = [json.loads(line)["steps"][0] for line in text_of().splitlines()]
@@ -69,7 +69,7 @@ def test_json_stands_in_the_line_as_json(tmp_path: Path) -> None:
     assert inputs[1]["input_text"] == "NaN" and "input" not in inputs[1]
 
 
-def test_a_line_may_be_formatted_anew(tmp_path: Path) -> None:
+def test_a_line_may_be_reformatted(tmp_path: Path) -> None:
     make_rich_episodes()
     line = json.loads(text_of().splitlines()[0])
     forget_everything()

@@ -326,7 +326,7 @@ async def test_it_keeps_what_was_typed_when_a_form_is_incomplete() -> None:
     assert told.startswith("* Please fill in Name and City.") and "Name: Ada" in told
 
 
-async def test_it_lets_nobody_in_with_a_wrong_password() -> None:
+async def test_a_wrong_password_is_refused() -> None:
     visitor = Visitor(web(start_url="/account/orders"))
     await visitor.fill(user=visitor.episode.site.stock.user, password="guess")
     assert "do not fit" in said(await visitor.click("Sign in"))
