@@ -98,7 +98,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
 
 def differences(split: Split) -> dict[str, Any]:
-    """Return how the split differs from the list of its class: places with an edited or added task, and removed tasks."""
+    """Return how the split differs from its class: places with an edited or added task, and removed tasks."""
     other = places_of(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
     shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: MAX_DIFFERENCES_SHOWN + 1])
     indexes = served_indexes(split, [entry.position for entry in shown[:MAX_DIFFERENCES_SHOWN]])
