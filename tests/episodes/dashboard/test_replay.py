@@ -317,7 +317,7 @@ def test_a_missing_step_is_not_found(client: Client) -> None:
     episode = with_steps(1)
     for rest in ("steps/7/", "steps/7.json"):
         assert "no step" in seen(client, episode, rest, 404)
-    for rest in (f"steps/{10**30}/", f"steps/{10**30}.json"):
+    for rest in (f"steps/{10**30}/", f"steps/{10**30}.json"):  # no address: beyond 64 bits
         assert "There is no such page" in seen(client, episode, rest, 404)
 
 
