@@ -255,7 +255,7 @@ def checked_json(model: M) -> tuple[M, str]:
 
 
 def revalidate(model: M) -> M:
-    """A new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
+    """Return a new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
     return type(model).model_validate(model.model_dump(warnings=False))
 
 
@@ -301,7 +301,7 @@ def object_json(value: Any) -> str:
 
 
 def parsed_json(content: bytes) -> Any:
-    """The value of JSON text in UTF-8. Accepts lone surrogates and NaN. Raises: ValueError, RecursionError."""
+    """Return the value of JSON text in UTF-8. Accepts lone surrogates and NaN. Raises: ValueError, RecursionError."""
     value = json.loads(content.decode("utf-8"))
     check_depth(value)
     return value

@@ -33,7 +33,7 @@ def blind_tasks(user: Any) -> QuerySet[Play, int]:
 
 
 def blind_episode(user: Any, task: int) -> int | None:
-    """The running episode in which `user` plays that task blind. One query."""
+    """Return the running episode in which `user` plays that task blind. One query."""
     return blind_to(user).filter(episode__task=task).first()
 
 

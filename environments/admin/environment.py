@@ -26,7 +26,7 @@ from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
-    """The first line of the environment's description, shortened."""
+    """Return the first line of the environment's description, shortened."""
     return Truncator(environment.description.strip().partition("\n")[0]).chars(SUMMARY_CHARACTERS)
 
 

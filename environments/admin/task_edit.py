@@ -73,7 +73,7 @@ Frame = Callable[[], dict[str, Any]]
 
 
 def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """The editor. A POST with `action` check, try or save answers with what was typed and what was found."""
+    """Return the editor. A POST with `action` check, try or save answers with what was typed and what was found."""
     if request.method != "POST":
         return _page(request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task)))
     edit = Edit(task.pk, request.POST.get("spec", ""), _seen(request), request.POST.get("reason", "").strip())

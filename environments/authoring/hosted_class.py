@@ -220,7 +220,7 @@ class HostedClass:
         return wire.model_json(self.class_tools)
 
     def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
-        """The response to GET /{env}/task_tools: every tool once, without the terminal tool.
+        """Return the response to GET /{env}/task_tools: every tool once, without the terminal tool.
 
         `table` holds the tools of the session. `task_tools` is None when the class does not override list_task_tools.
         """

@@ -185,7 +185,7 @@ def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
 
 
 def change_of(split: Split) -> SplitChange:
-    """A change of the split that waits for another one under way; a split that is not served stays unserved."""
+    """Return a change of the split that waits for another one under way; a split that is not served stays unserved."""
     return SplitChange(split, wait_seconds=WAIT_SECONDS, serves=split.is_served)
 
 

@@ -23,7 +23,7 @@ def last_revision(task: Task) -> int:
 
 
 def find_task(task: int) -> Task:
-    """The task with its environment. Raises: ActionRefused."""
+    """Return the task with its environment. Raises: ActionRefused."""
     row = Task.objects.select_related("environment").filter(pk=task).first()
     if row is None:
         raise ActionRefused("This task does not exist. Look for it in the list of tasks.")
@@ -118,7 +118,7 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
 
 
 def _with_content(old: Task, spec: str) -> Task:
-    """The task with the content; a new one takes over the state, reason and tags of `old`."""
+    """Return the task with the content; a new one takes over the state, reason and tags of `old`."""
     values = {"spec": spec, "source": "edit", "state": old.state, "reason": old.reason}
     new, is_new = Task.objects.get_or_create(
         environment=old.environment, content_hash=content_hash(spec), defaults=values

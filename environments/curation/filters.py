@@ -55,7 +55,7 @@ class Filters:
         )
 
     def values(self) -> dict[str, str]:
-        """The parameters that `parse` reads, without fields that are not given."""
+        """Return the parameters that `parse` reads, without fields that are not given."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
 

@@ -160,7 +160,7 @@ class _Splits:
 
 
 def _latest(revision: TaskRevision) -> int:
-    """The task that is now in the place of the revision's: its last successor. Raises: ActionRefused."""
+    """Return the task that is now in the place of the revision's: its last successor. Raises: ActionRefused."""
     while revision.successor_id is not None:
         if revision.kind == "merge":
             raise ActionRefused(

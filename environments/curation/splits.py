@@ -64,7 +64,7 @@ def splits_to_fill() -> QuerySet[Split]:
 
 
 def find_split(split: int) -> Split:
-    """The split of that id. Raises: ActionRefused."""
+    """Return the split of that id. Raises: ActionRefused."""
     row = existing_splits().filter(pk=split).first()
     if row is None:
         raise ActionRefused("This split no longer exists. Choose another one.")
@@ -72,7 +72,7 @@ def find_split(split: int) -> Split:
 
 
 def free_name(environment: int, name: str) -> str:
-    """The name without spaces around it, if a new split can have it. Raises: ActionRefused."""
+    """Return the name without spaces around it, if a new split can have it. Raises: ActionRefused."""
     name = name.strip()
     if not 0 < len(name) <= MAX_CHARACTERS:
         raise ActionRefused(f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}.")

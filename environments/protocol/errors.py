@@ -65,12 +65,12 @@ class Unprocessable(errors.OrsError):
 
 
 def malformed(text: str) -> Unprocessable:
-    """The error for a body that is not JSON."""
+    """Return the error for a body that is not JSON."""
     return Unprocessable([_problem("json_invalid", [], text)], is_malformed=True)
 
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
-    """The error for a body that does not have the fields of `model`."""
+    """Return the error for a body that does not have the fields of `model`."""
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return Unprocessable(

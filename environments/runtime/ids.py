@@ -24,6 +24,6 @@ def new_session_id() -> str:
 
 
 def new_task_id() -> str:
-    """A UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
+    """Return a UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
     digits = _sixteen_bytes().hex()
     return f"{digits[:12]}4{digits[13:16]}{'89ab'[int(digits[16], 16) & 3]}{digits[17:]}"

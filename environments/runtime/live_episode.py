@@ -247,7 +247,7 @@ class LiveEpisode:
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
-        """The row of the ending with the current counts, which include calls refused after the end."""
+        """Return the row of the ending with the current counts, which include calls refused after the end."""
         assert self.cause is not None and self.ended is not None
         return EpisodeEnded(
             episode=self.number,

@@ -70,7 +70,7 @@ class Sessions:
         return durable
 
     def find(self, sid: str, owner: str) -> LiveEpisode:
-        """The live session. Raises: SessionNotFound, also for a session of another key."""
+        """Return the live session. Raises: SessionNotFound, also for a session of another key."""
         episode = self.live.get(sid)
         if episode is None or episode.owner != owner:
             raise SessionNotFound

@@ -112,7 +112,7 @@ class ThreadPool:
             self._threads -= job.started or job.is_leased
 
     def lease(self) -> Lease:
-        """A thread for one instance, to be returned with `release`."""
+        """Return a thread for one instance, to be returned with `release`."""
         return self._free_leases.pop() if self._free_leases else Lease(self)
 
     def release(self, lease: Lease) -> None:
@@ -285,7 +285,7 @@ class Lease:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop if that is installed, as on the server's own thread."""
+    """Return an event loop of uvloop if that is installed, as on the server's own thread."""
     try:
         import uvloop
     except ImportError:

@@ -53,7 +53,7 @@ class PlaySteps:
     so_far: ReturnSoFar = field(default_factory=ReturnSoFar)
 
     def with_recorded(self, facts: PlayFacts, is_watched: bool) -> tuple[PlaySteps, list[PlayStep]]:
-        """The state after the steps that were recorded since, and these steps. Reads the record."""
+        """Return the state after the steps that were recorded since, and these steps. Reads the record."""
         so_far = self._so_far(facts)
         lines = lines_after(facts.episode, self.last, so_far, view_of(facts))
         return self._with(facts, lines, so_far, is_watched)
@@ -66,13 +66,13 @@ class PlaySteps:
         )
 
     def with_step(self, facts: PlayFacts, row: StepTaken) -> tuple[PlaySteps, PlayStep]:
-        """The state after a step that was just recorded, and this step. Makes no query."""
+        """Return the state after a step that was just recorded, and this step. Makes no query."""
         so_far = self._so_far(facts)
         after, steps = self._with(facts, [line_after(step_of(row), so_far, view_of(facts))], so_far, True)
         return after, steps[0]
 
     def _so_far(self, facts: PlayFacts) -> ReturnSoFar:
-        """A copy of the return so far, to which rewards can be added."""
+        """Return a copy of the return so far, to which rewards can be added."""
         return self.so_far.copy() if self.last >= 0 else ReturnSoFar(facts.definition)
 
     def _with(

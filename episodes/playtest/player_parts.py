@@ -73,7 +73,7 @@ def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -
 @cache_control(private=True, max_age=3600)
 @seated
 def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
-    """The image in block `number` of a step's output. Browsers may cache it, because steps never change."""
+    """Return the image in block `number` of a step's output. Browsers may cache it, because steps never change."""
     output = parts.read_json(_row(play_or_404(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
     return image_response(parts.blocks(blocks or []), number)

@@ -66,7 +66,7 @@ class PlayerSeat:
 
 
 def seat_of(request: HttpRequest) -> PlayerSeat | None:
-    """The person who sent the request; None for a stranger and for a guest whose invite has ended."""
+    """Return the person who sent the request; None for a stranger and for a guest whose invite has ended."""
     return _seat(request.user, request.session)
 
 

@@ -57,7 +57,7 @@ class TaskChoice:
 
 
 def choice_of(data: Mapping[str, str]) -> TaskChoice:
-    """The choice in a form, or in the address of the page that shows the form."""
+    """Return the choice in a form, or in the address of the page that shows the form."""
     names = ("environment", "split", "number", "spec", "task")
     texts = {name: data.get(name, "").strip() for name in names}
     usual = "task" if texts["task"] else "random"
@@ -76,7 +76,7 @@ def address_problems(choice: TaskChoice) -> dict[Field, str]:
 
 
 def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSession:
-    """The session that plays the chosen task. Raises: BadChoice."""
+    """Return the session that plays the chosen task. Raises: BadChoice."""
     if choice.pick not in get_args(Pick):
         raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
     if seat.invite is not None:

@@ -22,7 +22,7 @@ def visible_text(value: object) -> str:
 
 @register.filter
 def component_bar(value: float, widest: float) -> SafeString:
-    """A bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
+    """Return a bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
     share = max(-1.0, min(1.0, value / widest)) if value == value else 0.0
     return format_html(
         '<rect class="{}" x="{}" y="0" width="{}" height="4"/>',

@@ -62,7 +62,7 @@ class EpisodeComparison:
 
 
 def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
-    """The window that contains row `place`. At most eight queries, independent of the number of steps."""
+    """Return the window that contains row `place`. At most eight queries, independent of the number of steps."""
     rows = align(_traces(left), _traces(right))
     divergence = first_divergence(rows)
     place = min(max(0, place), max(0, len(rows) - 1))

@@ -100,7 +100,7 @@ class Transcript:
 
 
 def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE) -> Transcript:
-    """The window that contains step `index`, or the last window where there is no such step. Four queries."""
+    """Return the window that contains step `index`, or the last window where there is no such step. Four queries."""
     last = episode.steps.aggregate(last=Max("index"))["last"]
     index = min(index, last or 0)
     first = index - index % view.steps
@@ -134,17 +134,17 @@ def _steps(episode: Episode) -> Any:
 
 
 def return_so_far(episode: Episode, definition: str) -> float | None:
-    """The return up to now of a running episode, whose row has no return yet. One query."""
+    """Return the return up to now of a running episode, whose row has no return yet. One query."""
     return _sum_of(episode.steps.all(), definition).value
 
 
 def _before(episode: Episode, first: int, view: TranscriptView) -> ReturnSoFar:
-    """The return before step `first`."""
+    """Return the return before step `first`."""
     return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else ReturnSoFar(view.definition)
 
 
 def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
-    """The return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
+    """Return the return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
     so_far = ReturnSoFar(definition)
     for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
         so_far.add(reward)
@@ -172,7 +172,7 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
 
 
 def components(metadata: Any) -> list[tuple[str, float]]:
-    """The numbers under the first of COMPONENTS that `metadata` has, at most 40."""
+    """Return the numbers under the first of COMPONENTS that `metadata` has, at most 40."""
     if not isinstance(metadata, dict):
         return []
     for name in COMPONENTS:

@@ -34,7 +34,7 @@ class Clock:
         return self.pretended(self._now())
 
     def pretended(self, real: float) -> float:
-        """The pretended time that belongs to a real time."""
+        """Return the pretended time that belongs to a real time."""
         return real + self._offsets[bisect_right(self._since, real) - 1]
 
     def start(self, moment: float) -> None:

@@ -50,7 +50,7 @@ class ScriptPart:
 def script(
     environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, seed: int
 ) -> list[ScriptPart]:
-    """The episodes in the order in which they are played. `counts`: number of tasks by environment and split."""
+    """Return the episodes in the order in which they are played. `counts`: number of tasks by environment and split."""
     random = Random(f"demo/{seed}")
     special = list(_special_cases(environments, episodes))
     parts = [

@@ -10,7 +10,7 @@ _REMEDY = "set ORSWEB_API_KEYS=label:key (each key at least 8 characters) first"
 
 
 def refusal_of(host: str) -> str | None:
-    """A sentence that says what to set before the server may listen on `host`; None if it may."""
+    """Return a sentence that says what to set before the server may listen on `host`; None if it may."""
     if settings.ORSWEB_API_KEYS:
         return None
     if not is_loopback(host):

@@ -81,7 +81,7 @@ class RerunProgress:
         return self.total - self.done
 
     def after(self, step: RerunStep) -> RerunProgress:
-        """The progress with one more step."""
+        """Return the progress with one more step."""
         return replace(
             self,
             done=self.done + 1,

@@ -51,7 +51,7 @@ def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
 
 
 def _html_of(form: Form) -> SafeString:
-    """The controls of a form with a value. The page has the `<form>` around them."""
+    """Return the controls of a form with a value. The page has the `<form>` around them."""
     return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
 
 

@@ -112,7 +112,7 @@ class Control(ABC):
         """Content of the control on a page, without its parts, as `load` reads it."""
 
     def parts(self) -> Sequence[FormPart]:
-        """The slots inside the control."""
+        """Return the slots inside the control."""
         return []
 
     @abstractmethod

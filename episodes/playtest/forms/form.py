@@ -83,7 +83,7 @@ class Form:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def value(self) -> tuple[Any, list[FormProblem]]:
-        """The value and its problems. With problems, the value is the best approximation, or NOTHING."""
+        """Return the value and its problems. With problems, the value is the best approximation, or NOTHING."""
         problems: list[FormProblem] = []
         return self.root.value(problems), problems
 

@@ -198,7 +198,7 @@ class Slot:
 
 
 def control_of(place: FormPlace, meaning: Meaning) -> Control:
-    """A new control for `meaning`."""
+    """Return a new control for `meaning`."""
     if meaning.kind == "choice":
         return Choice(place, meaning, control_of)
     return _CLASSES[meaning.kind](place, meaning)

@@ -54,7 +54,7 @@ MAX_SHOWN = 200
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def invite(request: HttpRequest, token: str) -> HttpResponse:
-    """The page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
+    """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
     try:
         found = open_invite(token)
     except InviteRefused as refusal:
