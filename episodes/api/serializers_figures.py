@@ -1,4 +1,4 @@
-"""Figures: the JSON of curves and leaderboards. See `shapes.py` for what all shapes keep to."""
+"""Figures: the JSON of curves and leaderboards. See `serializers.py` for what all of them have in common."""
 
 from __future__ import annotations
 

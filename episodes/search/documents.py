@@ -1,4 +1,4 @@
-"""Documents: what of an episode's transcript can be searched, as words. Read by `search.py`.
+"""Documents: what of an episode's transcript can be searched, as words. Used by `index.py`.
 
 The prompt, then of each step the tool's name, the input, the output's texts and the error, up to MAX_CHARACTERS;
 images are left out. What was masked in the record is masked here too.

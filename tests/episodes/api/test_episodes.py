@@ -78,7 +78,7 @@ def test_a_page_costs_as_many_queries_however_long(
     for number in range(4):
         make_episode(end_number=number)
     get(f"episodes{query}")
-    with django_assert_num_queries(1 + queries):  # the operator; and what browse.py asks
+    with django_assert_num_queries(1 + queries):  # the operator; and those of filtering/page.py
         get(f"episodes{query}")
 
 
