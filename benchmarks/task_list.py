@@ -80,9 +80,9 @@ def _is_by_place(filters: Filters) -> bool:
 
 def _limit_by_cpu() -> None:
     """Limit pages by CPU time. By wall time, a page on a busy machine would scan less, and seem faster than it is."""
-    from environments.curation import walk
+    from environments.curation import index_walk
 
-    walk.clock = page_times.cpu_seconds
+    index_walk.clock = page_times.cpu_seconds
 
 
 def prepare(options: argparse.Namespace) -> None:

@@ -116,7 +116,7 @@ class Task(models.Model):
         ]
         indexes: ClassVar = [
             # Each leads to the tasks of one filter, newest first. What several filters have in common is found by going
-            # along all of them at once (`curation/walk.py`).
+            # along all of them at once (`curation/index_walk.py`).
             models.Index(fields=["environment", "id"], name="task_environment"),
             models.Index(fields=["state", "id"], name="task_state"),
             models.Index(fields=["source", "id"], name="task_source"),

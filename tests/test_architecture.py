@@ -194,6 +194,16 @@ def test_applications_use_each_other_one_way() -> None:
     assert not wrong
 
 
+def test_the_documented_floors_are_these() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
+    for column, package in ((0, "episodes"), (2, "environments")):
+        floors = {int(row[column]): set(row[column + 1].split(", ")) for row in rows if row[column].isdigit()}
+        assert floors == dict(enumerate(ROOMS[package], 1))
+
+
 def test_faces_do_not_use_each_other() -> None:
     def face(name: str) -> str | None:
         return room_of(name).rpartition(".")[2] if room_of(name).rpartition(".")[2] in FACES else None

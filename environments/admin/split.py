@@ -25,8 +25,8 @@ from environments.display.task_line import READ_CHARACTERS, summary, summary_fie
 from environments.errors import OrsError
 from environments.models import Split
 from environments.service import hidden_fields
-from environments.tasks.places import places_of
 from environments.tasks.split_positions import served_indexes
+from environments.tasks.task_places import places_of
 
 MAX_TASKS_AT_ONCE = 20_000
 """Larger splits are frozen and deleted by a job, and compared with the class's list only on demand."""

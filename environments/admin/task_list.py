@@ -15,15 +15,15 @@ from django.db.models import F
 from django.db.models.functions import Left
 
 from environments import conf
+from environments.curation.index_walk import Order
 from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
-from environments.curation.walk import Order
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
 from environments.scoring.buckets import Bucket, bucket_of
 from environments.service import hidden_fields
-from environments.tasks.places import places_of
 from environments.tasks.split_positions import served_indexes
+from environments.tasks.task_places import places_of
 
 PAGE_TASKS = 50
 MAX_FLAG_CHARACTERS = 300

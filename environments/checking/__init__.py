@@ -1,6 +1,11 @@
 """Checks whether an environment keeps the contract. Authors run them before serving, and CI on every change.
 
 The same checks run against a class in this process and against any server that speaks the protocol, through one
-interface (`door.py`). Some checks need a class and are skipped for servers. `manage.py check_environment` runs them;
-they need no database.
+interface (`checked_environment.py`). Some checks need a class and are skipped for servers. `manage.py
+check_environment` runs them; they need no database.
 """
+
+from environments.checking.check_state import CheckOptions
+from environments.checking.checker import check_class
+
+__all__ = ["CheckOptions", "check_class"]

@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import load
-from environments.checking.bench import Bench, CheckOptions
+from environments.checking.check_state import CheckOptions, CheckState
+from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, TimeLimit
 from environments.checking.checks import (
     fresh_process,
     group_scores,
@@ -27,15 +28,14 @@ from environments.checking.checks import (
     teardown,
     tools,
 )
-from environments.checking.door import Broken, DoorRefused, GaveUp, TimeLimit
-from environments.checking.local import LocalDoor
+from environments.checking.local import LocalEnvironment
 from environments.checking.loop_watch import LoopHeld, LoopWatch
-from environments.checking.remote import RemoteDoor
+from environments.checking.remote import RemoteEnvironment
 from environments.checking.report import CheckReport
 from environments.errors import Unhostable, describe
 
 T = TypeVar("T")
-Check = Callable[[Bench], Awaitable[None]]
+Check = Callable[[CheckState], Awaitable[None]]
 
 IMPORT_TIMES = 6
 """Time limits that the import of a module may take, because it may load a model."""
@@ -66,9 +66,9 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
         report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
         _check_card(report, hosted)
 
-        def make() -> Bench:
-            door = LocalDoor(hosted, limit, options.secrets)
-            return Bench(door, report, options, local=door, specification=specification)
+        def make() -> CheckState:
+            checked = LocalEnvironment(hosted, limit, options.secrets)
+            return CheckState(checked, report, options, local=checked, specification=specification)
 
         if hosted.unavailable:
             report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")
@@ -85,8 +85,8 @@ def check_server(url: str, environment: str | None, api_key: str, options: Check
     limit = TimeLimit(options.timeout_seconds)
     report = CheckReport(f"{url} {environment or ''}".strip())
 
-    def make() -> Bench:
-        return Bench(RemoteDoor(url, environment, api_key, limit, options.secrets), report, options)
+    def make() -> CheckState:
+        return CheckState(RemoteEnvironment(url, environment, api_key, limit, options.secrets), report, options)
 
     _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, *protocol.CHECKS])
     return report
@@ -94,7 +94,7 @@ def check_server(url: str, environment: str | None, api_key: str, options: Check
 
 def _run(
     report: CheckReport,
-    make: Callable[[], Bench],
+    make: Callable[[], CheckState],
     limit: TimeLimit,
     options: CheckOptions,
     checks: list[tuple[str, Check]],
@@ -103,12 +103,12 @@ def _run(
     watch = LoopWatch(limit.seconds, exits_when_stuck=options.exits_when_stuck)
 
     async def work() -> None:
-        bench = make()
+        state = make()
         try:
             for subject, check in checks:
-                await _guarded(bench, subject, check)
+                await _guarded(state, subject, check)
         finally:
-            bench.door.shut()
+            state.checked.shut()
 
     try:
         watch.run(work)
@@ -131,18 +131,18 @@ def _report_holds(report: CheckReport, holds: dict[str, float]) -> None:
     report.judge("event loop", "never blocked", problems, "No async code blocked it for over 100 ms.", "warning")
 
 
-async def _guarded(bench: Bench, subject: str, check: Check) -> None:
+async def _guarded(state: CheckState, subject: str, check: Check) -> None:
     """Run one group of checks and add an error that ends it early to the report."""
     try:
-        await check(bench)
+        await check(state)
     except protocol.Unreachable:
         raise
     except GaveUp as error:
-        bench.report.skip(subject, "remaining checks", str(error))
-    except (Broken, DoorRefused) as error:
-        bench.report.fail(subject, "completed", str(error))
+        state.report.skip(subject, "remaining checks", str(error))
+    except (Broken, RequestRefused) as error:
+        state.report.fail(subject, "completed", str(error))
     except Exception as error:  # an answer of an unforeseen form
-        bench.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
+        state.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
 
 
 def _check_card(report: CheckReport, hosted: HostedClass) -> None:

@@ -1,5 +1,6 @@
-"""The implementation of `door.py` for a class in this process, run by the same hosting and runtime as when it is
-served, but without a database. Tool outputs are inspected before they become JSON, where NaN turns into null.
+"""The implementation of `checked_environment.py` for a class in this process, run by the same hosting and runtime as
+when it is served, but without a database. Tool outputs are inspected before they become JSON, where NaN turns into
+null.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
-from environments.checking.door import Broken, CallAnswer, DoorRefused, Sample, TimeLimit, leave
+from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, Sample, TimeLimit, leave
 from environments.errors import EnvironmentFault, OrsError, shorten
 from environments.runtime.host import LocalHost
 from environments.runtime.ids import new_task_id
@@ -80,8 +81,8 @@ def _has_non_finite(value: Any) -> bool:
 T = TypeVar("T")
 
 
-class LocalDoor:
-    """The door to `hosted`. It has to be created on the event loop that uses it."""
+class LocalEnvironment:
+    """The environment of `hosted`. It has to be created on the event loop that uses it."""
 
     def __init__(self, hosted: HostedClass, limit: TimeLimit, secrets: Mapping[str, str]) -> None:
         self.name, self.hosted = hosted.name, hosted
@@ -120,7 +121,7 @@ class LocalDoor:
         return await self.open_with(sample, self.secrets, with_setup=with_setup)
 
     async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
-        """Open a session with `secrets` instead of those of the door."""
+        """Open a session with `secrets` instead of the default ones."""
         sid, spec = new_task_id(), copy.deepcopy(sample.task)
         building = self.host.construct(sid, self.name, spec, dict(secrets), None)
         has_setup = await self.step(f"Constructing {self.hosted.cls.__name__} for {sample.label}", building)
@@ -137,18 +138,18 @@ class LocalDoor:
         self.pool.close()
 
     async def step(self, what: str, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work` within the time limit. Raises: Broken, DoorRefused."""
+        """Return the result of `work` within the time limit. Raises: Broken, RequestRefused."""
         try:
             return await self._limit.within(what, work)
         except EnvironmentFault as fault:
             raise Broken(f"{what} raised {fault}{_place(fault.trace)}.") from fault
         except OrsError as error:
-            raise DoorRefused(str(error)) from error
+            raise RequestRefused(str(error)) from error
 
 
 class LocalSeat:
-    def __init__(self, door: LocalDoor, sid: str, sample: Sample) -> None:
-        self._door, self._sid, self._label = door, sid, sample.label
+    def __init__(self, checked: LocalEnvironment, sid: str, sample: Sample) -> None:
+        self._door, self._sid, self._label = checked, sid, sample.label
 
     async def prompt(self) -> Any:
         host = self._door.host

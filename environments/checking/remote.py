@@ -1,4 +1,5 @@
-"""The implementation of `door.py` for an environment on any server, with the same requests as the clients of both SDKs.
+"""The implementation of `checked_environment.py` for an environment on any server, with the same requests as the
+clients of both SDKs.
 
 Requests run on threads of the pool and use the standard library, so that authors need not install an HTTP client.
 """
@@ -9,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from environments.checking.door import Broken, CallAnswer, DoorRefused, Sample, TimeLimit
+from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, Sample, TimeLimit
 from environments.checking.http import Client, Reply
 from environments.runtime.ids import new_task_id
 from environments.runtime.threads import ThreadPool
@@ -19,8 +20,8 @@ STREAM = {"Accept": "text/event-stream"}
 _UNSUPPORTED = "list_tasks is not supported"
 
 
-class RemoteDoor:
-    """The door to a server. It has to be created on the event loop that uses it.
+class RemoteEnvironment:
+    """An environment on a server. It has to be created on the event loop that uses it.
 
     `name` is empty until `check_reach` has found an environment.
     """
@@ -49,10 +50,10 @@ class RemoteDoor:
             raise Broken(f"{what} has no valid response: {type(error).__name__}: {error}.") from error
 
     async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}) -> Any:
-        """Return the value of a response with status 200. Raises: DoorRefused for 4xx, Broken for any other status."""
+        """Return the value of a response with status 200. Raises: RequestRefused for 4xx, else Broken."""
         reply = await self.request(method, path, body, headers)
         if 400 <= reply.status < 500:
-            raise DoorRefused(f"{method} {path} was refused with status {reply.status}: {reply.detail}")
+            raise RequestRefused(f"{method} {path} was refused with status {reply.status}: {reply.detail}")
         if reply.status != 200:
             raise Broken(f"{method} {path} was answered with status {reply.status}: {reply.detail}.")
         return reply.value
@@ -67,7 +68,7 @@ class RemoteDoor:
     async def tasks(self, split: str) -> list[Any] | None:
         try:
             answer = await self.ask("POST", f"/{self.name}/tasks", {"split": split})
-        except DoorRefused as refusal:
+        except RequestRefused as refusal:
             if _UNSUPPORTED in str(refusal):
                 return None
             raise
@@ -114,8 +115,8 @@ class RemoteDoor:
 
 
 class RemoteSeat:
-    def __init__(self, door: RemoteDoor, sid: str) -> None:
-        self._door, self.headers = door, {"X-Session-ID": sid}
+    def __init__(self, checked: RemoteEnvironment, sid: str) -> None:
+        self._door, self.headers = checked, {"X-Session-ID": sid}
 
     async def prompt(self) -> Any:
         return await self._door.ask("GET", f"/{self._door.name}/prompt", None, self.headers)

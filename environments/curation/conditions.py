@@ -10,7 +10,7 @@ from environments import conf
 from environments.database.storable import is_storable
 from environments.models import Split, TaskFlag, TaskTag
 from environments.scoring.buckets import BUCKETS, tasks_in
-from environments.tasks.places import places, places_of
+from environments.tasks.task_places import places, places_of
 
 
 def is_in_split(split: int) -> Q:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from environments.database.bulk import execute
 from environments.models import TaskRevision
-from environments.tasks.places import places_of_tasks
+from environments.tasks.task_places import places_of_tasks
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)

@@ -18,10 +18,10 @@ from django.db.models import Q, QuerySet
 
 from environments.curation.conditions import is_at_a_place_of
 from environments.curation.filters import Filters
-from environments.curation.walk import Candidates, Order, Walk, WalkCursor, deadline
+from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
 from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
-from environments.tasks.places import listed, places, places_of
+from environments.tasks.task_places import listed, places, places_of
 
 Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
 

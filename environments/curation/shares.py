@@ -10,7 +10,7 @@ from django.db.models import Count, Q
 from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.selection import MAX_FEW, Selection
 from environments.models import Split, Task
-from environments.tasks.places import places, places_of_tasks
+from environments.tasks.task_places import places, places_of_tasks
 
 Shares = tuple[SplitShare, ...]
 

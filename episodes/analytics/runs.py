@@ -17,7 +17,7 @@ from django.db.models import Count, Max, OuterRef, Subquery
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import Return
-from episodes.analytics.outlines import ScopeOutline, covers_of, outline_of
+from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
 from episodes.analytics.scopes import filtered, floor_of, scope_of
 from episodes.models import Episode, Run
 

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.buckets import interval
-from environments.tasks.places import places
+from environments.tasks.task_places import places
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of
 from episodes.api.openapi import documented, parameter

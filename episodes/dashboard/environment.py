@@ -34,7 +34,7 @@ from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
-from episodes.analytics.outlines import environment_figures
+from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.scopes import scope_of
 from episodes.dashboard.guards import refused

@@ -23,11 +23,11 @@ from django.views.decorators.http import require_safe
 from environments.models import Environment, Split
 from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
-from episodes.analytics.outlines import environment_figures
+from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
 from episodes.filtering.parameters import BadFilter
-from episodes.filtering.running import ended, running, running_count
+from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
 from episodes.visibility import blind_to
 

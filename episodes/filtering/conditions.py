@@ -11,7 +11,7 @@ from django.db.models import F, Q
 from django.db.models.lookups import Exact
 from django.utils import timezone
 
-from environments.tasks.places import places
+from environments.tasks.task_places import places
 from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows

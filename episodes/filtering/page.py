@@ -20,7 +20,7 @@ from episodes.filtering.cursor import EpisodeCursor, EpisodeOrder
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.keys import EpisodeKey, EpisodesFound, read
 from episodes.filtering.names import NamedRows
-from episodes.filtering.running import SoFar, so_far
+from episodes.filtering.running_episodes import SoFar, so_far
 from episodes.models import Episode
 from episodes.rendering.visible import visible
 

@@ -31,7 +31,7 @@ from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
 from episodes.playtest.forms.values import kind_named
 from episodes.playtest.live_play import LivePlay, Message
-from episodes.playtest.live_plays import live_plays_of
+from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import ending_of
 from episodes.playtest.reader_threads import readers

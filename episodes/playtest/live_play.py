@@ -1,7 +1,7 @@
 """One session that a person plays: its start, its running calls, the tabs that show it and its grace time.
 
-Used on the service's event loop only, and created by `live_plays.py`. A `Tab` sends each message through its socket.
-Every tab gets every step, in order. After the last tab has left, the session ends when the grace time is over.
+Used on the service's event loop only, and created by `live_play_registry.py`. A `Tab` sends each message through its
+socket. Every tab gets every step, in order. After the last tab has left, the session ends when the grace time is over.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from environments.runtime.live_episode import NewSession
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.models import Episode, Play
-from episodes.playtest.live_plays import live_plays_of
+from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.seat import PlayerSeat
 
 START_SECONDS = 10.0

@@ -15,7 +15,7 @@ from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment
 from episodes.attempts.endings import Ending, bounded
 from episodes.models import Activity, Episode
-from episodes.rollups.part import NO_LIMIT, delete_some
+from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
 MAX_AGE_SECONDS = {60: 3 * 86400, 3600: 90 * 86400}
 """Rows of these periods are deleted at this age; those by day are never deleted."""

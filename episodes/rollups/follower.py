@@ -24,8 +24,8 @@ from environments.database.write_turns import give_way
 from episodes.models import Progress
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
-from episodes.rollups.following import EMPTYING, Following, Overtaken
-from episodes.rollups.part import RollupPart
+from episodes.rollups.part_runner import EMPTYING, Following, Overtaken
+from episodes.rollups.rollup_part import RollupPart
 from episodes.rollups.run_tasks import RunTasksPart
 from episodes.rollups.spans import SpansPart
 from episodes.rollups.text import TextPart

@@ -11,7 +11,7 @@ from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Ending, bounded
 from episodes.models import RunTask
-from episodes.rollups.part import NO_LIMIT, delete_some
+from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
 KEY = ("run_id", "task_id")
 COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))

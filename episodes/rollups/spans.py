@@ -19,17 +19,9 @@ from django.db.models.expressions import RawSQL
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, rows_of
 from episodes.models import StepSpan
-from episodes.rollups.part import NO_LIMIT, delete_some
+from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
-from episodes.rollups.summaries import (
-    COLUMNS,
-    RollupSummary,
-    columns_read,
-    merged,
-    read_summary,
-    summary_of,
-    values_of,
-)
+from episodes.rollups.summaries import COLUMNS, RollupSummary, columns_read, merged, read_summary, summary_of, values_of
 
 MAX_SPANS = 256
 """Spans of one scope."""

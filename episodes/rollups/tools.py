@@ -17,7 +17,7 @@ from django.db import connection
 from environments.database.bulk import ID_LISTS
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
-from episodes.rollups.part import delete_some
+from episodes.rollups.rollup_part import delete_some
 
 DURATION_BINS = 26
 """Bins of the histogram: bin n holds durations below 2**(n-3) ms, so the last but one ends at 70 minutes."""

@@ -15,8 +15,8 @@ from environments.scoring.returns import Return
 from environments.transfer.rows import BadRow
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.recording.row_ids import hash_of_spec
+from episodes.transfer.embedded_json import TEXT, sliced
 from episodes.transfer.episode_lines import SCHEMA
-from episodes.transfer.exact import TEXT, sliced
 
 EXACT = {
     "task": {"spec": None},

@@ -12,7 +12,7 @@ from json.encoder import encode_basestring_ascii as _text
 from typing import Any
 
 from environments.database.storable import finite
-from episodes.transfer.exact import embedded
+from episodes.transfer.embedded_json import embedded
 from episodes.transfer.export_source import EpisodeFacts, ExportedPlay, ExportedStep, Recorded
 
 SCHEMA = "episode/1"

@@ -34,7 +34,7 @@ def table(page: Page, live: LiveServer, request: pytest.FixtureRequest) -> Page:
 def test_a_chosen_filter_stands_in_the_address_and_as_a_chip(table: Page) -> None:
     table.locator("#f-ending").select_option("finished")
     expect(table).to_have_url(re.compile(r"\?run=run-[^&]+&ending=finished$"))
-    table.get_by_label("Without ending finished").click()
+    table.get_by_label("Remove filter ending finished").click()
     expect(table).to_have_url(re.compile(r"\?run=run-[^&]+$"))
     expect(table.locator("tr[data-episode]")).to_have_count(3)
 

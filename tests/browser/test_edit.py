@@ -53,7 +53,7 @@ def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
     assert tasks(live, "quiz", "test")[3]["answer"] == 3
     page.get_by_label("Reason").fill("easier to reckon")
     press(page, "Save")
-    expect(page.get_by_text("Saved. The new content is served from now on.")).to_be_visible()
+    expect(page.get_by_text("Saved. Agents get the new content from now on.")).to_be_visible()
     assert tasks(live, "quiz", "test")[3] == new
 
 
@@ -99,7 +99,7 @@ def test_the_second_editor_is_told_and_loses_nothing(page: Page, browser: Browse
     expect(other.locator(".conflict .gone").first).to_contain_text("Which is theirs?")
     expect(other.locator(".editor")).to_contain_text("Which is mine?")
     press(other, "Save and replace theirs")
-    expect(other.get_by_text("Saved. The new content is served")).to_be_visible()
+    expect(other.get_by_text("Saved. Agents get the new content")).to_be_visible()
     served = [task["question"] for task in tasks(live, "quiz", "train")]
     other.context.close()
     assert "Which is mine?" in served and "Which is theirs?" not in served
@@ -110,7 +110,7 @@ def test_a_change_is_taken_back(page: Page, live: LiveServer) -> None:
     write(page, {"question": "What is test 7?", "answer": -1})
     press(page, "Save")
     page.get_by_role("link", name="Restore previous version…").click()
-    expect(page.get_by_text("Put back the earlier content")).to_be_visible()
+    expect(page.get_by_text("Restore the earlier content")).to_be_visible()
     page.get_by_label("Reason").fill("the answer was right")
     press(page, "Restore")
     expect(page.get_by_text("Restored.", exact=True)).to_be_visible()
@@ -130,5 +130,5 @@ def test_it_works_without_scripts(browser: Browser, live: LiveServer, width: int
     press(page, "Try")
     expect(page.locator("#verdict")).to_contain_text(f"How wide is {width}?")
     press(page, "Save")
-    expect(page.get_by_text("Saved. The new content is served")).to_be_visible()
+    expect(page.get_by_text("Saved. Agents get the new content")).to_be_visible()
     context.close()

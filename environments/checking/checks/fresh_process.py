@@ -16,8 +16,8 @@ from contextlib import redirect_stdout
 
 from environments.authoring.registry import load
 from environments.authoring.task_source import ClassTasks
-from environments.checking.bench import Bench
-from environments.checking.door import Broken
+from environments.checking.check_state import CheckState
+from environments.checking.checked_environment import Broken
 from environments.errors import describe
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
@@ -30,21 +30,21 @@ START_TIMES = 5
 """Time limits that such a process may take, because it has to import the module first."""
 
 
-async def check_fresh_processes(bench: Bench) -> None:
-    if bench.local is None:
-        bench.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started.")
+async def check_fresh_processes(state: CheckState) -> None:
+    if state.local is None:
+        state.report.skip(SUBJECT, CHECK, "The server runs elsewhere, so no second process can be started.")
         return
-    code = UserCode(bench.local.pool)
-    seconds = bench.options.timeout_seconds * START_TIMES
+    code = UserCode(state.local.pool)
+    seconds = state.options.timeout_seconds * START_TIMES
     first, second = await asyncio.gather(
-        *(code.call(_listed_in_process, bench.specification, seed, seconds, passing=(Broken,)) for seed in ("1", "2"))
+        *(code.call(_listed_in_process, state.specification, seed, seconds, passing=(Broken,)) for seed in ("1", "2"))
     )
     problems = [
         f"Split {split!r} differs between two processes; sort the elements of sets, and use seeded random generators."
-        for split in bench.splits
+        for split in state.splits
         if first.get(split) != second.get(split)
     ]
-    bench.report.judge(SUBJECT, CHECK, problems, "Two fresh processes list the same tasks in the same order.")
+    state.report.judge(SUBJECT, CHECK, problems, "Two fresh processes list the same tasks in the same order.")
 
 
 def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> dict[str, str]:

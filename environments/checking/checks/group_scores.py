@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from environments.checking.bench import Bench
-from environments.checking.door import Broken, leave
+from environments.checking.check_state import CheckState
+from environments.checking.checked_environment import Broken, leave
 from environments.checking.inputs import FINAL_MESSAGE
 
 SUBJECT = "play"
 CHECK = "groups are scored"
 
 
-async def check_scoring(bench: Bench) -> None:
-    if not bench.samples or not (await bench.door.tools()).get("supports_score_group"):
+async def check_scoring(state: CheckState) -> None:
+    if not state.samples or not (await state.checked.tools()).get("supports_score_group"):
         return
     candidates = [_candidate(text) for text in (FINAL_MESSAGE, "I do not know.")]
-    seat = await bench.door.open(bench.samples[0])
+    seat = await state.checked.open(state.samples[0])
     problems = []
     try:
         answer = await seat.score(candidates)
@@ -29,7 +29,7 @@ async def check_scoring(bench: Bench) -> None:
         problems.append(str(error))
     finally:
         await leave(seat)
-    bench.report.judge(SUBJECT, CHECK, problems, "Each candidate of a group has a finite reward.")
+    state.report.judge(SUBJECT, CHECK, problems, "Each candidate of a group has a finite reward.")
 
 
 def _candidate(text: str) -> dict[str, Any]:

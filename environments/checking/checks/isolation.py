@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from environments.checking.bench import Bench, PlayedEpisode, PlayedMove, same
-from environments.checking.door import Broken, CallAnswer, DoorRefused, DoorSession, leave
+from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove, same
+from environments.checking.checked_environment import Broken, CallAnswer, CheckedSession, RequestRefused, leave
 
 SUBJECT = "sessions"
 MAX_MOVES = 8
@@ -22,16 +22,16 @@ SWITCH_SECONDS = 1e-5
 """Interval at which Python switches threads while sessions run at the same time, short so that races show."""
 
 
-async def check_isolation(bench: Bench) -> None:
-    await _check_secrets(bench)
-    scripts = _scripts(bench.episodes)
+async def check_isolation(state: CheckState) -> None:
+    await _check_secrets(state)
+    scripts = _scripts(state.episodes)
     if not scripts:
-        bench.report.skip(SUBJECT, "alone and together", "No episode was played that could be repeated.")
+        state.report.skip(SUBJECT, "alone and together", "No episode was played that could be repeated.")
         return
-    first = [await _replay(bench, script) for script in scripts]
-    second = [await _replay(bench, script) for script in scripts]
+    first = [await _replay(state, script) for script in scripts]
+    second = [await _replay(state, script) for script in scripts]
     again = [text for n, script in enumerate(scripts) if (text := _difference(script, first[n], second[n]))]
-    bench.report.judge(
+    state.report.judge(
         SUBJECT,
         "repeatable",
         [f"{text} when it was repeated; seed randomness with the task, and keep state on self." for text in again],
@@ -40,15 +40,15 @@ async def check_isolation(bench: Bench) -> None:
     )
     if again:
         reason = "Not compared, because sessions that are played one after another already differ."
-        return bench.report.skip(SUBJECT, "side by side", reason)
-    await _check_side_by_side(bench, scripts, first)
+        return state.report.skip(SUBJECT, "side by side", reason)
+    await _check_side_by_side(state, scripts, first)
 
 
-async def _check_side_by_side(bench: Bench, scripts: list[PlayedEpisode], alone: list[list[CallAnswer]]) -> None:
+async def _check_side_by_side(state: CheckState, scripts: list[PlayedEpisode], alone: list[list[CallAnswer]]) -> None:
     problems: list[str] = []
     for _ in range(ROUNDS):
         with _frequent_switches():
-            together = await _replay_together(bench, scripts * COPIES)
+            together = await _replay_together(state, scripts * COPIES)
         for number, answers in enumerate(together):
             script = scripts[number % len(scripts)]
             if text := _difference(script, alone[number % len(scripts)], answers):
@@ -57,7 +57,7 @@ async def _check_side_by_side(bench: Bench, scripts: list[PlayedEpisode], alone:
                     "state on self, not on the class or the module."
                 )
     sessions = COPIES * len(scripts)
-    bench.report.judge(SUBJECT, "side by side", problems, f"{sessions} sessions at once have the results of one alone.")
+    state.report.judge(SUBJECT, "side by side", problems, f"{sessions} sessions at once have the results of one alone.")
 
 
 def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
@@ -69,23 +69,23 @@ def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
     return list(found.values())[:2]
 
 
-async def _replay(bench: Bench, script: PlayedEpisode) -> list[CallAnswer]:
-    """Return the results of the script's calls in a new session. Raises: Broken, DoorRefused."""
-    seat = await bench.door.open(script.sample)
+async def _replay(state: CheckState, script: PlayedEpisode) -> list[CallAnswer]:
+    """Return the results of the script's calls in a new session. Raises: Broken, RequestRefused."""
+    seat = await state.checked.open(script.sample)
     try:
         return await _answers(seat, script)
     finally:
         await leave(seat)
 
 
-async def _replay_together(bench: Bench, scripts: list[PlayedEpisode]) -> list[list[CallAnswer]]:
+async def _replay_together(state: CheckState, scripts: list[PlayedEpisode]) -> list[list[CallAnswer]]:
     """Return the results of each script's calls, with all sessions open before the first call.
 
-    Raises: Broken, DoorRefused.
+    Raises: Broken, RequestRefused.
     """
-    seats: list[DoorSession] = []
+    seats: list[CheckedSession] = []
     try:
-        opening = [bench.door.open(script.sample) for script in scripts]
+        opening = [state.checked.open(script.sample) for script in scripts]
         for opened in await asyncio.gather(*opening, return_exceptions=True):
             if isinstance(opened, BaseException):
                 raise opened
@@ -95,7 +95,7 @@ async def _replay_together(bench: Bench, scripts: list[PlayedEpisode]) -> list[l
         await asyncio.gather(*map(leave, seats))
 
 
-async def _answers(seat: DoorSession, script: PlayedEpisode) -> list[CallAnswer]:
+async def _answers(seat: CheckedSession, script: PlayedEpisode) -> list[CallAnswer]:
     return [await seat.call(move.tool, move.arguments) for move in script.moves]
 
 
@@ -125,17 +125,17 @@ def _frequent_switches() -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-async def _check_secrets(bench: Bench) -> None:
+async def _check_secrets(state: CheckState) -> None:
     check = "opens without secrets"
-    if bench.local is None or not bench.samples:
+    if state.local is None or not state.samples:
         return
-    if not bench.local.secrets:
-        return bench.report.ok(SUBJECT, check, "Sessions open without secrets; none was given.")
+    if not state.local.secrets:
+        return state.report.ok(SUBJECT, check, "Sessions open without secrets; none was given.")
     try:
-        await leave(await bench.local.open_with(bench.samples[0], {}))
-    except (Broken, DoorRefused) as error:
+        await leave(await state.local.open_with(state.samples[0], {}))
+    except (Broken, RequestRefused) as error:
         text = (
             f"Sessions do not open without secrets ({error}) Read secrets when they are needed, and name a missing one."
         )
-        return bench.report.warn(SUBJECT, check, text)
-    bench.report.ok(SUBJECT, check, "Sessions open with and without the given secrets.")
+        return state.report.warn(SUBJECT, check, text)
+    state.report.ok(SUBJECT, check, "Sessions open with and without the given secrets.")

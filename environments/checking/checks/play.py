@@ -5,8 +5,17 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from environments.checking.bench import Bench, PlayedEpisode, PlayedMove
-from environments.checking.door import Broken, CallAnswer, DoorRefused, DoorSession, GaveUp, Sample, Slow, leave
+from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
+from environments.checking.checked_environment import (
+    Broken,
+    CallAnswer,
+    CheckedSession,
+    GaveUp,
+    RequestRefused,
+    Sample,
+    Slow,
+    leave,
+)
 from environments.checking.inputs import Inputs, Unproducible, choices
 from environments.checking.text import Seen, problem_of, text_of
 from environments.errors import shorten
@@ -17,34 +26,34 @@ MAX_SHOWN_CHARACTERS = 120
 NO_SUCH_TOOL = "no_such_tool_of_this_environment"
 
 
-async def check_play(bench: Bench) -> None:
-    if not bench.samples:
-        return bench.report.skip(SUBJECT, "episodes", "No session could be opened.")
+async def check_play(state: CheckState) -> None:
+    if not state.samples:
+        return state.report.skip(SUBJECT, "episodes", "No session could be opened.")
     faults: list[str] = []
     late: list[str] = []
     hung: set[str] = set()
-    for number in range(bench.options.episodes):
-        sample = bench.samples[number % len(bench.samples)]
+    for number in range(state.options.episodes):
+        sample = state.samples[number % len(state.samples)]
         try:
-            bench.episodes.append(await _play(bench, sample, number, hung, late))
-        except (Broken, DoorRefused) as error:
+            state.episodes.append(await _play(state, sample, number, hung, late))
+        except (Broken, RequestRefused) as error:
             faults.append(str(error))
         except GaveUp:
             break
-    _check_answers(bench, faults)
-    _check_finish(bench, late)
-    await _check_refusals(bench)
+    _check_answers(state, faults)
+    _check_finish(state, late)
+    await _check_refusals(state)
 
 
-async def _play(bench: Bench, sample: Sample, number: int, hung: set[str], late: list[str]) -> PlayedEpisode:
+async def _play(state: CheckState, sample: Sample, number: int, hung: set[str], late: list[str]) -> PlayedEpisode:
     """Play one episode. Tools that never return are added to `hung`, problems after the end to `late`."""
-    random = bench.random(f"episode/{number}")
-    seat = await bench.door.open(sample)
+    random = state.random(f"episode/{number}")
+    seat = await state.checked.open(sample)
     moves: list[PlayedMove] = []
     try:
         seen = Seen()
         seen.add(_text(await seat.prompt()))
-        for tool, arguments in choices(await seat.tools(), bench.options.steps, random, seen, bench.endings):
+        for tool, arguments in choices(await seat.tools(), state.options.steps, random, seen, state.endings):
             if tool in hung:
                 continue
             try:
@@ -54,7 +63,7 @@ async def _play(bench: Bench, sample: Sample, number: int, hung: set[str], late:
                 raise
             seen.add(_text((moves[-1].answer.output or {}).get("blocks")))
             if moves[-1].answer.is_finished:
-                bench.endings.add(tool)
+                state.endings.add(tool)
                 late += await _late_problems(seat, moves[-1])
                 break
     finally:
@@ -66,7 +75,7 @@ def _text(blocks: Any) -> str:
     return "" if problem_of(blocks) else text_of(blocks)
 
 
-async def _late_problems(seat: DoorSession, last: PlayedMove) -> list[str]:
+async def _late_problems(seat: CheckedSession, last: PlayedMove) -> list[str]:
     """Call a tool after the end and return the problem if it is not refused. Raises: Broken."""
     answer = await seat.call(last.tool, last.arguments)
     if answer.status == "refused":
@@ -77,20 +86,20 @@ async def _late_problems(seat: DoorSession, last: PlayedMove) -> list[str]:
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
-def _check_answers(bench: Bench, faults: list[str]) -> None:
-    moves = [(played, move) for played in bench.episodes for move in played.moves]
+def _check_answers(state: CheckState, faults: list[str]) -> None:
+    moves = [(played, move) for played in state.episodes for move in played.moves]
     raised = {move.tool: (played, move) for played, move in reversed(moves) if move.answer.status == "failed"}
     faults += [_fault(played, move) for _, (played, move) in sorted(raised.items())]
-    calls = f"{len(moves)} calls in {len(bench.episodes)} episodes were answered."
-    bench.report.judge(SUBJECT, "tools run", faults, calls)
+    calls = f"{len(moves)} calls in {len(state.episodes)} episodes were answered."
+    state.report.judge(SUBJECT, "tools run", faults, calls)
     wrong = [
         f"The output of tool {move.tool!r} {problem}; an agent learns nothing from it."
         for _, move in moves
         if move.answer.output is not None and (problem := problem_of(move.answer.output.get("blocks")))
     ]
-    bench.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
-    _check_numbers(bench)
-    _check_acceptance(bench, [move for _, move in moves])
+    state.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
+    _check_numbers(state)
+    _check_acceptance(state, [move for _, move in moves])
 
 
 def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
@@ -101,13 +110,13 @@ def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
     )
 
 
-def _check_numbers(bench: Bench) -> None:
-    if bench.local is not None:
-        problems = sorted(bench.local.host.lost)
-        bench.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity.")
+def _check_numbers(state: CheckState) -> None:
+    if state.local is not None:
+        problems = sorted(state.local.host.lost)
+        state.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity.")
 
 
-def _check_acceptance(bench: Bench, moves: list[PlayedMove]) -> None:
+def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
     tools = sorted({move.tool for move in moves})
     problems = []
     for tool in tools:
@@ -117,31 +126,31 @@ def _check_acceptance(bench: Bench, moves: list[PlayedMove]) -> None:
                 f"Tool {tool!r} refused all {len(calls)} inputs that its schema allows, such as "
                 f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what the model checks."
             )
-    bench.report.judge(
+    state.report.judge(
         SUBJECT, "inputs accepted", problems, "Every tool accepts inputs that its schema allows.", "warning"
     )
 
 
-def _check_finish(bench: Bench, late: list[str]) -> None:
-    finished = [played for played in bench.episodes if played.is_finished]
+def _check_finish(state: CheckState, late: list[str]) -> None:
+    finished = [played for played in state.episodes if played.is_finished]
     if finished:
-        counts = f"{len(finished)} of {len(bench.episodes)} episodes finished."
-        bench.report.ok(SUBJECT, "an end is reached", counts)
-        bench.report.judge(SUBJECT, "nothing after the end", late, "A call after the end is refused.")
-        unpaid = [] if any(played.rewards for played in finished) or _scores(bench) else [
+        counts = f"{len(finished)} of {len(state.episodes)} episodes finished."
+        state.report.ok(SUBJECT, "an end is reached", counts)
+        state.report.judge(SUBJECT, "nothing after the end", late, "A call after the end is refused.")
+        unpaid = [] if any(played.rewards for played in finished) or _scores(state) else [
             "Episodes finish without any reward; return one from the tool that finishes them."
         ]  # fmt: skip
-        return bench.report.judge(SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning")
-    why = f"None of {len(bench.episodes)} episodes of at most {bench.options.steps} generated calls finished"
-    if bench.local is not None and "finished" not in _source(bench.local.hosted.cls):
-        return bench.report.warn(
+        return state.report.judge(SUBJECT, "the end is rewarded", unpaid, "Finished episodes have rewards.", "warning")
+    why = f"None of {len(state.episodes)} episodes of at most {state.options.steps} generated calls finished"
+    if state.local is not None and "finished" not in _source(state.local.hosted.cls):
+        return state.report.warn(
             SUBJECT, "an end is reached", f"{why}, and no tool returns finished=True; let one end the episode."
         )
-    bench.report.skip(SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
+    state.report.skip(SUBJECT, "an end is reached", f"{why}; play one to its end by hand, or raise --steps.")
 
 
-def _scores(bench: Bench) -> bool:
-    return bench.local is not None and bench.local.hosted.supports_score_group
+def _scores(state: CheckState) -> bool:
+    return state.local is not None and state.local.hosted.supports_score_group
 
 
 def _source(cls: type) -> str:
@@ -156,27 +165,27 @@ def _source(cls: type) -> str:
 # --- refusals --------------------------------------------------------------------------------------------
 
 
-async def _check_refusals(bench: Bench) -> None:
-    seat = await bench.door.open(bench.samples[0])
+async def _check_refusals(state: CheckState) -> None:
+    seat = await state.checked.open(state.samples[0])
     try:
         answer = await seat.call(NO_SUCH_TOOL, {})
         wrong = (
             [] if answer.status == "refused" else [f"A tool that does not exist was not refused: {_described(answer)}."]
         )
-        bench.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
-        crashed, accepted, tried = await _bad_inputs(bench, seat)
+        state.report.judge(SUBJECT, "unknown tool", wrong, "A tool that does not exist is refused.")
+        crashed, accepted, tried = await _bad_inputs(state, seat)
     finally:
         await leave(seat)
     refused = f"{tried} inputs that the schemas forbid were refused."
-    bench.report.judge(
+    state.report.judge(
         SUBJECT, "invalid inputs do not crash", crashed, refused if tried else "The schemas forbid no input."
     )
-    bench.report.judge(
+    state.report.judge(
         SUBJECT, "invalid inputs are refused", accepted, refused if tried else "The schemas forbid no input.", "warning"
     )
 
 
-async def _bad_inputs(bench: Bench, seat: DoorSession) -> tuple[list[str], list[str], int]:
+async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str], list[str], int]:
     """Call tools with inputs that their schemas forbid.
 
     Return the problems of inputs that crashed a tool, of inputs that were accepted, and the number of inputs.
@@ -184,7 +193,7 @@ async def _bad_inputs(bench: Bench, seat: DoorSession) -> tuple[list[str], list[
     crashed, accepted, tried = [], [], 0
     for tool in (await seat.tools())["tools"]:
         try:
-            wrong = list(Inputs(tool["input_schema"], bench.random(f"wrong/{tool['name']}")).invalid())
+            wrong = list(Inputs(tool["input_schema"], state.random(f"wrong/{tool['name']}")).invalid())
         except Unproducible:
             continue
         for what, arguments in wrong[:6]:

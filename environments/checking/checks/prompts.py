@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from environments.checking.bench import Bench, same
-from environments.checking.door import Broken, DoorRefused, GaveUp, Sample, leave
+from environments.checking.check_state import CheckState, same
+from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
 from environments.checking.text import problem_of, text_of
 from environments.wire import ListToolsOutput
 
@@ -17,15 +17,15 @@ MIN_LEAK_CHARACTERS = 12
 """Length from which a hidden text in a prompt cannot be a coincidence."""
 
 
-async def check_prompts(bench: Bench) -> None:
+async def check_prompts(state: CheckState) -> None:
     prompts: list[tuple[Sample, Any]] = []
     closed, wrong, tools = [], [], []
-    for sample in bench.samples:
+    for sample in state.samples:
         try:
-            prompt, listing = await _read(bench, sample)
+            prompt, listing = await _read(state, sample)
         except GaveUp:
             break
-        except (Broken, DoorRefused) as error:
+        except (Broken, RequestRefused) as error:
             closed.append(str(error))
             continue
         prompts.append((sample, prompt))
@@ -33,20 +33,20 @@ async def check_prompts(bench: Bench) -> None:
             wrong.append(f"The prompt of {sample.label} {problem}.")
         tools += _listing_problems(sample, listing)
     opened = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
-    bench.report.judge(SUBJECT, "sessions open", closed, opened)
-    bench.samples = [sample for sample, _ in prompts]
+    state.report.judge(SUBJECT, "sessions open", closed, opened)
+    state.samples = [sample for sample, _ in prompts]
     if not prompts:
-        return bench.report.skip(SUBJECT, "prompts", "No session could be opened.")
-    bench.report.judge(SUBJECT, "prompts", wrong, "Every prompt has text or an image.")
-    bench.report.judge(SUBJECT, "session tools", tools, "Every session lists its tools.")
-    await _check_again(bench, prompts[:2])
+        return state.report.skip(SUBJECT, "prompts", "No session could be opened.")
+    state.report.judge(SUBJECT, "prompts", wrong, "Every prompt has text or an image.")
+    state.report.judge(SUBJECT, "session tools", tools, "Every session lists its tools.")
+    await _check_again(state, prompts[:2])
     if not wrong:
-        _check_hidden(bench, [(sample.task, text_of(prompt)) for sample, prompt in prompts])
+        _check_hidden(state, [(sample.task, text_of(prompt)) for sample, prompt in prompts])
 
 
-async def _read(bench: Bench, sample: Sample) -> tuple[Any, dict[str, Any]]:
-    """Return prompt and tools of a new session. Raises: Broken, DoorRefused."""
-    seat = await bench.door.open(sample)
+async def _read(state: CheckState, sample: Sample) -> tuple[Any, dict[str, Any]]:
+    """Return prompt and tools of a new session. Raises: Broken, RequestRefused."""
+    seat = await state.checked.open(sample)
     try:
         return await seat.prompt(), await seat.tools()
     finally:
@@ -63,35 +63,35 @@ def _listing_problems(sample: Sample, listing: dict[str, Any]) -> list[str]:
     return []
 
 
-async def _check_again(bench: Bench, prompts: Sequence[tuple[Sample, Any]]) -> None:
+async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]]) -> None:
     problems = []
     for sample, prompt in prompts:
-        again, _ = await _read(bench, sample)
+        again, _ = await _read(state, sample)
         if not same(prompt, again):
             problems.append(
                 f"The prompt of {sample.label} differs in a second session; make it from the task alone, or results "
                 "cannot be compared."
             )
-    bench.report.judge(SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning")
+    state.report.judge(SUBJECT, "repeatable prompt", problems, "A second session has the same prompt.", "warning")
 
 
 # --- answers in prompts --------------------------------------------------------------------------------------
 
 
-def _check_hidden(bench: Bench, prompts: Sequence[tuple[Any, str]]) -> None:
-    declared = tuple(getattr(bench.local.hosted.cls, "hidden_fields", ())) if bench.local else ()
+def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
+    declared = tuple(getattr(state.local.hosted.cls, "hidden_fields", ())) if state.local else ()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
     suspected = {name for name in names if _ANSWER_NAME.fullmatch(name.lower())} - set(declared)
     if not declared and not suspected:
-        return bench.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
+        return state.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
     if missing := sorted(set(declared) - names):
-        bench.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {missing[0]!r}, which no sampled task has.")
+        state.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {missing[0]!r}, which no sampled task has.")
     for name in sorted({*declared, *suspected}):
         if problem := _leak(name, prompts):
-            add = bench.report.fail if name in declared else bench.report.warn
+            add = state.report.fail if name in declared else state.report.warn
             return add(SUBJECT, "no answers", problem)
     names_checked = ", ".join(sorted({*declared, *suspected}))
-    bench.report.ok(SUBJECT, "no answers", f"No prompt contains hidden fields or answers ({names_checked}).")
+    state.report.ok(SUBJECT, "no answers", f"No prompt contains hidden fields or answers ({names_checked}).")
 
 
 def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:

@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from environments.checking.bench import Bench
+from environments.checking.check_state import CheckState
 from environments.scoring.returns import RETURNS
 
 SUBJECT = "rewards"
 TOLERANCE = 1e-9
 
 
-async def check_rewards(bench: Bench) -> None:
-    if bench.local is None:
-        seen = [reward for played in bench.episodes for reward in played.rewards]
+async def check_rewards(state: CheckState) -> None:
+    if state.local is None:
+        seen = [reward for played in state.episodes for reward in played.rewards]
         seen_range = f"Rewards from {min(seen):g} to {max(seen):g} were seen." if seen else "No reward was seen."
-        bench.report.skip(SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}")
+        state.report.skip(SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}")
         return
-    cls = bench.local.hosted.cls
+    cls = state.local.hosted.cls
     definition = getattr(cls, "default_return", "sum")
     declared = getattr(cls, "reward_range", (0.0, 1.0))
     bounds = _bounds(declared)
@@ -28,10 +28,10 @@ async def check_rewards(bench: Bench) -> None:
         problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
     if bounds is None:
         problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
-    bench.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {bounds}.")
+    state.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {bounds}.")
     if bounds is not None and definition in RETURNS:
-        _check_threshold(bench, getattr(cls, "success_threshold", 0.9), bounds)
-        _check_range(bench, definition, bounds)
+        _check_threshold(state, getattr(cls, "success_threshold", 0.9), bounds)
+        _check_range(state, definition, bounds)
 
 
 def _bounds(declared: Any) -> tuple[float, float] | None:
@@ -42,40 +42,40 @@ def _bounds(declared: Any) -> tuple[float, float] | None:
     return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
 
 
-def _check_threshold(bench: Bench, threshold: Any, bounds: tuple[float, float]) -> None:
+def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, float]) -> None:
     low, high = bounds
     fits = isinstance(threshold, int | float) and low <= threshold < high
     problem = (
         f"success_threshold is {threshold!r}, which no return from {low:g} to {high:g} can exceed, or all do; set it."
     )
     problems = [] if fits else [problem]
-    bench.report.judge(SUBJECT, "success", problems, f"An episode succeeds above {threshold}.", "warning")
+    state.report.judge(SUBJECT, "success", problems, f"An episode succeeds above {threshold}.", "warning")
 
 
-def _check_range(bench: Bench, definition: str, bounds: tuple[float, float]) -> None:
+def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    returns = [(_return(played.rewards, definition), played) for played in bench.episodes if played.rewards]
+    returns = [(_return(played.rewards, definition), played) for played in state.episodes if played.rewards]
     if not returns:
-        return bench.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
+        return state.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
     problems = [
         f"An episode of {played.sample.label} returned {value:g} after {len(played.moves)} calls; "
-        + _remedy(bench, value)
+        + _remedy(state, value)
         for value, played in returns
         if not low - TOLERANCE <= value <= high + TOLERANCE
     ]
     values = [value for value, _ in returns]
     seen = f"Returns from {min(values):g} to {max(values):g} were seen, within {low:g} to {high:g}."
-    bench.report.judge(SUBJECT, "range", problems, seen, "failed" if _declares(bench) else "warning")
+    state.report.judge(SUBJECT, "range", problems, seen, "failed" if _declares(state) else "warning")
 
 
-def _declares(bench: Bench) -> bool:
-    assert bench.local is not None
-    bases = [cls for cls in bench.local.hosted.cls.__mro__ if cls.__module__ != "environments.authoring.environment"]
+def _declares(state: CheckState) -> bool:
+    assert state.local is not None
+    bases = [cls for cls in state.local.hosted.cls.__mro__ if cls.__module__ != "environments.authoring.environment"]
     return any("reward_range" in vars(cls) for cls in bases)
 
 
-def _remedy(bench: Bench, value: float) -> str:
-    if _declares(bench):
+def _remedy(state: CheckState, value: float) -> str:
+    if _declares(state):
         return "that is outside of reward_range: correct the rewards or the range."
     return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {value:g}."
 

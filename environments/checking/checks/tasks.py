@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from environments.checking.bench import Bench, canonical, same
-from environments.checking.door import Broken, DoorRefused, Sample
+from environments.checking.check_state import CheckState, canonical, same
+from environments.checking.checked_environment import Broken, RequestRefused, Sample
 from environments.wire import Split
 
 SUBJECT = "tasks"
@@ -15,60 +15,60 @@ MAX_SAMPLES = 8
 """Tasks of all splits that are played in sessions."""
 
 
-async def check_tasks(bench: Bench) -> None:
-    if not await _check_splits(bench):
+async def check_tasks(state: CheckState) -> None:
+    if not await _check_splits(state):
         return
-    await _check_listings(bench)
-    _check_repeats(bench)
-    await _check_indexes(bench)
-    _check_schema(bench)
-    await _choose_samples(bench)
+    await _check_listings(state)
+    _check_repeats(state)
+    await _check_indexes(state)
+    _check_schema(state)
+    await _choose_samples(state)
 
 
-async def _check_splits(bench: Bench) -> bool:
-    splits = await bench.door.splits()
+async def _check_splits(state: CheckState) -> bool:
+    splits = await state.checked.splits()
     try:
         names = [Split.model_validate(split).name for split in splits]
     except ValueError as error:
-        bench.report.fail(SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}")
+        state.report.fail(SUBJECT, "splits", f"The response of /splits is not a list of splits: {error}")
         return False
     twice = [name for name, count in Counter(names).items() if count > 1]
     problems = [f"Split {name!r} is listed twice; list each split once." for name in twice]
     problems += [] if names else ["There is no split; declare at least one, such as 'train'."]
     listed = ", ".join(f"{split['name']} ({split['type']})" for split in splits)
-    bench.report.judge(SUBJECT, "splits", problems, f"It has {listed}.")
-    bench.splits = list(dict.fromkeys(names))
+    state.report.judge(SUBJECT, "splits", problems, f"It has {listed}.")
+    state.splits = list(dict.fromkeys(names))
     return bool(names)
 
 
-async def _check_listings(bench: Bench) -> None:
+async def _check_listings(state: CheckState) -> None:
     problems, unstable, sizes = [], [], []
-    for split in bench.splits:
+    for split in state.splits:
         try:
-            first, second = await bench.door.tasks(split), await bench.door.tasks(split)
-        except (Broken, DoorRefused) as error:
+            first, second = await state.checked.tasks(split), await state.checked.tasks(split)
+        except (Broken, RequestRefused) as error:
             problems.append(str(error))
             continue
-        bench.listings[split] = first
+        state.listings[split] = first
         problems += _not_objects(split, first or [])
         if not same(first, second):
             unstable.append(f"Two listings of split {split!r} differ ({_difference(first, second)}); {_STEADY}.")
         sizes.append(f"{split} has {'tasks by index' if first is None else len(first)}")
-    bench.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
-    bench.report.judge(SUBJECT, "repeatable order", unstable, "A second listing is the same as the first.")
-    _check_emptiness(bench)
+    state.report.judge(SUBJECT, "listings", problems, f"Every task is a JSON object: {', '.join(sizes)}.")
+    state.report.judge(SUBJECT, "repeatable order", unstable, "A second listing is the same as the first.")
+    _check_emptiness(state)
 
 
-def _check_emptiness(bench: Bench) -> None:
+def _check_emptiness(state: CheckState) -> None:
     """Warn about an empty split, and fail when all splits are empty."""
-    empty = [split for split, tasks in bench.listings.items() if tasks == []]
-    if empty and len(empty) == len(bench.splits):
+    empty = [split for split, tasks in state.listings.items() if tasks == []]
+    if empty and len(empty) == len(state.splits):
         names = ", ".join(map(repr, empty))
         problem = f"No split has a task ({names}), so there is nothing to play; let list_tasks return at least one."
-        bench.report.fail(SUBJECT, "not empty", problem)
+        state.report.fail(SUBJECT, "not empty", problem)
         return
     problems = [f"Split {split!r} has no task; add some or remove it." for split in empty]
-    bench.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
+    state.report.judge(SUBJECT, "not empty", problems, "No listed split is empty.", "warning")
 
 
 _STEADY = "seed random generators with a constant, and sort the elements of sets, directories and queries"
@@ -93,83 +93,83 @@ def _size(tasks: list[Any] | None) -> str:
     return "no list of" if tasks is None else str(len(tasks))
 
 
-def _check_repeats(bench: Bench) -> None:
-    hashed = {split: [canonical(task) for task in tasks or ()] for split, tasks in bench.listings.items()}
+def _check_repeats(state: CheckState) -> None:
+    hashed = {split: [canonical(task) for task in tasks or ()] for split, tasks in state.listings.items()}
     repeats = []
     for split, texts in hashed.items():
         if (double := len(texts) - len(set(texts))) > 0:
             index = next(index for index, text in enumerate(texts) if text in texts[:index])
             repeats.append(f"Split {split!r} repeats {double} of its tasks, first at index {index}; list each once.")
-    bench.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
+    state.report.judge(SUBJECT, "no duplicates", repeats, "No split repeats a task.", "warning")
     shared = []
-    for n, split in enumerate(bench.splits):
-        for other in bench.splits[n + 1 :]:
+    for n, split in enumerate(state.splits):
+        for other in state.splits[n + 1 :]:
             if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
                 shared.append(f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other.")
-    bench.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
+    state.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
 
 
 # --- by index --------------------------------------------------------------------------------------------------------
 
 
-def _is_derived(bench: Bench) -> bool:
+def _is_derived(state: CheckState) -> bool:
     """Return whether the SDK derives count and index from the list, so that they need no check."""
-    hosted = bench.local.hosted if bench.local else None
+    hosted = state.local.hosted if state.local else None
     return hosted is not None and not (hosted.overrides("num_tasks") and hosted.overrides("get_task"))
 
 
-async def _check_indexes(bench: Bench) -> None:
+async def _check_indexes(state: CheckState) -> None:
     check = "count and index"
-    if _is_derived(bench):
-        bench.report.skip(SUBJECT, check, "The class only lists its tasks; count and index follow from the list.")
+    if _is_derived(state):
+        state.report.skip(SUBJECT, check, "The class only lists its tasks; count and index follow from the list.")
         return
     problems: list[str] = []
-    for split in bench.splits:
+    for split in state.splits:
         try:
-            problems += await _index_problems(bench, split)
-        except (Broken, DoorRefused) as error:
+            problems += await _index_problems(state, split)
+        except (Broken, RequestRefused) as error:
             problems.append(str(error))
-    bench.report.judge(SUBJECT, check, problems, "Count, index and range agree, from the front and from the end.")
+    state.report.judge(SUBJECT, check, problems, "Count, index and range agree, from the front and from the end.")
 
 
-async def _index_problems(bench: Bench, split: str) -> list[str]:
-    door, listing = bench.door, bench.listings.get(split)
-    count = await door.count(split)
+async def _index_problems(state: CheckState, split: str) -> list[str]:
+    checked, listing = state.checked, state.listings.get(split)
+    count = await checked.count(split)
     if listing is not None and count != len(listing):
         return [f"Split {split!r} counts {count} tasks and lists {len(listing)}; make both agree."]
     if not count:
         return [f"Split {split!r} has a count of 0; add tasks or remove it."]
     problems = []
-    tasks = {index: await door.task(split, index) for index in sorted({0, count // 2, count - 1})}
+    tasks = {index: await checked.task(split, index) for index in sorted({0, count // 2, count - 1})}
     for index, task in tasks.items():
         if listing is not None and not same(task, listing[index]):
             problems.append(f"Task {split}[{index}] differs from the list.")
-        if not same(task, await door.task(split, index)):
+        if not same(task, await checked.task(split, index)):
             problems.append(f"Task {split}[{index}] differs when it is requested again; {_STEADY}.")
-        if not same(task, await door.task(split, index - count)):
+        if not same(task, await checked.task(split, index - count)):
             problems.append(
                 f"Index {index - count} of split {split!r} is not index {index}; negatives count from the end."
             )
     for beyond in (count, -count - 1):
-        if await _answers(lambda beyond=beyond: door.task(split, beyond)):  # type: ignore[misc]
+        if await _answers(lambda beyond=beyond: checked.task(split, beyond)):  # type: ignore[misc]
             problems.append(f"Index {beyond} of split {split!r} with {count} tasks returns a task; raise IndexError.")
-    return problems + await _range_problems(bench, split, count)
+    return problems + await _range_problems(state, split, count)
 
 
 async def _answers(ask: Callable[[], Awaitable[Any]]) -> bool:
     try:
         await ask()
-    except DoorRefused:
+    except RequestRefused:
         return False
     return True
 
 
-async def _range_problems(bench: Bench, split: str, count: int) -> list[str]:
+async def _range_problems(state: CheckState, split: str, count: int) -> list[str]:
     problems = []
     for start, stop in [(0, 3), (count - 2, None), (-2, None), (count, count + 5), (2, 1)]:
         indexes = range(count)[start:stop]
-        tasks = await bench.door.task_range(split, start, stop)
-        if not same(tasks, [await bench.door.task(split, index) for index in indexes]):
+        tasks = await state.checked.task_range(split, start, stop)
+        if not same(tasks, [await state.checked.task(split, index) for index in indexes]):
             where = f"Range {start} to {'the end' if stop is None else stop} of split {split!r}"
             problems.append(f"{where} has {len(tasks)} tasks that are not those of its {len(indexes)} indexes.")
     return problems
@@ -178,32 +178,32 @@ async def _range_problems(bench: Bench, split: str, count: int) -> list[str]:
 # --- content of the tasks --------------------------------------------------------------------------------------------
 
 
-def _check_schema(bench: Bench) -> None:
+def _check_schema(state: CheckState) -> None:
     from environments.authoring import task_schema
 
-    schema = task_schema.declared(bench.local.hosted) if bench.local else ""
+    schema = task_schema.declared(state.local.hosted) if state.local else ""
     if not schema:
-        reason = "The class declares no task_schema." if bench.local else "The protocol does not transmit it."
-        bench.report.skip(SUBJECT, "task schema", reason)
+        reason = "The class declares no task_schema." if state.local else "The protocol does not transmit it."
+        state.report.skip(SUBJECT, "task schema", reason)
         return
     problems = []
-    for split, tasks in bench.listings.items():
+    for split, tasks in state.listings.items():
         for index, task in enumerate(tasks or ()):
             if found := task_schema.check(schema, task):
                 problems.append(f"Task {split}[{index}] does not match task_schema: {found[0]}.")
-    bench.report.judge(SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema.")
+    state.report.judge(SUBJECT, "task schema", problems, "Every listed task matches the declared task_schema.")
 
 
-async def _choose_samples(bench: Bench) -> None:
+async def _choose_samples(state: CheckState) -> None:
     """Choose the first, the last and some random tasks of each split."""
-    random = bench.random("samples")
-    each = max(2, MAX_SAMPLES // max(1, len(bench.splits)))
-    for split in bench.splits[: MAX_SAMPLES // 2]:
-        listing = bench.listings.get(split)
+    random = state.random("samples")
+    each = max(2, MAX_SAMPLES // max(1, len(state.splits)))
+    for split in state.splits[: MAX_SAMPLES // 2]:
+        listing = state.listings.get(split)
         try:
-            count = await bench.door.count(split) if listing is None else len(listing)
+            count = await state.checked.count(split) if listing is None else len(listing)
             indexes = sorted({0, count - 1, *(random.randrange(count) for _ in range(each - 2))}) if count else []
-            tasks = [listing[i] if listing is not None else await bench.door.task(split, i) for i in indexes]
-        except (Broken, DoorRefused):  # reported by the checks before
+            tasks = [listing[i] if listing is not None else await state.checked.task(split, i) for i in indexes]
+        except (Broken, RequestRefused):  # reported by the checks before
             continue
-        bench.samples += [Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)]
+        state.samples += [Sample(split, index, task) for index, task in zip(indexes, tasks, strict=True)]

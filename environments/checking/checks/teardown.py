@@ -5,69 +5,69 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from environments.checking.bench import Bench
-from environments.checking.door import Broken, DoorRefused, Sample
-from environments.checking.local import LocalDoor
+from environments.checking.check_state import CheckState
+from environments.checking.checked_environment import Broken, RequestRefused, Sample
+from environments.checking.local import LocalEnvironment
 from environments.runtime.usercode import UserCode
 
 SUBJECT = "teardown"
 
 
-async def check_teardown(bench: Bench) -> None:
-    if not bench.samples:
-        return bench.report.skip(SUBJECT, "after play", "No session could be opened.")
-    sample = bench.samples[0]
-    await _check_after_play(bench, sample)
-    if bench.local is None:
+async def check_teardown(state: CheckState) -> None:
+    if not state.samples:
+        return state.report.skip(SUBJECT, "after play", "No session could be opened.")
+    sample = state.samples[0]
+    await _check_after_play(state, sample)
+    if state.local is None:
         return
-    if not bench.local.hosted.overrides("teardown"):
-        return bench.report.skip(SUBJECT, "without setup and twice", "The class has no teardown of its own.")
-    await _check_without_setup(bench, sample)
-    await _check_twice(bench, bench.local, sample)
+    if not state.local.hosted.overrides("teardown"):
+        return state.report.skip(SUBJECT, "without setup and twice", "The class has no teardown of its own.")
+    await _check_without_setup(state, sample)
+    await _check_twice(state, state.local, sample)
 
 
-async def _check_after_play(bench: Bench, sample: Sample) -> None:
+async def _check_after_play(state: CheckState, sample: Sample) -> None:
     problems = []
     try:
-        seat = await bench.door.open(sample)
+        seat = await state.checked.open(sample)
         await seat.prompt()
         await seat.close()
-    except (Broken, DoorRefused) as error:
+    except (Broken, RequestRefused) as error:
         problems.append(
             f"{error} Every session ends with teardown; let it release what setup opened and raise nothing."
         )
-    bench.report.judge(SUBJECT, "after play", problems, "A session ends without an error.")
+    state.report.judge(SUBJECT, "after play", problems, "A session ends without an error.")
 
 
-async def _check_without_setup(bench: Bench, sample: Sample) -> None:
+async def _check_without_setup(state: CheckState, sample: Sample) -> None:
     """Close a session without setup, because the server calls teardown after a failed setup too."""
-    seat = await bench.door.open(sample, with_setup=False)
+    seat = await state.checked.open(sample, with_setup=False)
     problems = []
     try:
         await seat.close()
-    except (Broken, DoorRefused) as error:
+    except (Broken, RequestRefused) as error:
         problems.append(f"{error} It is called after a failed setup too; create what it uses in the constructor.")
-    bench.report.judge(SUBJECT, "without setup", problems, "It works without a setup before it.", "warning")
+    state.report.judge(SUBJECT, "without setup", problems, "It works without a setup before it.", "warning")
 
 
-async def _check_twice(bench: Bench, door: LocalDoor, sample: Sample) -> None:
+async def _check_twice(state: CheckState, checked: LocalEnvironment, sample: Sample) -> None:
     problems = []
-    code = UserCode(door.pool, own_thread=door.hosted.own_thread, own_loop=door.hosted.own_loop)
+    code = UserCode(checked.pool, own_thread=checked.hosted.own_thread, own_loop=checked.hosted.own_loop)
     try:
-        await door.step(f"A second teardown() of {sample.label}", _torn_down_twice(code, door, sample))
-    except (Broken, DoorRefused) as error:
+        await checked.step(f"A second teardown() of {sample.label}", _torn_down_twice(code, checked, sample))
+    except (Broken, RequestRefused) as error:
         problems.append(f"{error} This server calls it once; others may call it again.")
     finally:
         code.close()
-    bench.report.judge(SUBJECT, "twice", problems, "A second call raises no exception.", "warning")
+    state.report.judge(SUBJECT, "twice", problems, "A second call raises no exception.", "warning")
 
 
-async def _torn_down_twice(code: UserCode, door: LocalDoor, sample: Sample) -> None:
+async def _torn_down_twice(code: UserCode, checked: LocalEnvironment, sample: Sample) -> None:
     def build() -> Any:
-        return door.hosted.cls(task_spec=copy.deepcopy(sample.task), secrets=dict(door.secrets))
+        return checked.hosted.cls(task_spec=copy.deepcopy(sample.task), secrets=dict(checked.secrets))
 
     instance = await code.call(build)
-    if door.hosted.overrides("setup"):
+    if checked.hosted.overrides("setup"):
         await code.call(instance.setup)
     await code.call(instance.teardown)
     await code.call(instance.teardown)

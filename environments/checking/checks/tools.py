@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from environments.checking.bench import Bench
+from environments.checking.check_state import CheckState
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
 
@@ -14,21 +14,21 @@ SUBJECT = "tools"
 _CALLABLE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
-async def check_tools(bench: Bench) -> None:
-    listing = await bench.door.tools()
+async def check_tools(state: CheckState) -> None:
+    listing = await state.checked.tools()
     try:
         ListToolsOutput.model_validate(listing)
     except ValueError as error:
-        bench.report.fail(SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}")
+        state.report.fail(SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}")
         return
     tools = listing["tools"]
-    bench.report.ok(SUBJECT, "listing", f"It lists {', '.join(tool['name'] for tool in tools) or 'no shared tool'}.")
-    _check_names(bench, listing)
-    _check_schemas(bench, tools)
-    _check_skipped(bench)
+    state.report.ok(SUBJECT, "listing", f"It lists {', '.join(tool['name'] for tool in tools) or 'no shared tool'}.")
+    _check_names(state, listing)
+    _check_schemas(state, tools)
+    _check_skipped(state)
 
 
-def _check_names(bench: Bench, listing: dict[str, Any]) -> None:
+def _check_names(state: CheckState, listing: dict[str, Any]) -> None:
     tools = [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
     counts = Counter(tool["name"] for tool in tools)
     repeated = [
@@ -36,22 +36,22 @@ def _check_names(bench: Bench, listing: dict[str, Any]) -> None:
         for name, count in counts.items()
         if count > 1
     ]
-    bench.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
+    state.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
     odd = [name for name in counts if not _CALLABLE_NAME.fullmatch(name)]
     problems = [
         f"Tool name {name!r} is not accepted by the APIs of models; use up to 64 letters, digits, '_' and '-'."
         for name in odd
     ]
-    bench.report.judge(SUBJECT, "callable names", problems, "The APIs of models accept every name.", "warning")
+    state.report.judge(SUBJECT, "callable names", problems, "The APIs of models accept every name.", "warning")
     undescribed = [
         f"Tool {tool['name']!r} has no description, which is what agents read about it; write a docstring."
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    bench.report.judge(SUBJECT, "described", undescribed, "Every tool has a description.", "warning")
+    state.report.judge(SUBJECT, "described", undescribed, "Every tool has a description.", "warning")
 
 
-def _check_schemas(bench: Bench, tools: list[dict[str, Any]]) -> None:
+def _check_schemas(state: CheckState, tools: list[dict[str, Any]]) -> None:
     problems, unproducible = [], []
     for tool in tools:
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
@@ -59,7 +59,7 @@ def _check_schemas(bench: Bench, tools: list[dict[str, Any]]) -> None:
             problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
             continue
         try:
-            inputs = Inputs(schema, bench.random(f"schema/{tool['name']}"))
+            inputs = Inputs(schema, state.random(f"schema/{tool['name']}"))
         except Unproducible as error:
             problems.append(f"{label} cannot be used: {error}.")
             continue
@@ -67,13 +67,13 @@ def _check_schemas(bench: Bench, tools: list[dict[str, Any]]) -> None:
             inputs.valid()
         except Unproducible as error:
             unproducible.append(f"{label}: no input could be made for it ({error}); play this tool by hand.")
-    bench.report.judge(SUBJECT, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
-    bench.report.judge(SUBJECT, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
+    state.report.judge(SUBJECT, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
+    state.report.judge(SUBJECT, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
 
 
-def _check_skipped(bench: Bench) -> None:
-    if bench.local is None:
+def _check_skipped(state: CheckState) -> None:
+    if state.local is None:
         return
-    skipped = bench.local.hosted.tools.skipped.items()
+    skipped = state.local.hosted.tools.skipped.items()
     problems = [f"{method} is marked with @tool but is not a tool: {reason}." for method, reason in skipped]
-    bench.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning")
+    state.report.judge(SUBJECT, "marked methods", problems, "Every method marked with @tool is a tool.", "warning")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandParser
 from rich.console import Console
 
-from environments.checking.bench import CheckOptions
+from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport, print_report

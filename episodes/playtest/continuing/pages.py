@@ -23,7 +23,7 @@ from environments.service import ask_service
 from episodes.models import Episode
 from episodes.playtest.continuing.origin import CannotContinue, Origin, origin_of
 from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress
-from episodes.playtest.live_plays import live_plays_of
+from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.play_steps import cards, step_context, view_of
 from episodes.playtest.player_parts import play_or_404

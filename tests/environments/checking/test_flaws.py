@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from django.conf import settings
 
-from environments.checking.bench import CheckOptions
+from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class
 from environments.checking.report import CheckReport, Finding
 

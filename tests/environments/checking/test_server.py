@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from environments.checking.bench import CheckOptions
+from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport

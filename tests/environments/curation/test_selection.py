@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from environments.curation import selection, walk
+from environments.curation import index_walk, selection
 from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
@@ -152,7 +152,7 @@ def test_a_bucket_holds_what_is_true_even_before_a_recount() -> None:
 def test_it_steps_over_a_long_stretch_without_a_match(
     monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
 ) -> None:
-    monkeypatch.setattr(walk, "SPANS", (10,))
+    monkeypatch.setattr(index_walk, "SPANS", (10,))
     tasks = make_tasks(600)
     tag(tasks[:20] + tasks[320:])
     Task.objects.filter(pk__in=tasks[:300]).update(state="quarantined")
@@ -167,7 +167,7 @@ def test_it_steps_over_a_long_stretch_without_a_match(
 def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
     monkeypatch: pytest.MonkeyPatch, seconds: float | None
 ) -> None:
-    monkeypatch.setattr(walk, "SPANS", (2,))
+    monkeypatch.setattr(index_walk, "SPANS", (2,))
     monkeypatch.setattr(selection, "MAX_FEW", 2)
     monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 6)
     tasks = make_tasks(30)
@@ -179,7 +179,7 @@ def test_what_is_far_down_a_split_is_found_by_the_tasks_ids(
 
 
 def test_a_task_with_two_places_in_a_split_is_found_once_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "SPANS", (2,))
+    monkeypatch.setattr(index_walk, "SPANS", (2,))
     monkeypatch.setattr(selection, "MAX_WALKED_PLACES", 2)
     monkeypatch.setattr(selection, "MAX_FEW", 2)
     tasks = [Task.objects.get(pk=task) for task in make_tasks(8)]
@@ -230,7 +230,7 @@ def test_it_starts_at_the_beginning_with_an_unreadable_cursor() -> None:
 
 
 def test_it_stops_when_its_time_is_over_and_continues_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk, "SPANS", (4,))
+    monkeypatch.setattr(index_walk, "SPANS", (4,))
     tasks = make_tasks(10)
     wanted = Selection(search='"n": 3')
     first = wanted.batch(seconds=0)

@@ -135,5 +135,5 @@ def test_a_selection_is_exported_with_the_split_in_which_each_task_stands(shelf:
 
 def test_keys_that_no_table_can_name_are_told(shelf: Shelf, tmp_path: Path) -> None:
     shelf.apply(shelf.lines({"": 1}))
-    with pytest.raises(Exception, match=r"A key '' cannot name a column; export as jsonl or json\."):
+    with pytest.raises(Exception, match=r"A key '' cannot be the name of a column; export as jsonl or json\."):
         shelf.export("csv")

@@ -315,8 +315,10 @@ def test_an_unknown_text_or_kind_is_refused_by_name(client: Client, query: str, 
 
 def test_a_step_that_is_not_there_is_said_so(client: Client) -> None:
     episode = with_steps(1)
-    for rest in ("steps/7/", "steps/7.json", f"steps/{10**30}/", f"steps/{10**30}.json"):
+    for rest in ("steps/7/", "steps/7.json"):
         assert "no step" in seen(client, episode, rest, 404)
+    for rest in (f"steps/{10**30}/", f"steps/{10**30}.json"):  # no address: beyond 64 bits
+        assert "no step" not in seen(client, episode, rest, 404)
 
 
 def test_the_json_of_a_step_is_exact(client: Client) -> None:

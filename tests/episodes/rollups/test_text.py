@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import Progress, TranscriptText
-from episodes.rollups.following import EMPTYING, Following
+from episodes.rollups.part_runner import EMPTYING, Following
 from episodes.rollups.text import TextPart
 from episodes.search.index import matching
 from tests.stored import make_episode, make_step

@@ -83,7 +83,7 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
         (["--ending", "bored"], "ending='bored' cannot be used: allowed are running, finished"),
         (["--query", "colour=red"], "no filter has that name"),
         (["--environment", "maths"], "No environment is named 'maths'\\. Did you mean 'math'"),
-        (["--model", ""], "No episode matches"),
+        (["--model", ""], "No episodes match"),
     ],
 )
 def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -95,7 +95,7 @@ def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments:
 
 def test_a_file_of_conversations_without_one_is_not_written(tmp_path: Path) -> None:
     make_episode()
-    with pytest.raises(CommandError, match="None of these episodes has called a tool"):
+    with pytest.raises(CommandError, match="none of these episodes has called a tool"):
         export(tmp_path / "a.messages.jsonl")
     assert not list(tmp_path.iterdir())
 

@@ -9,7 +9,7 @@ import pytest
 from environments.models import Environment
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import duration_at, tool_figures, totals_of
-from episodes.analytics.outlines import environment_figures, strip
+from episodes.analytics.overview import environment_figures, strip
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record

@@ -1,8 +1,8 @@
 """Embeds exact JSON texts in a line of JSON, and extracts them unchanged.
 
 {"input": {"x": 1e20}}             the text is embedded as the value that it is, so readers see plain JSON
-{"input_text": "{\\"x\\": NaN}"}     a text that is not one line of JSON, or would not be read back unchanged, is a
-string {}                                 there is no text
+{"input_text": "{\\"x\\": NaN}"}     a string: the text is not one line of JSON, or would not be read back unchanged
+{}                                 there is no text
 """
 
 from __future__ import annotations

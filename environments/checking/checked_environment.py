@@ -18,7 +18,7 @@ MAX_TIMEOUTS = 3
 """Number of steps over the limit after which no more are tried, because each would take as long again."""
 
 
-class DoorRefused(Exception):
+class RequestRefused(Exception):
     """The environment or server refused a request, with this sentence as the reason. This is not a fault."""
 
 
@@ -71,8 +71,8 @@ class Sample:
         return f"{self.split}[{self.index}]"
 
 
-class DoorSession(Protocol):
-    """One open session. Every method may raise Broken or DoorRefused."""
+class CheckedSession(Protocol):
+    """One open session. Every method may raise Broken or RequestRefused."""
 
     async def prompt(self) -> Any:
         """Return the blocks of the prompt."""
@@ -89,8 +89,8 @@ class DoorSession(Protocol):
         """End the session. Raises: Broken when teardown failed."""
 
 
-class Door(Protocol):
-    """One environment. Every method may raise Broken or DoorRefused."""
+class CheckedEnvironment(Protocol):
+    """One environment. Every method may raise Broken or RequestRefused."""
 
     name: str
 
@@ -106,20 +106,20 @@ class Door(Protocol):
     async def count(self, split: str) -> int: ...
 
     async def task(self, split: str, index: int) -> Any:
-        """Return the task at `index`. Raises: DoorRefused when the index is out of range."""
+        """Return the task at `index`. Raises: RequestRefused when the index is out of range."""
 
     async def task_range(self, split: str, start: int | None, stop: int | None) -> list[Any]: ...
 
-    async def open(self, sample: Sample, *, with_setup: bool = True) -> DoorSession:
+    async def open(self, sample: Sample, *, with_setup: bool = True) -> CheckedSession:
         """Return a new session, which has been set up unless `with_setup` is false."""
 
     def shut(self) -> None:
         """Stop the threads; those that hang are daemons and are abandoned."""
 
 
-async def leave(seat: DoorSession) -> None:
+async def leave(seat: CheckedSession) -> None:
     """End the session and ignore errors, because teardown has a check of its own."""
-    with suppress(Broken, DoorRefused, GaveUp):
+    with suppress(Broken, RequestRefused, GaveUp):
         await seat.close()
 
 

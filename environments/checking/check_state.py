@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from environments.checking.door import CallAnswer, Door, Sample
-from environments.checking.local import LocalDoor
+from environments.checking.checked_environment import CallAnswer, CheckedEnvironment, Sample
+from environments.checking.local import LocalEnvironment
 from environments.checking.report import CheckReport
 
 
@@ -54,12 +54,12 @@ class PlayedEpisode:
 
 
 @dataclass
-class Bench:
-    door: Door
+class CheckState:
+    checked: CheckedEnvironment
     report: CheckReport
     options: CheckOptions
-    local: LocalDoor | None = None
-    """The same object as `door` when the class is in this process, otherwise None."""
+    local: LocalEnvironment | None = None
+    """The same object as `checked` when the class is in this process, otherwise None."""
     specification: str = ""
     """`module:Class`, from which fresh processes import the class; empty for a server."""
     splits: list[str] = field(default_factory=list)

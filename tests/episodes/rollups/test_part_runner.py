@@ -16,8 +16,8 @@ from episodes.rollups import blocks
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up, start_over
-from episodes.rollups.following import Following, Overtaken
-from episodes.rollups.part import NO_LIMIT, RollupPart
+from episodes.rollups.part_runner import Following, Overtaken
+from episodes.rollups.rollup_part import NO_LIMIT, RollupPart
 from episodes.rollups.tools import ToolsPart
 from tests.episodes.playing import play
 from tests.episodes.recorded import record
@@ -202,7 +202,7 @@ def test_the_command_rebuilds_everything() -> None:
 
 
 def test_a_start_over_deletes_some_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.part.MAX_DELETED", 2)
+    monkeypatch.setattr("episodes.rollups.rollup_part.MAX_DELETED", 2)
     play(20)
     catch_up()
     start_over()

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from episodes.attempts.endings import Ending, endings_of
 from episodes.models import Episode, Progress
-from episodes.rollups.part import RollupPart
+from episodes.rollups.rollup_part import RollupPart
 
 EMPTYING = -1
 """Progress of a part whose rows are to be deleted before it follows from the beginning."""

@@ -7,7 +7,7 @@ import sys
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.filtering.running import MAX_ADDED, SoFar, ended, running, so_far
+from episodes.filtering.running_episodes import MAX_ADDED, SoFar, ended, running, so_far
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
