@@ -207,11 +207,12 @@ def template_file() -> Path:
     with _alone():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            for outdated in file.parent.glob("migrated-*.sqlite3"):
-                outdated.unlink()
-            with tempfile.TemporaryDirectory() as data_dir:
+            for outdated in {*file.parent.glob("migrated-*.sqlite3")} - {file}:
+                outdated.unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory(dir=file.parent) as data_dir:
                 _migrate("", data_dir)
-                shutil.move(next(Path(data_dir).glob("*.sqlite3")), file)
+                # within one file system, so that a run that is stopped leaves no part of a database
+                next(Path(data_dir).glob("*.sqlite3")).replace(file)
     return file
 
 

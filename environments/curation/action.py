@@ -20,7 +20,7 @@ from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_turns import give_way
 from environments.errors import OrsError
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import Split, TaskRevision
 from environments.tasks.split_change import BATCH, SplitChange, commit, splits_of
 
 
@@ -163,7 +163,7 @@ def _settle(work: Work, tasks: Sequence[int], progress: Progress) -> int:
             changed += work.settle(batch)
         give_way()
         progress(done, len(tasks))
-    refresh_statistics(Task, TaskTag, SplitEntry)
+    refresh_statistics()
     return changed
 
 
