@@ -56,6 +56,7 @@ def _prepare_environment() -> None:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
     if kind == "sqlite":
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
