@@ -69,7 +69,7 @@ def ping(sids: Iterator[bytes], tally: Tally) -> Script:
 
 
 def session_id(answer: bytes) -> bytes:
-    """The data of the `task_id` event; empty if there is none."""
+    """Return the data of the `task_id` event; empty if there is none."""
     _, _, rest = answer.partition(b"event: task_id")
     _, _, rest = rest.partition(b"data: ")
     return rest.partition(b"\n")[0].strip()

@@ -113,7 +113,9 @@ class Connection(asyncio.Protocol):
 
 
 def is_complete(answer: bytes) -> bool:
-    """Whether the bytes are a whole response: of the declared length, or chunked and ending with the empty chunk."""
+    """Return whether the bytes are a whole response: of the declared length, or chunked and ending with the empty
+    chunk.
+    """
     head_end = answer.find(b"\r\n\r\n")
     if head_end < 0:
         return False

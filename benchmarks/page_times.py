@@ -87,7 +87,7 @@ def _print_subject(client: Any, subject: Subject, repeat: int, *, by_cpu: bool, 
 
 
 def _times(client: Any, subject: Subject, repeat: int) -> Times:
-    """The times of `repeat` requests, each with another URL."""
+    """Return the times of `repeat` requests, each with another URL."""
     cpu_ms = _cpu_meter()
     walls, cpus, unfinished = [], [], 0
     for number in range(1, repeat + 1):
@@ -101,7 +101,7 @@ def _times(client: Any, subject: Subject, repeat: int) -> Times:
 
 
 def _cpu_meter() -> Callable[[], float]:
-    """A function that returns `cpu_seconds` in milliseconds, for a new database connection that stays open."""
+    """Return a function that returns `cpu_seconds` in milliseconds, for a new database connection that stays open."""
     from django.db import connection
 
     connection.close()  # the test client keeps the connection that is opened now

@@ -58,7 +58,7 @@ async def _play(url: str, number: int, tally: Tally) -> None:
 
 
 async def _token(browser: httpx.AsyncClient) -> str:
-    """The CSRF token of the browser, from the form where the first episode is chosen."""
+    """Return the CSRF token of the browser, from the form where the first episode is chosen."""
     chooser = await browser.get("/play/?environment=echo")
     token = _TOKEN.search(chooser.text)
     if token is None:

@@ -128,7 +128,7 @@ async def follow() -> None:
 
 
 async def measure(episodes: int, agents: int, followers: int) -> tuple[Cost, Cost]:
-    """The cost of the load alone, and with the recorder."""
+    """Return the cost of the load alone, and with the recorder."""
     from episodes.recording.recorder import Recorder
 
     following = [asyncio.create_task(follow()) for _ in range(followers)]

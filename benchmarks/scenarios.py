@@ -79,7 +79,7 @@ def slowness(reference: Sample) -> float:
 
 
 def quick(field: str, text: str, bound_ms: float) -> Target:
-    """A target for a latency on a machine where the reference takes TARGETS_CPU_MS per episode."""
+    """Return a target for a latency on a machine where the reference takes TARGETS_CPU_MS per episode."""
 
     def scaled(samples: Samples) -> float:
         return float(getattr(samples["ours"], field)) / slowness(samples["reference"])

@@ -259,7 +259,7 @@ def _write_episodes(rows: list[tuple[Any, ...]]) -> None:
 
 
 def _moment(seconds: float | None) -> str | None:
-    """A time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's sessions use UTC."""
+    """Return a time as text that both databases read: SQLite stores naive UTC, and PostgreSQL's sessions use UTC."""
     return None if seconds is None else str(datetime.fromtimestamp(seconds, UTC))[:-6]
 
 

@@ -87,7 +87,7 @@ def is_quarantined(n: int, count: int) -> bool:
 
 
 def _dice(kind: str, n: int, sides: int) -> int:
-    """A number from 0 to `sides` - 1 that is constant for a task and `kind`, and independent between kinds."""
+    """Return a number from 0 to `sides` - 1 that is constant for a task and `kind`, and independent between kinds."""
     digest = hashlib.blake2b(f"{kind} {n}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % sides
 
@@ -124,7 +124,7 @@ def _statistics(count: int, environment: int) -> Iterator[tuple[Any, ...]]:
 
 
 def _attempts(n: int, count: int) -> tuple[int, int]:
-    """The numbers of attempts and of successes of task `n`."""
+    """Return the numbers of attempts and of successes of task `n`."""
     share, dice = n / count, _dice("successes", n, 10)
     if share < 0.3:
         attempts = 4 + n % 13

@@ -73,7 +73,7 @@ class Workshop:
         return [sys.executable, "manage.py", "serve", target, "--port", str(port)], environment
 
     def data_directory(self) -> Path:
-        """A new data directory with an empty SQLite database, copied from one that is migrated only once."""
+        """Return a new data directory with an empty SQLite database, copied from one that is migrated only once."""
         if not self._migrated:
             self._migrated = self._directory / "migrated"
             _migrate({"ORSWEB_DATA_DIR": str(self._migrated)})
@@ -82,7 +82,7 @@ class Workshop:
         return fresh
 
     def postgres(self) -> Postgres:
-        """The PostgreSQL server, started at the first call."""
+        """Return the PostgreSQL server, started at the first call."""
         if not self._postgres:
             with warnings.catch_warnings(action="ignore"):  # it warns about a directory that it does not use
                 from benchmarks.postgres import Postgres
@@ -100,7 +100,7 @@ def free_port() -> int:
 
 
 def _bare_environment() -> dict[str, str]:
-    """The environment variables of this process without our settings, so that the defaults are measured."""
+    """Return the environment variables of this process without our settings, so that the defaults are measured."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "ORS_", "DATABASE_URL"))
     }

@@ -72,7 +72,9 @@ def _list(name: str, filters: Filters, tasks: int, repeat: int) -> Subject:
 
 
 def _is_by_place(filters: Filters) -> bool:
-    """Whether the list has the order of a split, so that its cursors are positions; otherwise they are ids of tasks."""
+    """Return whether the list has the order of a split, so that its cursors are positions; otherwise they are ids of
+    tasks.
+    """
     from environments.curation.selection import Selection
 
     return Selection.parse(filters).batch(seconds=10.0).order == "split"

@@ -18,7 +18,7 @@ def command(arguments: str, directory: Path | None = None) -> str:
 
 
 def python(directory: Path | None = None) -> str:
-    """The path of the running interpreter, for a shell in `directory`."""
+    """Return the path of the running interpreter, for a shell in `directory`."""
     return _quoted(Path(sys.executable), directory)
 
 

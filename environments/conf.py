@@ -17,7 +17,7 @@ from environments.scoring.buckets import Thresholds
 
 
 def limits() -> Limits:
-    """The limits of live play."""
+    """Return the limits of live play."""
     return Limits(
         keepalive_seconds=settings.ORSWEB_KEEPALIVE,
         session_timeout_seconds=settings.ORSWEB_SESSION_TIMEOUT,
@@ -31,7 +31,7 @@ def limits() -> Limits:
 
 
 def thresholds() -> Thresholds:
-    """The thresholds between the difficulty buckets of tasks."""
+    """Return the thresholds between the difficulty buckets of tasks."""
     return Thresholds(
         hopeless=settings.ORSWEB_BUCKET_HOPELESS,
         saturated=settings.ORSWEB_BUCKET_SATURATED,
@@ -45,7 +45,7 @@ def version() -> str:
 
 
 def build_sha() -> str | None:
-    """The commit of the running orsweb, as its operator set it; None if unset."""
+    """Return the commit of the running orsweb, as its operator set it; None if unset."""
     return settings.ORSWEB_BUILD_SHA or None
 
 
@@ -55,13 +55,13 @@ def specifications() -> list[str]:
 
 
 def has_keys() -> bool:
-    """Whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
+    """Return whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
     return bool(settings.ORSWEB_API_KEYS)
 
 
 @cache
 def key_labels() -> Mapping[bytes, str]:
-    """The label of each API key by the key's SHA-256; empty when no key is needed."""
+    """Return the label of each API key by the key's SHA-256; empty when no key is needed."""
     return {hash_key(key): label for label, key in settings.ORSWEB_API_KEYS.items()}
 
 

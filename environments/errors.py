@@ -147,7 +147,7 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """The exception's type and message on one line, without a full stop."""
+    """Return the exception's type and message on one line, without a full stop."""
     return ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()).rstrip("."))))
 
 

@@ -78,7 +78,7 @@ def service_or_none() -> SessionService | None:
 
 
 def get_service() -> SessionService:
-    """The open service, for code that runs only while it is open. Raises: AssertionError."""
+    """Return the open service, for code that runs only while it is open. Raises: AssertionError."""
     assert _parts is not None, "the service is not open"
     return _parts.service
 

@@ -255,7 +255,7 @@ def checked_json(model: M) -> tuple[M, str]:
 
 
 def revalidate(model: M) -> M:
-    """A new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
+    """Return a new model, validated from the values that `model` holds now. Raises: pydantic.ValidationError."""
     return type(model).model_validate(model.model_dump(warnings=False))
 
 
@@ -289,7 +289,7 @@ def value_json(value: Any) -> str:
 
 
 def object_json(value: Any) -> str:
-    """Compact ASCII JSON of an object, with its keys in their order.
+    """Return the compact ASCII JSON of an object, with its keys in their order.
 
     Raises: TypeError or ValueError when `value` is not an object, or holds NaN, an infinity or something that has no
     JSON form.
@@ -301,7 +301,7 @@ def object_json(value: Any) -> str:
 
 
 def parsed_json(content: bytes) -> Any:
-    """The value of JSON text in UTF-8. Accepts lone surrogates and NaN. Raises: ValueError, RecursionError."""
+    """Return the value of JSON text in UTF-8. Accepts lone surrogates and NaN. Raises: ValueError, RecursionError."""
     value = json.loads(content.decode("utf-8"))
     check_depth(value)
     return value

@@ -142,7 +142,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 
     def text_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """The complete prompt, tools or task of an episode, as JSON."""
+        """Return the complete prompt, tools or task of an episode, as JSON."""
         episode = self.get_object(request, str(pk))
         if episode is None or name not in ("prompt", "tools", "task"):
             raise Http404(f"There is no {name} of episode {pk}; use prompt, tools or task.")

@@ -23,7 +23,7 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
 
 
 def is_blind_to(user: Any, episode: int) -> bool:
-    """Whether `user` plays that episode blind and it still runs. One query."""
+    """Return whether `user` plays that episode blind and it still runs. One query."""
     return blind_to(user).filter(pk=episode).exists()
 
 
@@ -33,15 +33,15 @@ def blind_tasks(user: Any) -> QuerySet[Play, int]:
 
 
 def blind_episode(user: Any, task: int) -> int | None:
-    """The running episode in which `user` plays that task blind. One query."""
+    """Return the running episode in which `user` plays that task blind. One query."""
     return blind_to(user).filter(episode__task=task).first()
 
 
 def sentence(episode: int) -> str:
-    """Why a page does not show that episode."""
+    """Return the sentence about why a page does not show that episode."""
     return f"You're playing episode {episode} blind. You can see its record once the episode has ended."
 
 
 def task_sentence(episode: int) -> str:
-    """Why a page does not show the task of that episode."""
+    """Return the sentence about why a page does not show the task of that episode."""
     return f"You're playing this task blind in episode {episode}. You can see it once the episode has ended."

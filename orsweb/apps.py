@@ -1,4 +1,4 @@
-"""What makes a start quick: no discovery of the admin, which would load the pages, no import of unused libraries."""
+"""Measures for a quick start: no discovery of the admin, which would load the pages, no import of unused libraries."""
 
 from __future__ import annotations
 

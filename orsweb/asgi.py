@@ -78,7 +78,7 @@ async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 def is_page(method: str, path: str) -> bool:
-    """Whether Django's URLs serve `path`. POST /tasks lists an environment's tasks and belongs to the protocol."""
+    """Return whether Django's URLs serve `path`. POST /tasks lists tasks and belongs to the protocol."""
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
@@ -86,7 +86,7 @@ def is_page(method: str, path: str) -> bool:
 
 
 def is_agents(method: str, path: str) -> bool:
-    """Whether the protocol serves the request."""
+    """Return whether the protocol serves the request."""
     return not is_page(method, path)
 
 

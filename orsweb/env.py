@@ -18,7 +18,7 @@ _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
 def env_str(name: str, default: str = "") -> str:
-    """The variable's text without surrounding white space; `default` when unset or empty."""
+    """Return the variable's text without surrounding white space; `default` when unset or empty."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -31,7 +31,7 @@ def env_bool(name: str, *, default: bool = False) -> bool:
 
 
 def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
-    """A whole number from `minimum` to `maximum`."""
+    """Return a whole number from `minimum` to `maximum`."""
     text = env_str(name)
     try:
         value = int(text) if text else default
@@ -49,7 +49,7 @@ def env_seconds(name: str, default: float) -> float: ...
 @overload
 def env_seconds(name: str, default: None) -> float | None: ...
 def env_seconds(name: str, default: float | None) -> float | None:
-    """A positive number of seconds. "none" means no limit if `default` is None."""
+    """Return a positive number of seconds. "none" means no limit if `default` is None."""
     text = env_str(name)
     if not text or (text.lower() == "none" and default is None):
         return default
@@ -63,7 +63,7 @@ def env_seconds(name: str, default: float | None) -> float | None:
 
 
 def env_share(name: str, default: float) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     text = env_str(name)
     try:
         value = float(text) if text else default
@@ -75,7 +75,7 @@ def env_share(name: str, default: float) -> float:
 
 
 def env_choice(name: str, default: str, choices: Sequence[str]) -> str:
-    """One of `choices`."""
+    """Return the value of the setting, which must be one of `choices`."""
     text = env_str(name, default)
     if text not in choices:
         raise ImproperlyConfigured(f"{name}={text!r} is unknown; use one of {', '.join(choices)}.")
@@ -102,7 +102,7 @@ def env_addresses(name: str, default: str) -> list[str]:
 
 
 def env_secret(name: str, default: str = "") -> str:
-    """The variable's text, or the content of the file whose path is in `<name>_FILE`."""
+    """Return the variable's text, or the content of the file whose path is in `<name>_FILE`."""
     path = env_str(f"{name}_FILE")
     if not path:
         return env_str(name, default)
@@ -115,7 +115,7 @@ def env_secret(name: str, default: str = "") -> str:
 
 
 def env_keys(name: str) -> dict[str, str]:
-    """The API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured, without showing a key."""
+    """Return the API keys by label, from `label:key,label:key`. Raises: ImproperlyConfigured, without showing a key."""
     keys: dict[str, str] = {}
     for number, entry in enumerate(filter(None, (e.strip() for e in env_secret(name).split(","))), start=1):
         label, colon, key = (part.strip() for part in entry.partition(":"))

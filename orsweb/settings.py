@@ -58,7 +58,7 @@ def _private(path: Path, text: str = "") -> Path:
 
 
 def _secret_key() -> str:
-    """The key from the environment, or one that is generated once and stored in the data directory."""
+    """Return the key from the environment, or one that is generated once and stored in the data directory."""
     if key := env_secret("ORSWEB_SECRET_KEY"):
         return key
     return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
@@ -138,7 +138,7 @@ if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    """The configuration that DATABASE_URL describes.
+    """Return the configuration that DATABASE_URL describes.
 
     Raises: ImproperlyConfigured, without showing the URL, which may hold a password.
     """
@@ -273,7 +273,7 @@ def _page(title: str, icon: str, name: str) -> dict[str, Any]:
 
 
 def _hue(hue: float, chroma: float) -> dict[str, str]:
-    """The colour of each shade, evenly spaced in lightness."""
+    """Return the colour of each shade, evenly spaced in lightness."""
     light = (98, 96, 91, 84, 74, 66, 48, 41, 31, 22, 16)
     shades = (50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950)
     return {

@@ -56,6 +56,7 @@ def _prepare_environment() -> None:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
     if kind == "sqlite":
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
@@ -77,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays for good, so the collector need not look at it again."""
+    """Freeze the imported objects, which live until the end, so that the garbage collector skips them."""
     gc.collect()
     gc.freeze()
 
@@ -106,7 +107,7 @@ OF_MIGRATIONS = {"django_content_type", "auth_permission"}
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_tests() -> None:
-    """Tests that commit are followed by `empty_database`, and nobody waits for the turn of another process's writer."""
+    """Tests that commit are followed by `empty_database`, and no test waits for the writer of another process."""
     from django.test import TransactionTestCase
 
     from environments.database import write_turns
@@ -132,7 +133,7 @@ def django_db_modify_db_settings(
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Whether the test database is there already."""
+    """Return whether the test database is there already."""
     return os.environ.get("ORSWEB_TEST_DATABASE", "sqlite") == "sqlite"
 
 

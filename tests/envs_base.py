@@ -1,4 +1,4 @@
-"""What the test environments share: their tasks, their prompt, their inputs and the log that tests read."""
+"""The tasks, prompt, inputs and log that the test environments share."""
 
 from __future__ import annotations
 

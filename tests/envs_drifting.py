@@ -10,7 +10,7 @@ from tests.envs_base import Gate, Small, Text, said
 from tests.envs_slow import GATES
 
 WORLD: dict[str, ToolOutput | Exception] = {}
-"""What `look` returns for a text, which tests change; "as ever" and a reward of 0.1 by default."""
+"""Outputs of `look` by text, which tests change; "as ever" and a reward of 0.1 by default."""
 
 
 class Drifting(Small):

@@ -48,7 +48,7 @@ GATES: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 """Gates that a test in this process opens: `GATES[name].set()`. A call with an empty name passes at once."""
 
 PASSED: list[str] = []
-"""What Gated's tools did, in order: "hold a starts", "hold a ends", …"""
+"""Events of Gated's tools, in order: "hold a starts", "hold a ends", …"""
 
 
 class Gated(Small):

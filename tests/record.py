@@ -58,7 +58,7 @@ class ListRecord:
 
     @property
     def end(self) -> EpisodeEnded:
-        """The latest ending."""
+        """The latest ending that was recorded."""
         return self.of(EpisodeEnded)[-1]
 
 

@@ -39,7 +39,7 @@ SHARED_DIR = "TESTS_SHARED_DIR"
 
 
 class LiveServer:
-    """One server process at a time, on one port and one database. Not started before `start()` or `with`."""
+    """A server process on one port and one database, at most one at a time. Not started before `start()` or `with`."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class LiveServer:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; negative: the signal that ended it."""
+        """Exit status of the process; None while it runs, negative if a signal ended it."""
         return self.process.poll()
 
 
@@ -175,7 +175,7 @@ def _create_database(data_dir: Path) -> str:
 
 @cache
 def template_name() -> str:
-    """A migrated database of PostgreSQL, which nobody connects to. All workers of a test run share it."""
+    """Return the name of a migrated PostgreSQL database without connections. All workers of a test run share it."""
     name = _own_template()
     with _alone():
         try:
@@ -207,17 +207,18 @@ def template_file() -> Path:
     with _alone():
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
-            for outdated in file.parent.glob("migrated-*.sqlite3"):
-                outdated.unlink()
-            with tempfile.TemporaryDirectory() as data_dir:
+            for outdated in {*file.parent.glob("migrated-*.sqlite3")} - {file}:
+                outdated.unlink(missing_ok=True)
+            with tempfile.TemporaryDirectory(dir=file.parent) as data_dir:
                 _migrate("", data_dir)
-                shutil.move(next(Path(data_dir).glob("*.sqlite3")), file)
+                # within one file system, so that a run that is stopped leaves no part of a database
+                next(Path(data_dir).glob("*.sqlite3")).replace(file)
     return file
 
 
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
-    """One worker at a time; the others wait."""
+    """Let one worker at a time run the block; the others wait."""
     with (Path(os.environ[SHARED_DIR]) / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

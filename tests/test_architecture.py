@@ -264,7 +264,7 @@ def test_a_short_module_serves_more_than_one() -> None:
     assert not short
 
 
-def test_class_names_stand_once() -> None:
+def test_class_names_are_unique() -> None:
     names = Counter(
         node.name
         for name in modules()

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "openreward/environments/server.py",
     "Chart.js",
 }
-"""What readers write themselves, files of the reference servers, and a library."""
+"""Names that are not in this repository: files of readers and of the reference servers, and a library."""
 
 PATH = re.compile(r"(?<![\w/.:-])[\w.-]+(?:/[\w.-]+)*\.(?:py|html|js|css|md|txt|toml|yaml)\b(?![\w/])")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

@@ -1,4 +1,4 @@
-"""What the admin's pages share: read-only rows, and filters as chips. Used by the admin of both applications."""
+"""Base classes of the admin of both applications: read-only rows, and filters as chips."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     sortable_by = ()
     actions = None
     empty = ""
-    """What an empty list says about the rows that would be there."""
+    """Message of an empty list, about the rows that it would show."""
     empty_command = ""
     """Command that fills the list; empty: none does."""
 
@@ -68,7 +68,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
         return TemplateResponse(request, self.page_template, context)
 
     def page(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """What the page of `row` adds to the context."""
+        """Return the template variables that the page of `row` adds."""
         return {}
 
 

@@ -158,14 +158,14 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
 
 
 def _address(values: QueryDict) -> str:
-    """The chosen tasks and the form's values as a query string; the checked tasks are one value."""
+    """Return the chosen tasks and the form's values as a query string; the checked tasks are one value."""
     sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
     ids = chosen_tasks(values, values.getlist("task")).values().get("ids")
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
 def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
-    """The tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
+    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
     selection = Selection.parse(values)
     if selection.ids or values.get("scope") == "all":
         return selection
@@ -175,7 +175,7 @@ def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:
-    """Why the action cannot be applied to these tasks; empty: it can."""
+    """Return why the action cannot be applied to these tasks; empty if it can."""
     if chosen.ids == (0,):
         return "No task is chosen. Check some in the list, or choose all that match."
     if bulk.needs_split and chosen.split is None:
@@ -186,7 +186,7 @@ def _trouble(bulk: Bulk, chosen: Selection) -> str:
 
 
 def _environment(chosen: Selection) -> int | None:
-    """The environment that all chosen tasks belong to; None: there are several."""
+    """Return the environment that all chosen tasks belong to; None: there are several."""
     if chosen.environment is not None:
         return chosen.environment
     if chosen.split is not None:
@@ -216,7 +216,7 @@ def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:
 
 
 def _inputs(values: Mapping[str, str]) -> str:
-    """The form's values that change a plan, to detect that they differ from those whose plan was shown."""
+    """Return the form's values that change a plan, to detect that they differ from those whose plan was shown."""
     names = ("tags", "into", "out_of", "name", "type")
     return "|".join(values.get(name, "").strip() for name in names)
 
@@ -235,7 +235,7 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
 
 
 def message_of(outcome: ActionOutcome) -> str:
-    """What an action did, with a link to its result."""
+    """Return the message about what an action did, with a link to its result."""
     if (link := outcome_url(outcome)) is None:
         return outcome.sentence
     return format_html('{} <a class="underline" href="{}">{}</a>', outcome.sentence, *link)

@@ -26,7 +26,7 @@ from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
-    """The first line of the environment's description, shortened."""
+    """Return the first line of the environment's description, shortened."""
     return Truncator(environment.description.strip().partition("\n")[0]).chars(SUMMARY_CHARACTERS)
 
 
@@ -38,7 +38,7 @@ def hosted_tools(name: str) -> list[ToolPart] | None:
 
 
 def marks_of(environment: Environment) -> list[str]:
-    """What keeps agents from playing the environment; empty: nothing."""
+    """Return the marks that say what keeps agents from playing the environment; empty if nothing does."""
     marks = {
         "not hosted": not environment.is_hosted,
         "unavailable": bool(environment.unavailable),

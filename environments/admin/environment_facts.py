@@ -33,7 +33,7 @@ class Overview:
 
 
 def overview_of(environment: Environment) -> Overview:
-    """The figures of the environment's page."""
+    """Return the figures of the environment's page."""
 
     def count(**values: str) -> Count:
         chosen = Selection.parse({"environment": str(environment.pk), **values})
@@ -52,7 +52,7 @@ def overview_of(environment: Environment) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """An environment with tasks that somebody should look at; each count is MAX_COUNTED at most."""
+    """An environment with tasks that need attention; each count is MAX_COUNTED at most."""
 
     environment: Environment
     flagged: int
@@ -61,7 +61,7 @@ class Attention:
 
 
 def attention() -> list[Attention]:
-    """The environments with such tasks, in the order of hosting. Four queries, whatever their number."""
+    """Return the environments with such tasks, in the order of hosting. Four queries, whatever their number."""
     flags = _per_environment(flagged())
     quarantined = _per_environment(Task.objects.filter(state="quarantined"))
     dropped = _per_environment(Task.objects.filter(dropped__isnull=False))

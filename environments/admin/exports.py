@@ -33,7 +33,7 @@ ABOUT = {
 
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
-    """The page that asks for a format, or the file if the address names one."""
+    """Return the page that asks for a format, or the file if the address names one."""
     selection = Selection.parse(request.GET.dict())
     format = request.GET.get("format", "")
     if format not in FORMATS:
@@ -63,7 +63,7 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 
 
 def _name(selection: Selection) -> str:
-    """The file's name without its ending, made of the filters."""
+    """Return the file's name without its ending, made of the filters."""
     split = existing_splits().filter(pk=selection.split).first() if selection.split else None
     environment = Environment.objects.filter(pk=selection.environment).first() if selection.environment else None
     words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]

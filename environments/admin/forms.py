@@ -14,7 +14,7 @@ from environments.models import Split
 
 
 class ReasonForm(forms.Form):
-    """Why the tasks are changed."""
+    """The form for the reason of a change of tasks."""
 
     reason = forms.CharField(
         required=False,

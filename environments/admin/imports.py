@@ -66,7 +66,7 @@ class Imported:
 
 
 def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """The form, with its errors if there are any; redirects to the preview once a file has been sent."""
+    """Return the form, with its errors if there are any; redirects to the preview once a file has been sent."""
     _check_permission(request)
     form = ImportForm(request.POST or None, request.FILES or None, initial=_initial(request))
     if form.is_valid() and (redirect := _start_preview(request, form)):
@@ -156,7 +156,7 @@ def _preview(request: HttpRequest, upload: Upload, target: ImportTarget) -> jobs
 
 
 def _preview_job(upload: Upload, target: ImportTarget, job_id: str) -> jobs.Job | None:
-    """The job of that id if it is the preview of this upload and target, because an address may name any job."""
+    """Return the job of that id if it is the preview of this upload and target, because an address may name any job."""
     job = jobs.get(job_id)
     return job if job is not None and job.subject == _subject(upload, target) else None
 
@@ -204,7 +204,7 @@ def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpR
 
 
 def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
-    """Where to import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
+    """Return the target of an import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
     is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
     return ImportTarget.of(environment, name, None if is_there else kind)
 
@@ -215,5 +215,5 @@ def _check_permission(request: HttpRequest) -> None:
 
 
 def _number(text: str) -> int:
-    """The number in `text`; 0, which is no row's id, if there is none."""
+    """Return the number in `text`; 0, which no row has as its id, if there is no number."""
     return int(text) if text.isdecimal() and len(text) < 19 else 0

@@ -20,7 +20,7 @@ def job_url(job: str, back: str = "") -> str:
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
-    """The page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
+    """Return the page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
     job = jobs.get(job_id)
     if job is None:
         raise Http404(f"There is no job {job_id!r}: jobs are forgotten after an hour and when the server restarts.")

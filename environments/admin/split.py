@@ -67,7 +67,7 @@ class SplitAdmin(ReadOnlyAdmin):
         return [*own, *super().get_urls()]
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """What freezing, unfreezing or deleting a split will touch; a POST does it."""
+        """Preview freezing, unfreezing or deleting a split; a POST does it."""
         split = get_object_or_404(existing_splits(), pk=pk)
         needed = "delete" if name == "delete" else "change"
         if not request.user.has_perm(f"environments.{needed}_split"):
@@ -92,13 +92,13 @@ class SplitAdmin(ReadOnlyAdmin):
 
     @admin.display(description="created by")
     def maker(self, split: Split) -> str:
-        """Who made the split, and whether it is frozen or not served."""
+        """Return who created the split, and whether it is frozen or not served."""
         marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
 def differences(split: Split) -> dict[str, Any]:
-    """How the split differs from what its class lists: places with an edited or added task, and removed tasks."""
+    """Return how the split differs from its class: places with an edited or added task, and removed tasks."""
     other = places_of(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
     shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: MAX_DIFFERENCES_SHOWN + 1])
     indexes = served_indexes(split, [entry.position for entry in shown[:MAX_DIFFERENCES_SHOWN]])

@@ -61,7 +61,7 @@ class TaskAdmin(TaskPage):
         return [*own, *super().get_urls()]
 
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
-        """One bulk action. Redirects to the list if no tasks are named, as after a login."""
+        """Run one bulk action. Redirect to the list if no tasks are named, as after a login."""
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name not in BULKS:
@@ -71,21 +71,21 @@ class TaskAdmin(TaskPage):
         return bulk_view(request, BULKS[name], self._context(request, ""))
 
     def import_tasks(self, request: HttpRequest) -> HttpResponse:
-        """The form that uploads a file."""
+        """Return the form that uploads a file."""
         return import_view(request, self._context(request, ""))
 
     def preview(self, request: HttpRequest, token: str) -> HttpResponse:
-        """What the import of an uploaded file would do."""
+        """Preview the import of an uploaded file."""
         return preview_view(request, token, self._context(request, ""))
 
     def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
-        """The selected tasks as a file."""
+        """Return the selected tasks as a file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return export_view(request, self._context(request, ""))
 
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
-        """The progress of long work."""
+        """Return the progress of long work."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return job_view(request, job_id, self._context(request, ""))

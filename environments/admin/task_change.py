@@ -46,7 +46,7 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
-    """What restoring a revision would do; a POST does it. `task`: the task whose page links here."""
+    """Preview the restoration of a revision; a POST does it. `task`: the task whose page links here."""
     found = get_object_or_404(TaskRevision.objects.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")

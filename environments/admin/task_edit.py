@@ -30,16 +30,16 @@ from environments.service import try_out_spec
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the server found out about the spec in the editor."""
+    """The result of checking the spec in the editor."""
 
     problems: tuple[ActionProblem, ...] = ()
-    """What is wrong with the text; empty: it satisfies the schema."""
+    """Problems of the text; empty if it satisfies the schema."""
     plan: Plan | None = None
-    """What saving would do; None: it was not computed."""
+    """Effects of saving; None if they were not computed."""
     trial: Trial | None = None
-    """How an episode with the spec starts; None: it was not tried."""
+    """Start of an episode with the spec; None if it was not tried."""
     refusal: str = ""
-    """Why it could not be checked, as a sentence; empty: it could."""
+    """Sentence about why the text could not be checked; empty if it could."""
 
     @property
     def prompt(self) -> list[Part]:
@@ -47,7 +47,7 @@ class Verdict:
 
 
 def checked(edit: Edit) -> Verdict:
-    """Whether the edit could be saved, and what that would touch. Raises: Replaced."""
+    """Return whether the edit could be saved, and what that would touch. Raises: Replaced."""
     try:
         return Verdict(plan=edit.plan())
     except InvalidSpec as refused:
@@ -55,7 +55,7 @@ def checked(edit: Edit) -> Verdict:
 
 
 def tried(task: Task, text: str | None = None) -> Verdict:
-    """How an episode with `text` as the task's content starts. None: the stored content, whatever its schema."""
+    """Start an episode with `text` as the task's content, and return the result. None uses the stored content."""
     try:
         return Verdict(trial=try_out_spec(task.environment.name, task.spec if text is None else _checked(task, text)))
     except InvalidSpec as refused:
@@ -73,7 +73,7 @@ Frame = Callable[[], dict[str, Any]]
 
 
 def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """The editor. A POST with `action` check, try or save answers with what was typed and what was found."""
+    """Return the editor. A POST with `action` check, try or save answers with what was typed and what was found."""
     if request.method != "POST":
         return _page(request, task, frame, _typed(task, indented(read_json(task.spec)), last_revision(task)))
     edit = Edit(task.pk, request.POST.get("spec", ""), _seen(request), request.POST.get("reason", "").strip())
@@ -108,7 +108,7 @@ def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]
 
 
 def _conflict(revision: TaskRevision, edit: Edit) -> dict[str, Any]:
-    """Context after a conflict: the form with what was typed, for the task that is there now, and their difference."""
+    """Return the context after a conflict: the form with the typed text for the current task, and the difference."""
     now = revision.successor or revision.task
     lines = diff(now.spec, edit.spec)
     return {"conflict": revision, "lines": lines, **_typed(now, edit.spec, last_revision(now), edit.reason)}

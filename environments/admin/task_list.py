@@ -52,13 +52,13 @@ class ShownPlace:
 
 @dataclass(slots=True)
 class TaskListRow:
-    """One task as the list shows it."""
+    """A task as the list shows it."""
 
     task: Task
     summary: str
     bucket: Bucket
     statistics: TaskStatistics | None
-    """Statistics over all attempts; None: there is none."""
+    """Statistics of all attempts; None without attempts."""
     index: int | None = None
     """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
     tags: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class TaskListRow:
 
     @property
     def origin(self) -> str:
-        """Where the task came from, if not from a class."""
+        """Return the origin of the task if it is not from a class; else an empty text."""
         return _ORIGINS.get(self.task.source, "")
 
     @property
@@ -101,7 +101,7 @@ class TaskListPage:
 
 
 def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
-    """The page that the cursor `after` or `before` names; without one the first page."""
+    """Return the page that the cursor `after` or `before` names; without one the first page."""
     before = cursors.get("before", "")
     batch = selection.batch(
         before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=MAX_SCAN_SECONDS
@@ -124,7 +124,7 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
-    """The batch's tasks with everything that the list shows: five queries, some more where a split is listed."""
+    """Return the batch's tasks with everything that the list shows: five queries, some more where a split is listed."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
     tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
@@ -160,7 +160,7 @@ def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskL
 
 
 def _tasks(ids: Iterable[int]) -> Iterable[Task]:
-    """The tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
+    """Return the tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
     rows = Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", READ_CHARACTERS))
     return rows.defer("spec", "environment__description", "environment__card")
 
@@ -215,7 +215,7 @@ class TaskListChip:
 
 
 def chips(selection: Selection, environments: Sequence[Environment], splits: Sequence[Split]) -> list[TaskListChip]:
-    """A chip for each filter. `splits`: those to choose from, of one environment if one is chosen."""
+    """Return a chip for each filter. `splits`: those to choose from, of one environment if one is chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
     words = {word: word for word in (*tag_names(), selection.tag) if word}
@@ -232,7 +232,7 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
 
 
 def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> TaskListChip:
-    """The chip of the filter `name`. `also`: a filter that is removed when this one changes."""
+    """Return the chip of the filter `name`. `also`: a filter that is removed when this one changes."""
     given = selection.values()
     chosen = given.get(name, "")
     others = {key: value for key, value in given.items() if key not in (name, also)}

@@ -67,11 +67,11 @@ class TaskPage(ReadOnlyAdmin):
         ]
 
     def spec_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The whole spec, exactly as stored."""
+        """Return the whole spec, exactly as stored."""
         return HttpResponse(self._task(request, pk).spec, content_type="application/json")
 
     def prompt_view(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """The page with the task's present prompt. Only by POST, because it runs the author's code."""
+        """Return the page with the task's present prompt. Only by POST, because it runs the author's code."""
         task = self._task(request, pk)
         if request.method != "POST" or not may_change(request):
             raise PermissionDenied
@@ -109,5 +109,5 @@ class TaskPage(ReadOnlyAdmin):
 
 
 def may_change(request: HttpRequest) -> bool:
-    """Whether the person may change tasks."""
+    """Return whether the person may change tasks."""
     return request.user.has_perm("environments.change_task")

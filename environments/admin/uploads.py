@@ -55,7 +55,7 @@ def store(file: UploadedFile[Any], owner: int) -> Upload:
 
 
 def find(token: str, owner: int) -> Upload | None:
-    """The owner's upload with that token; None: it was imported, is too old or belongs to somebody else."""
+    """Return the owner's upload with that token; None if it was imported, is too old or belongs to another person."""
     if not _TOKEN.fullmatch(token) or not token.startswith(f"{owner}-"):
         return None
     try:

@@ -31,7 +31,7 @@ def check_class_methods(cls: type) -> None:
 
 
 def served_name(cls: type, alias: str | None) -> str:
-    """The name of the class in URLs: `alias`, or what its `name()` returns, in lower case."""
+    """Return the name of the class in URLs: `alias`, or what its `name()` returns, in lower case."""
     name = alias if alias is not None else _ask(cls, "name")
     if not isinstance(name, str) or not name:
         raise Unhostable(f"{cls.__name__}.name() returned {_short_repr(name)}; return a non-empty string.")
@@ -45,7 +45,7 @@ def served_name(cls: type, alias: str | None) -> str:
 
 
 def toolsets_of(cls: type) -> tuple[type, ...]:
-    """The classes in the attribute `toolsets`; empty if it is not declared."""
+    """Return the classes in the attribute `toolsets`; empty if it is not declared."""
     toolsets = getattr(cls, "toolsets", None) or ()
     if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
         raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
@@ -63,7 +63,7 @@ def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> 
 
 
 def splits_of(cls: type) -> list[Split]:
-    """The splits that `list_splits()` returns, in order; empty if it is not implemented."""
+    """Return the splits that `list_splits()` returns, in order; empty if it is not implemented."""
     label = f"{cls.__name__}.list_splits()"
     try:
         declared = _ask(cls, "list_splits")
@@ -103,7 +103,7 @@ def unavailable_of(cls: type) -> str:
 
 
 def listed_tools(cls: type) -> list[ToolSpec]:
-    """The tools that the class's own `list_tools()` returns."""
+    """Return the tools that the class's own `list_tools()` returns."""
     listing = _ask(cls, "list_tools")
     try:
         return plain_specs(listing)
@@ -114,12 +114,12 @@ def listed_tools(cls: type) -> list[ToolSpec]:
 
 
 def plain_specs(listing: Any) -> list[ToolSpec]:
-    """The tools of any SDK's ListToolsOutput as this server's ToolSpecs."""
+    """Return the tools of any SDK's ListToolsOutput as this server's ToolSpecs."""
     return [ToolSpec.model_validate(spec.model_dump()) for spec in listing.tools]
 
 
 def _ask(cls: type, method: str) -> Any:
-    """The return value of a class method of the author's. Raises: NotImplementedError, Unhostable."""
+    """Return the return value of a class method of the author's. Raises: NotImplementedError, Unhostable."""
     label = f"{cls.__name__}.{method}()"
     try:
         answer = getattr(cls, method)()
@@ -135,7 +135,7 @@ def _ask(cls: type, method: str) -> Any:
 
 
 def _short_repr(value: Any) -> str:
-    """The repr of what an author's method returned, shortened and on one line."""
+    """Return the repr of what an author's method returned, shortened and on one line."""
     return " ".join(shorten(repr(value), MAX_QUOTED_CHARACTERS).split())
 
 

@@ -98,7 +98,7 @@ class Environment:
         return as_blocks(await called(self.get_messages, inline=self.own_thread))
 
     def get_messages(self) -> Sequence[Message] | Awaitable[Sequence[Message]]:
-        """The task as a conversation with roles. By default, the prompt as a single user message."""
+        """Return the task as a conversation with roles. By default, the prompt as a single user message."""
         if type(self).get_prompt is Environment.get_prompt:
             raise NotImplementedError(f"{type(self).__name__} must implement get_prompt() or get_messages().")
         return self._messages_of_prompt()
@@ -107,7 +107,7 @@ class Environment:
         return as_messages(await called(self.get_prompt, inline=self.own_thread))
 
     def list_task_tools(self) -> ListToolsOutput:
-        """The tools that this task offers in addition to the shared ones.
+        """Return the tools that this task offers in addition to the shared ones.
 
         A class that does not override this method offers every tool marked `shared=False`.
         """
@@ -115,7 +115,7 @@ class Environment:
 
     @classmethod
     def list_tools(cls) -> ListToolsOutput:
-        """The tools that every task offers, including those of the toolsets, without the terminal tool."""
+        """Return the tools that every task offers, including those of the toolsets, without the terminal tool."""
         table = _table(cls)
         return ListToolsOutput(
             tools=list(table.shared),
@@ -126,12 +126,12 @@ class Environment:
 
     @classmethod
     def terminal_tool(cls) -> TerminalToolSpec | None:
-        """The tool that receives the assistant's final plain message, if the class has one."""
+        """Return the tool that receives the assistant's final plain message, if the class has one."""
         return cls.list_tools().terminal_tool
 
     @classmethod
     def is_assistant_message_final(cls) -> bool:
-        """Whether a plain message of the assistant ends the episode, which it does if there is a terminal tool."""
+        """Return whether a plain message of the assistant ends the episode: it does if there is a terminal tool."""
         return cls.terminal_tool() is not None
 
     async def call_terminal_tool(self, message: str = "") -> RunToolOutput:
@@ -173,7 +173,7 @@ class Environment:
 
     @classmethod
     async def get_task_range(cls, split: str, start: int | None = None, stop: int | None = None) -> list[JSONObject]:
-        """The tasks from `start` up to but not including `stop`, both clamped as in a slice."""
+        """Return the tasks from `start` up to but not including `stop`, both clamped as in a slice."""
         indexes = range(await _awaited(cls.num_tasks(split)))[start:stop]
         return [await _awaited(cls.get_task(split, index)) for index in indexes]
 
@@ -188,7 +188,7 @@ class Environment:
 
     @classmethod
     def name(cls) -> str:
-        """The name under which the class is served; the server converts it to lower case."""
+        """Return the name under which the class is served; the server converts it to lower case."""
         return cls.__name__
 
 
@@ -208,7 +208,7 @@ def _find_tools(cls: Any) -> ToolTable:
 
 
 def _table(cls: Any) -> ToolTable:
-    """The tools of `cls`. Raises: ValueError for a name that both the class and a toolset use; Unhostable."""
+    """Return the tools of `cls`. Raises: ValueError for a name that both the class and a toolset use; Unhostable."""
     table = _find_tools(cls)
     for name, toolset in table.collisions.items():
         raise ValueError(f"Tool name collision: {name!r} is in both {cls.__name__} and toolset {toolset!r}")

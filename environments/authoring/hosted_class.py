@@ -136,7 +136,7 @@ class HostedClass:
             ) from error
 
     def overrides(self, method: str) -> bool:
-        """Whether the class, rather than the base class of its SDK, defines `method`."""
+        """Return whether the class, rather than the base class of its SDK, defines `method`."""
         theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
         return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
 
@@ -220,7 +220,7 @@ class HostedClass:
         return wire.model_json(self.class_tools)
 
     def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
-        """The response to GET /{env}/task_tools: every tool once, without the terminal tool.
+        """Return the response to GET /{env}/task_tools: every tool once, without the terminal tool.
 
         `table` holds the tools of the session. `task_tools` is None when the class does not override list_task_tools.
         """

@@ -13,7 +13,7 @@ from environments.wire import Blocks, ImageBlock, Message, TextBlock
 
 
 def as_messages(blocks: Blocks) -> list[Message]:
-    """The conversation that consists of `blocks` as a single user message."""
+    """Return the conversation that consists of `blocks` as a single user message."""
     return [Message(role="user", blocks=list(blocks))]
 
 

@@ -45,11 +45,11 @@ class Registry:
         return next(iter(self._by_name.values()))
 
     def find(self, name: str) -> HostedClass | None:
-        """The class served as `name`, or None; upper and lower case are equal."""
+        """Return the class served as `name`, or None; upper and lower case are equal."""
         return self._by_name.get(name) or self._by_name.get(name.lower())
 
     def get(self, name: str) -> HostedClass:
-        """The class served as `name`; upper and lower case are equal.
+        """Return the class served as `name`; upper and lower case are equal.
 
         Raises: UnknownEnvironment, which lists the hosted names and suggests the nearest one.
         """

@@ -51,7 +51,7 @@ class SchemaProblem:
 
 
 def declared(hosted: HostedClass) -> str:
-    """The task schema of the class as JSON text; empty if it declares none. Raises: Unhostable."""
+    """Return the task schema of the class as JSON text; empty if it declares none. Raises: Unhostable."""
     schema = getattr(hosted.cls, "task_schema", None)
     if schema is None:
         return ""
@@ -80,7 +80,7 @@ def _text(schema: Any) -> str:
 
 
 def check(schema: str, spec: Any) -> list[SchemaProblem]:
-    """The problems of `spec` (parsed JSON) under `schema` (JSON text), in the order of the spec.
+    """Return the problems of `spec` (parsed JSON) under `schema` (JSON text), in the order of the spec.
 
     Empty when the spec is valid, or when the schema is empty.
 
@@ -108,7 +108,7 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
 
 
 def _visible(part: str | int) -> str | int:
-    """A name or index that a page or a terminal can show: control characters such as NUL become escapes."""
+    """Return a name or index that a page or a terminal can show: control characters such as NUL become escapes."""
     return part if isinstance(part, int) or part.isprintable() else ascii(part)[1:-1]
 
 

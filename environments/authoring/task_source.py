@@ -56,7 +56,7 @@ class ClassTasks:
         return count
 
     async def get(self, split: str, index: int) -> str:
-        """The task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
         count = await self.count(split)
         if not -count <= index < count:
             raise InvalidIndex(index, split, count)
@@ -105,7 +105,7 @@ class ClassTasks:
 
 
 def _texts(tasks: Any, first: int = 0, max_count: int | None = None) -> list[str]:
-    """The JSON texts of `tasks`, the first of which has the index `first`."""
+    """Return the JSON texts of `tasks`, the first of which has the index `first`."""
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
         raise EnvironmentFault("TypeError", f"expected a list of tasks, got {type(tasks).__name__}")
     taken = tasks if max_count is None else islice(tasks, max_count + 1)

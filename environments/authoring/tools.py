@@ -179,7 +179,7 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
 
 
 def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:
-    """Why a method of this signature is not a tool; None if it is."""
+    """Return why a method with this signature is not a tool; None if it is."""
     if "return" not in hints:
         return "it lacks `-> ToolOutput`"
     if hints["return"] not in (output_type, ToolOutput):

@@ -1,9 +1,10 @@
-"""What every action of curation shares: why it is refused, what it will touch, what it did, and how it is carried out.
+"""The base class of curation actions, with their refusals, plans and outcomes.
 
 `carry_out` changes what is served at one moment, and a failure leaves no trace. First the places are staged in batches,
-which nobody sees. Then one short transaction makes them visible. Then states and revisions are written, in batches. For
-few tasks all of that is one transaction. Before the places become visible the action can be stopped and nothing has
-changed; after that it is always finished. If the process dies instead, applying the action again does the rest.
+which are not visible yet. Then one short transaction makes them visible. Then states and revisions are written, in
+batches. For few tasks all of that is one transaction. Before the places become visible the action can be stopped and
+nothing has changed; after that it is always finished. If the process dies instead, applying the action again does the
+rest.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_turns import give_way
 from environments.errors import OrsError
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import Split, TaskRevision
 from environments.tasks.split_change import BATCH, SplitChange, commit, splits_of
 
 
@@ -74,7 +75,7 @@ class Plan:
     title: str
     """What will be done, such as "Quarantine 120 tasks"."""
     selected: int
-    """Number of chosen tasks."""
+    """Number of tasks that were selected."""
     changing: int
     """Number of chosen tasks that will be changed; the others are already as wanted."""
     splits: tuple[SplitShare, ...] = ()
@@ -87,7 +88,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """What an action did."""
+    """The effects of an action that was applied."""
 
     sentence: str
     changed: int
@@ -104,7 +105,7 @@ class Action(Protocol):
     """One change that people make."""
 
     def plan(self) -> Plan:
-        """What `apply` will touch. Raises: ActionRefused."""
+        """Return what `apply` will change. Raises: ActionRefused."""
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         """Make the change, which becomes visible all at once.
@@ -162,7 +163,7 @@ def _settle(work: Work, tasks: Sequence[int], progress: Progress) -> int:
             changed += work.settle(batch)
         give_way()
         progress(done, len(tasks))
-    refresh_statistics(Task, TaskTag, SplitEntry)
+    refresh_statistics()
     return changed
 
 
@@ -184,7 +185,7 @@ def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
 
 
 def change_of(split: Split) -> SplitChange:
-    """A change of the split that waits for another one under way; a split that is not served stays unserved."""
+    """Return a change of the split that waits for another one under way; a split that is not served stays unserved."""
     return SplitChange(split, wait_seconds=WAIT_SECONDS, serves=split.is_served)
 
 

@@ -16,7 +16,7 @@ _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false
 
 
 def checked_spec(environment: Environment, text: str) -> str:
-    """The spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the problems found."""
+    """Return the spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the problems found."""
     stored = _strict(text)
     if problems := task_schema.check(environment.task_schema, json.loads(stored)):
         raise InvalidSpec(tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems))

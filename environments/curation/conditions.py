@@ -37,7 +37,7 @@ def is_in_bucket(bucket: str) -> Q:
 
 
 def is_flagged() -> Q:
-    """Tasks that somebody flagged as broken and nobody has settled."""
+    """Return the condition for tasks with an open flag: a person reported them as broken."""
     return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
 
 

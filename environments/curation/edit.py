@@ -23,7 +23,7 @@ def last_revision(task: Task) -> int:
 
 
 def find_task(task: int) -> Task:
-    """The task with its environment. Raises: ActionRefused."""
+    """Return the task with its environment. Raises: ActionRefused."""
     row = Task.objects.select_related("environment").filter(pk=task).first()
     if row is None:
         raise ActionRefused("This task does not exist. Look for it in the list of tasks.")
@@ -34,12 +34,12 @@ def find_task(task: int) -> Task:
 class Edit:
     """Give a task new content in every split that is not frozen. Its results stay with the old content.
 
-    `plan` and `apply` also raise InvalidSpec, and Replaced when somebody else edited it since `seen`.
+    `plan` and `apply` also raise InvalidSpec, and Replaced when another person edited it since `seen`.
     """
 
     task: int
     spec: str
-    """JSON text."""
+    """New content of the task, as JSON text."""
     seen: int
     """`last_revision` of the task when the editor opened it."""
     reason: str = ""
@@ -71,14 +71,14 @@ class Edit:
 
 
 def refuse_replaced(task: Task, seen: int) -> None:
-    """Raises: Replaced when the task got a successor since revision `seen`."""
+    """Refuse a task that got a successor since revision `seen`. Raises: Replaced."""
     later = TaskRevision.objects.filter(task=task, successor__isnull=False, id__gt=seen).order_by("id")
     if (revision := later.last()) is not None:
         raise Replaced(revision)
 
 
 def plan_succession(old: Task, spec: str) -> Plan:
-    """What giving `old` the content `spec` will touch."""
+    """Return the plan of replacing the content of `old` by `spec`."""
     splits, frozen = shares_of(Q(pk=old.pk))
     new = Task.objects.filter(environment=old.environment, content_hash=content_hash(spec)).first()
     sentences = [*in_splits(splits), *still_served(frozen)]
@@ -118,7 +118,7 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
 
 
 def _with_content(old: Task, spec: str) -> Task:
-    """The task with the content; a new one takes over the state, reason and tags of `old`."""
+    """Return the task with the content; a new one takes over the state, reason and tags of `old`."""
     values = {"spec": spec, "source": "edit", "state": old.state, "reason": old.reason}
     new, is_new = Task.objects.get_or_create(
         environment=old.environment, content_hash=content_hash(spec), defaults=values

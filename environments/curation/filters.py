@@ -34,7 +34,7 @@ class Filters:
     """A part of the spec, as written or as JSON escapes it; upper and lower case of ASCII letters are the same."""
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
-    """`open`: somebody flagged the task as broken, and no curator has settled it."""
+    """`open` selects tasks that were flagged as broken and that no curator has settled."""
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:
@@ -55,7 +55,7 @@ class Filters:
         )
 
     def values(self) -> dict[str, str]:
-        """The parameters that `parse` reads, without fields that are not given."""
+        """Return the parameters that `parse` reads, without fields that are not given."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
 

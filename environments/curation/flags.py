@@ -54,7 +54,7 @@ def settle(task: Task, author: str, number: int | None = None) -> int:
 
 
 def flags_of(task: Task) -> Flags:
-    """The flags of a task that its page shows. One query."""
+    """Return the flags of a task that its page shows. One query."""
     rows = TaskFlag.objects.filter(task=task).order_by(F("settled").desc(nulls_first=True), "-pk")
     found = list(rows[:MAX_SHOWN])[::-1]
     return Flags([row for row in found if row.settled is None], [row for row in found if row.settled])

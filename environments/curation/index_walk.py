@@ -52,14 +52,14 @@ class Candidates:
     """Whether they are read from low keys to high keys instead of from high to low."""
 
     def fits(self, condition: Q) -> Subquery:
-        """An expression on a row: true if its task satisfies the condition, else null."""
+        """Return an expression on a row: true if its task satisfies the condition, else null."""
         # a value instead of EXISTS, which a database may turn into a join or into a table of all tasks that satisfy the
         # condition: this one is computed for each row by the task's key
         fitting = Task.objects.filter(condition, pk=OuterRef(self.task)).order_by().values(fits=Value(True))
         return Subquery(fitting, output_field=BooleanField())
 
     def span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """The next `count` candidates after the key `after` (None: from the start), with at most `most` hits."""
+        """Return the next `count` candidates after the key `after` (None: from the start), with at most `most` hits."""
         if count <= MAX_ONE_QUERY_SPAN:
             return self._small_span(fits, after, count, most, backward=backward)
         keys = self._beyond(after, None, backward).values(at=F(self.key))[:count]
@@ -78,7 +78,7 @@ class Candidates:
         return [TaskCandidate(*row) for row in rows.values_list(self.key, self.task)[:most]]
 
     def _small_span(self, fits: Subquery, after: Key | None, count: int, most: int, *, backward: bool) -> Span:
-        """A span that is read and tested in one query, because most walks end within their first span."""
+        """Return a span that is read and tested in one query, because most walks end within their first span."""
         rows = self._beyond(after, None, backward).annotate(fits=fits)
         tested = list(rows.values_list(self.key, self.task, "fits")[:count])
         hits = [TaskCandidate(key, task) for key, task, is_hit in tested if is_hit]
@@ -127,7 +127,7 @@ class WalkCursor:
 
     @classmethod
     def parse(cls, text: str) -> WalkCursor:
-        """The cursor in `text`; the very start if it holds none."""
+        """Return the cursor in `text`; the very start if it holds none."""
         digits = text.removeprefix(_NEWEST_MARK).removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
             return cls(None)
@@ -148,7 +148,7 @@ clock = monotonic
 
 
 def deadline(seconds: float | None) -> float | None:
-    """The moment of `clock` in `seconds`; None: no limit."""
+    """Return the moment of `clock` in `seconds`; None: no limit."""
     return None if seconds is None else clock() + seconds
 
 

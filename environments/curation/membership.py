@@ -114,7 +114,7 @@ class SaveAsSplit:
     name: str
     """1 to 200 characters without slashes and control characters, and not the name of another split."""
     type: str
-    """train, validation or test."""
+    """Type of the split: train, validation or test."""
     reason: str = ""
 
     def plan(self) -> Plan:
@@ -179,7 +179,7 @@ def _unfrozen(split: int) -> Split:
 
 
 def _target(split: int, chosen: Q) -> Split:
-    """The split, if it can take the chosen tasks. Raises: ActionRefused, FrozenSplit."""
+    """Return the split, if it can take the chosen tasks. Raises: ActionRefused, FrozenSplit."""
     row = _unfrozen(split)
     if row.is_generated:
         raise ActionRefused(f"The class generates the tasks of split {row.name!r}. Save these as a new split instead.")

@@ -25,7 +25,7 @@ class Quarantine:
     """Shown wherever the task is, so it must not be empty."""
 
     def plan(self) -> Plan:
-        """What `apply` will touch; the reason may still be empty."""
+        """Return what `apply` will change; the reason may still be empty."""
         return _plan(self.selection, "Quarantine", "quarantined")
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:

@@ -160,12 +160,12 @@ class _Splits:
 
 
 def _latest(revision: TaskRevision) -> int:
-    """The task that is now in the place of the revision's: its last successor. Raises: ActionRefused."""
+    """Return the task that is now in the place of the revision's: its last successor. Raises: ActionRefused."""
     while revision.successor_id is not None:
         if revision.kind == "merge":
             raise ActionRefused(
                 "This edit gave the task the content of another task that had places of its own, so the two can't "
-                "be told apart. To bring the old content back, put the old task into splits from its page."
+                "be distinguished. To bring the old content back, put the old task into splits from its page."
             )
         later = TaskRevision.objects.filter(task=revision.successor_id, successor__isnull=False, id__gt=revision.pk)
         following = later.order_by("id").first()

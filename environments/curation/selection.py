@@ -1,6 +1,6 @@
 """Selection: the tasks that satisfy some filters, in batches, as ids or as a count.
 
-The task list, every bulk action, exports and saved searches go by it, so a filter means the same everywhere. A batch
+The task list, every bulk action, exports and saved searches use it, so a filter means the same everywhere. A batch
 takes the route (an index that leads to the tasks of one filter, by their ids) that leads to the fewest tasks. Why this
 is not one query for each page: docs/decisions/0018-selections-walk-along-indexes.md.
 """
@@ -42,7 +42,7 @@ class Route:
 
 
 def routes_of(chosen: Filters, split: Split | None) -> list[Route]:
-    """A route for each filter that is given except the search; those that mostly lead to few tasks come first.
+    """Return a route for each filter that is given except the search; those that mostly lead to few tasks come first.
 
     `split`: the chosen one, if the environment has it.
     """
@@ -126,7 +126,7 @@ class Selection(Filters):
     def batch(
         self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
     ) -> SelectionBatch:
-        """The next `limit` tasks after the cursor, fewer when `seconds` have passed.
+        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed.
 
         A cursor that cannot be read counts as none.
         """
@@ -162,7 +162,7 @@ class Selection(Filters):
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
 
     def _given_ids(self) -> array[int]:
-        """The chosen ids: first those in the split, in its order, then the others."""
+        """Return the chosen ids: first those in the split, in its order, then the others."""
         tasks = list(Task.objects.filter(self.condition()).order_by("pk").values_list("pk", flat=True))
         if self.split is None:
             return array("q", tasks)
@@ -195,7 +195,7 @@ class _Routes:
         """Number of tasks that each leads to; not counted where there is no choice."""
 
     def is_sparse(self, share: float) -> bool:
-        """Whether another filter leaves many tasks, but at most this share of the split's places."""
+        """Return whether another filter leaves many tasks, but at most this share of the split's places."""
         least, _ = self._narrowest()
         return MAX_FEW < least < min(MAX_COUNTED, share * (self._split.size if self._split else 0))
 
@@ -209,7 +209,7 @@ class _Routes:
         return Walk(along, rest, is_few=few is not None)
 
     def along_ids(self) -> Walk:
-        """A walk with the newest task first, along the route that leads to the fewest tasks."""
+        """Return a walk with the newest task first, along the route that leads to the fewest tasks."""
         if self._chosen.ids:
             return Walk(Candidates(Task.objects.filter(self._chosen.condition()), "pk", "pk"), Q())
         size, first = min(self._sized, key=itemgetter(0))
@@ -222,7 +222,7 @@ class _Routes:
         return min(others, key=itemgetter(0), default=(MAX_COUNTED, None))
 
     def _beyond(self, route: Route) -> Q:
-        """What is asked beyond that route, tested task by task."""
+        """Return the conditions that the route does not cover, which are tested for each task."""
         done = {route.filter: getattr(_EVERYTHING, route.filter)} if route.filter and route.is_exact else {}
         rest = replace(self._chosen, **{"split": None, **done}).condition()
         is_covered = self._chosen.split is None or route.filter == "split"
@@ -241,5 +241,5 @@ def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> Se
 
 
 def _once(ids: Iterable[int]) -> Iterator[int]:
-    """The ids in order, each at its first occurrence only."""
+    """Return the ids in order, each at its first occurrence only."""
     return iter(dict.fromkeys(ids))

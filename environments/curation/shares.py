@@ -57,12 +57,12 @@ def in_order_of(split: int, selection: Selection) -> list[int]:
 
 
 def in_splits(shares: Sequence[SplitShare]) -> list[str]:
-    """A sentence for each split that will change."""
+    """Return a sentence for each split that will change."""
     return [f"{tasks(share.tasks, 'is', 'are')} in split {share.name!r}." for share in shares]
 
 
 def still_served(shares: Sequence[SplitShare]) -> list[str]:
-    """A sentence for each frozen split."""
+    """Return a sentence for each frozen split."""
     return [
         f"Split {share.name!r} is frozen and continues to serve {tasks(share.tasks, 'of them', 'of them')}."
         for share in shares

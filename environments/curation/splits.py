@@ -64,7 +64,7 @@ def splits_to_fill() -> QuerySet[Split]:
 
 
 def find_split(split: int) -> Split:
-    """The split of that id. Raises: ActionRefused."""
+    """Return the split of that id. Raises: ActionRefused."""
     row = existing_splits().filter(pk=split).first()
     if row is None:
         raise ActionRefused("This split no longer exists. Choose another one.")
@@ -72,7 +72,7 @@ def find_split(split: int) -> Split:
 
 
 def free_name(environment: int, name: str) -> str:
-    """The name without spaces around it, if a new split can have it. Raises: ActionRefused."""
+    """Return the name without spaces around it, if a new split can have it. Raises: ActionRefused."""
     name = name.strip()
     if not 0 < len(name) <= MAX_CHARACTERS:
         raise ActionRefused(f"A split's name has 1 to {MAX_CHARACTERS} characters; this one has {len(name)}.")
@@ -195,7 +195,7 @@ class DeleteSplit:
     def plan(self) -> Plan:
         split = self._deletable()
         sentences = (
-            "Agents that ask for it will be told that there is no such split. Running sessions continue.",
+            "Agents that request it get the error that there is no such split. Running sessions continue.",
             "Its tasks, their results and its episodes stay.",
         )
         share = SplitShare(split.pk, split.name, split.size)

@@ -105,7 +105,7 @@ class SetBlind:
 
 
 def is_overridden(environment: Environment) -> bool:
-    """Whether people changed how its returns are computed and judged."""
+    """Return whether people changed how its returns are computed and judged."""
     in_force = (
         environment.default_return,
         environment.reward_low,

@@ -81,7 +81,7 @@ class TagWork:
 
 
 def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    """The tags without spaces around them, each once. Raises: ActionRefused."""
+    """Return the tags without spaces around them, each once. Raises: ActionRefused."""
     found = tuple(dict.fromkeys(filter(None, (tag.strip() for tag in tags))))
     if not found:
         raise ActionRefused("No tag is given. Write at least one word.")
@@ -128,5 +128,5 @@ MAX_TAGS_OFFERED = 60
 
 
 def tag_names(limit: int = MAX_TAGS_OFFERED) -> list[str]:
-    """The first tags in use, in the database's order."""
+    """Return the first tags in use, in the database's order."""
     return distinct_values(TaskTag, "name", limit)

@@ -178,7 +178,7 @@ def _target(field: models.Field[Any, Any]) -> models.Field[Any, Any]:
 
 
 def _array(values: Sequence[Any]) -> str:
-    """A PostgreSQL array literal."""
+    """Return the values as a PostgreSQL array literal."""
     return "{" + ",".join([_element(value) for value in values]) + "}"
 
 

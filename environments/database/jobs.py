@@ -19,7 +19,7 @@ from environments.errors import OrsError
 
 Progress = Callable[[int, int], None]
 """Called from time to time with the amounts of work done and in total, in a unit that the work chooses. An exception
-from it stops the work: the one of a job raises `Cancelled` after somebody cancelled the job."""
+from it stops the work: the one of a job raises `Cancelled` after a person cancelled the job."""
 
 RETENTION_SECONDS = 3600.0
 """Time for which an ended job can still be read."""
@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 
 def silent(done: int, total: int) -> None:
-    """Ignore the progress of work that nobody watches."""
+    """Ignore the progress of work that has no observer."""
 
 
 class Cancelled(Exception):
@@ -36,7 +36,7 @@ class Cancelled(Exception):
 
 
 class Job:
-    """One piece of work. Any thread may read all of its attributes."""
+    """A piece of work. Any thread may read all of its attributes."""
 
     def __init__(self, title: str, owner: str, subject: str) -> None:
         self.id = secrets.token_hex(8)

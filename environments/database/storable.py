@@ -14,7 +14,7 @@ MAX_BIGINT = 2**63 - 1
 
 
 def is_storable(text: str) -> bool:
-    """Whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
+    """Return whether a database can store `text` as it is; one that it cannot store is also found nowhere."""
     return UNSTORABLE.search(text) is None
 
 
@@ -32,17 +32,17 @@ def storable_id(text: str, limit: int) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """The key of a blob: blake2b-128 of its content as 32 hexadecimal digits."""
+    """Return the key of a blob: blake2b-128 of its content as 32 hexadecimal digits."""
     return blake2b(data, digest_size=16).hexdigest()
 
 
 def bigint(value: int | None) -> int | None:
-    """The number; None if 64 bits cannot hold it."""
+    """Return the number; None if 64 bits cannot hold it."""
     return value if value is None or abs(value) <= MAX_BIGINT else None
 
 
 def finite(value: float | None) -> float | None:
-    """The nearest finite number, None for NaN, because sums of huge rewards may overflow."""
+    """Return the nearest finite number, None for NaN, because sums of huge rewards may overflow."""
     if value is None or math.isfinite(value):
         return value
     return None if math.isnan(value) else math.copysign(sys.float_info.max, value)

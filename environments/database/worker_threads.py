@@ -70,7 +70,7 @@ def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any
         settle, outcome = future.set_exception, error
         if isinstance(error, Error):
             connections.close_all()  # its state is unknown, so the next unit opens another
-    with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so there is no waiter any more
         future.get_loop().call_soon_threadsafe(_settle, future, settle, outcome)
 
 

@@ -20,7 +20,7 @@ from environments.scoring.buckets import interval
 NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""
 NONE = format_html('<span class="none">{}</span>', NOTHING)
-"""`NOTHING` as HTML."""
+"""The mark NOTHING as HTML."""
 BUCKETS = {"unseen": "○", "hopeless": "▽", "learnable": "◐", "saturated": "●"}
 """Mark of each bucket. The shape tells buckets apart, not only the colour."""
 
@@ -68,7 +68,7 @@ def unsigned(value: float) -> str:
 
 
 def success(successes: int, attempts: int) -> SafeString:
-    """The success rate with the ends of its 95 % interval, in percent, and the counts on hover."""
+    """Return the success rate with the ends of its 95 % interval, in percent, and the counts on hover."""
     if not attempts:
         return NONE
     low, high = interval(successes, attempts)
@@ -93,7 +93,7 @@ def bucket(name: str) -> SafeString:
 
 
 def moment(when: datetime | None) -> SafeString:
-    """The time since `when`, such as "5 min ago", and the exact time (UTC) on hover."""
+    """Return the time since `when`, such as "5 min ago", and the exact time (UTC) on hover."""
     if when is None:
         return NONE
     return format_html(
@@ -105,7 +105,7 @@ def moment(when: datetime | None) -> SafeString:
 
 
 def until(when: datetime) -> SafeString:
-    """The time left until `when`, rounded up to the next minute, and the exact time (UTC) on hover."""
+    """Return the time left until `when`, rounded up to the next minute, and the exact time (UTC) on hover."""
     age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")

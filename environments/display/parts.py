@@ -117,9 +117,9 @@ def _image(block: dict[str, Any]) -> str:
 def _not_shown(block: dict[str, Any]) -> str:
     """Return a description of an image that is not sent to browsers."""
     media, data = block.get("mimeType"), block.get("data")
-    told = shorten(media, SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
+    kind = shorten(media, SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
     size = f"{len(data):,} characters" if isinstance(data, str) else "no data"
-    return f"{told}, {size}, not shown as an image"
+    return f"{kind}, {size}, not shown as an image"
 
 
 def _tool(item: dict[str, Any]) -> ToolPart:

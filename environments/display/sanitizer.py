@@ -7,11 +7,15 @@ that leads to another host or to a mailbox: a path would lead into this server's
 
 from __future__ import annotations
 
+import re
+
 import nh3
 from django.utils.safestring import SafeString, mark_safe
 
 LINK_REL = "noopener noreferrer nofollow"
 _SCHEMES = {"http", "https", "mailto"}
+_IGNORED = re.compile(r"^[\0-\x20]+|[\t\n\r]")
+"""What browsers leave out of an address before they read its scheme. Source: URL Standard, 4.4 (basic URL parser)."""
 _PROSE = frozenset(
     (
         "p", "a", "em", "strong", "s", "code", "pre", "span", "ul", "ol", "li", "blockquote", "hr", "br",
@@ -42,8 +46,8 @@ _MATH_ATTRIBUTES = frozenset(
 
 
 def _allowed_address(element: str, attribute: str, value: str) -> str | None:
-    """Return `value` unless it is an image from elsewhere or a link to data."""
-    is_data = value.startswith("data:")
+    """Return `value` unless it is an image from elsewhere or a link to data, however its scheme is written."""
+    is_data = _IGNORED.sub("", value)[:5].lower() == "data:"
     is_refused = (attribute == "src" and not is_data) or (attribute == "href" and is_data)
     return None if is_refused else value
 

@@ -30,7 +30,7 @@ class WatchedCall(ProtocolView):
     """Base of the endpoints that answer with the result of a call."""
 
     async def watch(self, sid: str, call: Call) -> Response:
-        """The response to a request that reads `call`: one body if it is fast and short, else a stream."""
+        """Return the response to a request that reads `call`: one body if it is fast and short, else a stream."""
         has_left = self.http_request.has_disconnected
         call.join(has_left)
         keepalive = self.service.limits.keepalive_seconds

@@ -65,12 +65,12 @@ class Unprocessable(errors.OrsError):
 
 
 def malformed(text: str) -> Unprocessable:
-    """The error for a body that is not JSON."""
+    """Return the error for a body that is not JSON."""
     return Unprocessable([_problem("json_invalid", [], text)], is_malformed=True)
 
 
 def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
-    """The error for a body that does not have the fields of `model`."""
+    """Return the error for a body that does not have the fields of `model`."""
     count = error.error_count()
     if count > MAX_PROBLEMS:
         return Unprocessable(
@@ -86,7 +86,7 @@ def mistyped(error: ValidationError, model: type[BaseModel]) -> Unprocessable:
 
 
 def is_malformed_json(error: ValidationError) -> bool:
-    """Whether pydantic's parser refused the text, as opposed to its values."""
+    """Return whether pydantic's parser refused the text, as opposed to its values."""
     if error.error_count() > 1:
         return False
     [problem] = error.errors(include_url=False, include_context=False, include_input=False)

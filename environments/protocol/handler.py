@@ -51,11 +51,11 @@ class ProtocolHandler:
             await _send(request, response, send)
 
     async def respond(self, request: HttpRequest) -> Response:
-        """The response to a request whose body has been read."""
+        """Return the response to a request whose body has been read."""
         return self.refuse_host(request) or await self._answer(request)
 
     def refuse_host(self, request: HttpRequest) -> Response | None:
-        """The response to a request with a `Host` that is not allowed; None if it is allowed."""
+        """Return the response to a request with a `Host` that is not allowed; None if it is allowed."""
         if request.META.get("HTTP_HOST") in self._allowed_hosts:
             return None
         host = request.META.get("HTTP_HOST", "")
@@ -119,7 +119,7 @@ GONE = Response(b"")
 
 
 def too_large(length: str, max_bytes: int) -> Response:
-    """The response to a request whose body is longer than `max_bytes`."""
+    """Return the response to a request whose body is longer than `max_bytes`."""
     return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {max_bytes}")
 
 

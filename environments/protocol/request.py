@@ -17,7 +17,7 @@ _names: dict[bytes, str] = {}
 
 
 def _name_of(header: bytes) -> str:
-    """The key of a header in META."""
+    """Return the key of a header in META."""
     name = header.decode("latin-1").upper().replace("-", "_")
     if name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         name = f"HTTP_{name}"
@@ -46,7 +46,7 @@ class HttpRequest(http.HttpRequest):
         self._scope, self._receive_event = scope, receive
 
     def url_of(self, path: str) -> str:
-        """The absolute URL of `path` on this server, with the query of this request."""
+        """Return the absolute URL of `path` on this server, with the query of this request."""
         query = self._scope["query_string"].decode("latin-1")
         return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
@@ -61,7 +61,7 @@ class HttpRequest(http.HttpRequest):
             pass
 
     def has_disconnected(self) -> bool:
-        """Whether the client has disconnected.
+        """Return whether the client has disconnected.
 
         On servers without the extension, `receive` is advanced once but not awaited: it has a result immediately only
         when the client has disconnected.
@@ -91,7 +91,7 @@ class ProtocolRequest(Request):
         self.META = request.META
 
     def authenticate(self) -> str:
-        """The label of the request's key, or empty, from DRF's authenticators. Raises: AuthenticationFailed."""
+        """Return the label of the request's key, or empty, from DRF's authenticators. Raises: AuthenticationFailed."""
         for authenticator in self.authenticators or ():
             if (found := authenticator.authenticate(self)) is not None:
                 return str(found[1])

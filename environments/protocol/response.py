@@ -27,16 +27,16 @@ class Response:
 
 
 def text_response(text: str) -> Response:
-    """A response with `text`, which must be ASCII JSON."""
+    """Return a response with `text`, which must be ASCII JSON."""
     return Response(text.encode("ascii"))
 
 
 def json_response(value: Any) -> Response:
-    """A response with the JSON of `value`."""
+    """Return a response with the JSON of `value`."""
     return Response(value_json(value).encode("ascii"))
 
 
 def refusal(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """A response with `{"detail": …}`, the body of every response whose status is not 2xx."""
+    """Return a response with `{"detail": …}`, the body of every response whose status is not 2xx."""
     pairs = tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())
     return Response(value_json({"detail": detail}).encode("ascii"), status=status, headers=JSON_HEADERS + pairs)

@@ -68,7 +68,7 @@ class Create(ProtocolView):
         )
 
     def _environment(self, message: wire.CreateSession) -> str | None:
-        """The environment to play; None if several are hosted and the session's first path has to name one."""
+        """Return the environment to play; None if several are hosted and the session's first path has to name one."""
         registry = self.service.registry
         if message.env_name is not None:
             return registry.get(message.env_name).name
@@ -78,7 +78,7 @@ class Create(ProtocolView):
 
 
 def _header_secrets(header: str) -> dict[str, str]:
-    """The secrets in X-Secrets, base64 of `{name: {"value": string, …}}`.
+    """Return the secrets in X-Secrets, base64 of `{name: {"value": string, …}}`.
 
     Raises: InvalidRequest, whose message shows nothing of the header.
     """
@@ -96,7 +96,7 @@ def _header_secrets(header: str) -> dict[str, str]:
 
 
 def _run_info(run_fields: dict[str, str], header: str) -> RunInfo:
-    """The run that the header X-Run and the secrets named `orsweb_…` describe. Raises: InvalidRequest."""
+    """Return the run that the header X-Run and the secrets named `orsweb_…` describe. Raises: InvalidRequest."""
     values = {name.removeprefix(RUN_PREFIX): value for name, value in run_fields.items()}
     name = values.pop("run", "").strip() or header.strip()
     step, model = values.pop("step", "").strip(), values.pop("model", "").strip()

@@ -45,7 +45,7 @@ def _template(kind: str) -> tuple[bytes, bytes]:
 
 
 def comment() -> bytes:
-    """A comment, which shows the client that the call is still running."""
+    """Return a comment, which shows the client that the call is still running."""
     return f": ping - {time.strftime('%Y-%m-%d %H:%M:%S+00:00', time.gmtime())}\n\n".encode()
 
 
@@ -55,7 +55,7 @@ def first_event(call: Call) -> bytes:
 
 
 def events(result: CallResult) -> list[bytes]:
-    """The events of a result: `chunk`s and `end`, or `error`."""
+    """Return the events of a result: `chunk`s and `end`, or `error`."""
     if result.event == "error":
         return [event("error", _LINE_ENDS.sub("\n", result.data))]
     *first, last = pieces(result.data)
@@ -124,12 +124,12 @@ async def stream(
 
 
 def whole_response(body: bytes) -> Response:
-    """A response with all events in one body."""
+    """Return a response with all events in one body."""
     return Response(body, headers=_headers())
 
 
 def stream_response(source: AsyncGenerator[bytes, None]) -> Response:
-    """A response that sends events as `source` yields them."""
+    """Return a response that sends events as `source` yields them."""
     return Response(source, headers=_headers())
 
 

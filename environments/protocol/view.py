@@ -114,7 +114,7 @@ class ProtocolView(APIView):
         return self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
 
     def session_id(self) -> str:
-        """The session id in X-Session-ID. Raises: InvalidRequest."""
+        """Return the session id in X-Session-ID. Raises: InvalidRequest."""
         sid = utf8(self.http_request.META.get("HTTP_X_SESSION_ID", ""), "X-Session-ID").strip()
         if not sid:
             raise InvalidRequest("X-Session-ID header is required")
@@ -146,7 +146,7 @@ class ProtocolView(APIView):
             raise malformed(f"JSON decode error: {error}") from None
 
     def body(self, model: type[Message]) -> Message:
-        """The body as `model`. Raises: Unprocessable."""
+        """Return the body as `model`. Raises: Unprocessable."""
         message = self.read(model)
         if isinstance(message, Unprocessable):
             raise message
@@ -154,7 +154,7 @@ class ProtocolView(APIView):
 
 
 def utf8(value: str, name: str) -> str:
-    """The value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises: InvalidRequest."""
+    """Return the value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises: InvalidRequest."""
     if value.isascii():
         return value
     try:

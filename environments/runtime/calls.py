@@ -53,13 +53,15 @@ class Call:
         self._has_left = has_left
 
     def leave(self) -> None:
-        """Remove a reader."""
+        """Remove one reader of the call."""
         self.readers -= 1
         if not self.readers:
             self._has_left = None  # it refers to the reader's request
 
     def matches(self, tool: str, arguments: JSONObject) -> bool:
-        """Whether the call was started with this tool and these arguments; in JSON 1, 1.0 and true are different."""
+        """Return whether the call was started with this tool and these arguments; in JSON 1, 1.0 and true are
+        different.
+        """
         return self.tool == tool and self.arguments == arguments and value_json(self.arguments) == value_json(arguments)
 
     @property

@@ -18,12 +18,12 @@ def _sixteen_bytes() -> bytes:
 
 
 def new_session_id() -> str:
-    """A UUID4 with dashes."""
+    """Return a new session id: a UUID4 with dashes."""
     digits = new_task_id()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def new_task_id() -> str:
-    """A UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
+    """Return a UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
     digits = _sixteen_bytes().hex()
     return f"{digits[:12]}4{digits[13:16]}{'89ab'[int(digits[16], 16) & 3]}{digits[17:]}"

@@ -105,13 +105,13 @@ class Instance:
     # --- what the agent reads -----------------------------------------------------------------------------------------
 
     async def prompt_json(self) -> str:
-        """The prompt as a JSON array of blocks. Raises: EnvironmentFault."""
+        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_prompt"):
             return await self._content_json("get_prompt", wire.BLOCKS)
         return wire.adapted_json(wire.BLOCKS, as_blocks(wire.MESSAGES.validate_json(await self.messages_json())))
 
     async def messages_json(self) -> str:
-        """The prompt as a JSON array of messages. Raises: EnvironmentFault."""
+        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault."""
         if self._hosted.overrides("get_messages"):
             return await self._content_json("get_messages", wire.MESSAGES)
         return wire.adapted_json(wire.MESSAGES, as_messages(wire.BLOCKS.validate_json(await self.prompt_json())))
@@ -126,7 +126,7 @@ class Instance:
             raise EnvironmentFault(type(error).__name__, text) from None
 
     async def task_tools_json(self) -> str:
-        """The tools of this session as JSON of ListToolsOutput. Raises: EnvironmentFault."""
+        """Return the tools of this session as JSON of ListToolsOutput. Raises: EnvironmentFault."""
         listed = None
         if self._hosted.overrides("list_task_tools"):
             listed = self._specs(await self._code.call(self._env.list_task_tools))
@@ -164,7 +164,7 @@ class Instance:
             self._turns.leave(tool)
 
     def _unknown(self, name: str) -> CallOutcome:
-        """The refusal of an unknown tool, with the tools that were listed to the agent.
+        """Return the refusal of an unknown tool, with the tools that were listed to the agent.
 
         A class that overrides `list_task_tools` is not asked again just for this message.
         """
@@ -292,7 +292,9 @@ def _problems(error: ValidationError) -> str:
 
 
 def _score(answer: Any) -> wire.GroupScore:
-    """One score as the author returned it: a GroupScore of any SDK, or a number. Raises: TypeError, ValueError."""
+    """Return the score that an author's code returned: a GroupScore of any SDK, or a number. Raises: TypeError,
+    ValueError.
+    """
     plain = answer.model_dump() if isinstance(answer, BaseModel) else {"reward": float(answer)}
     score = wire.GroupScore.model_validate(plain)
     if not math.isfinite(score.reward):

@@ -247,7 +247,7 @@ class LiveEpisode:
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
-        """The row of the ending with the current counts, which include calls refused after the end."""
+        """Return the row of the ending with the current counts, which include calls refused after the end."""
         assert self.cause is not None and self.ended is not None
         return EpisodeEnded(
             episode=self.number,
@@ -268,11 +268,11 @@ class LiveEpisode:
 
     @property
     def masked_sid(self) -> str:
-        """The session id without secrets, for the log."""
+        """Return the session id without secrets, for the log."""
         return self._mask.text(self.sid)
 
     def mask_text(self, text: str) -> str:
-        """`text` without the session's secrets and truncated, for the log, the record and the agent."""
+        """Return `text` without the session's secrets and truncated, for the log, the record and the agent."""
         return truncate_error(self._mask.text(text))
 
     def masked_failure(self, outcome: CallOutcome) -> CallOutcome:

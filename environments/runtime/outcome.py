@@ -29,7 +29,7 @@ class CallResult:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended.
+    """The result of a tool call.
 
     With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say what went wrong. The
     `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted" or "result_size"; those of a
@@ -55,7 +55,7 @@ def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) 
 
 
 def cut_short(cause: Cause | None) -> CallOutcome:
-    """The outcome of a call that was stopped by the end of its session."""
+    """Return the outcome of a call that was stopped by the end of its session."""
     if cause == "interrupted":
         return failed("The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
@@ -66,7 +66,7 @@ def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
 
 
 def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
-    """The result that is sent to the agent; `mode` says how much of a failure it may see."""
+    """Return the result that is sent to the agent; `mode` says how much of a failure it may see."""
     if outcome.status == "ok" and outcome.output_json is not None:
         return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
     if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:

@@ -72,7 +72,7 @@ class StepTaken:
     output_json: str | None
     """The whole ToolOutput; None unless status is "ok"."""
     reward: float | None
-    """Finite or None."""
+    """Reward of the call; a finite number or None."""
     finished: bool
     status: StepStatus
     error: str

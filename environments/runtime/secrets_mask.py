@@ -48,7 +48,7 @@ class Mask:
 
 
 def _forms(secret: str) -> set[str]:
-    """The secret unescaped, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
+    """Return the secret unescaped, escaped once (in JSON text) and twice (in JSON text inside a JSON string).
 
     Includes the forms of both encoders, because pydantic's escapes DEL and Python's does not.
     """

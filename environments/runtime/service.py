@@ -90,7 +90,7 @@ class SessionService:
             await self._sessions.close(self._sessions.find(sid, owner), "abandoned")
 
     async def _enter(self, sid: str, owner: str, path_environment: str | None) -> LiveEpisode:
-        """The live session, bound to an environment and marked as used."""
+        """Return the live session, bound to an environment and marked as used."""
         episode = self._sessions.find(sid, owner)
         check_path(episode, path_environment)
         episode.last_used = time.monotonic()
@@ -123,7 +123,7 @@ class SessionService:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     async def prompt_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """The prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
+        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, path_environment)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
         prompt = await _read(episode, "prompt", self._host.prompt_json(sid))
@@ -131,7 +131,7 @@ class SessionService:
         return prompt
 
     async def messages_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """The prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
+        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, path_environment)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
         messages = await _read(episode, "prompt", self._host.messages_json(sid))
@@ -139,7 +139,7 @@ class SessionService:
         return messages
 
     async def task_tools_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """The session's tools as JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
+        """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
         episode = await self._enter(sid, owner, path_environment)
         tools = await _read(episode, "task tools", self._host.task_tools_json(sid))
         self._note(episode, tools_json=tools)
@@ -317,14 +317,14 @@ async def _read(episode: LiveEpisode, what: str, answer: Awaitable[str]) -> str:
 
 
 def _checked(task_id: str | None) -> str:
-    """The client's task_id; empty if it sent none. Raises: InvalidRequest."""
+    """Return the client's task_id; empty if it sent none. Raises: InvalidRequest."""
     if task_id and len(task_id) > MAX_TASK_ID_CHARACTERS:
         raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed")
     return task_id or ""
 
 
 def _unknown_task_id() -> Call:
-    """A finished call whose stream consists of the error only, without a task_id event."""
+    """Return a finished call whose stream consists of the error only, without a task_id event."""
     call = Call("", "", {})
     call.finish(CallResult("error", "unknown task_id"))
     return call

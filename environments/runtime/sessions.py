@@ -70,7 +70,7 @@ class Sessions:
         return durable
 
     def find(self, sid: str, owner: str) -> LiveEpisode:
-        """The live session. Raises: SessionNotFound, also for a session of another key."""
+        """Return the live session. Raises: SessionNotFound, also for a session of another key."""
         episode = self.live.get(sid)
         if episode is None or episode.owner != owner:
             raise SessionNotFound
@@ -306,7 +306,7 @@ def check_alive(episode: LiveEpisode) -> None:
 
 
 def is_closing(episode: LiveEpisode) -> bool:
-    """Whether the session is ending. Check it after every await: another request may have deleted the session."""
+    """Return whether the session is ending. Check it after every await: another request may have deleted it."""
     return episode.state == "closing"
 
 

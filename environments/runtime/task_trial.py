@@ -85,7 +85,7 @@ async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Tr
 
 
 def _failure(task: asyncio.Task[None], stage: Stage, seconds: float) -> Failure | None:
-    """Why the stage failed; None if it did not. Raises: OrsError other than EnvironmentFault."""
+    """Return why the stage failed; None if it did not. Raises: OrsError other than EnvironmentFault."""
     if not task.done():
         return Failure(stage, f"it took longer than {seconds:g} s and was given up")
     error = task.exception()

@@ -24,7 +24,7 @@ IDLE_SECONDS = 30.0
 
 
 class ThreadJob:
-    """One function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
+    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
 
     __slots__ = (
         "abandoned",
@@ -112,7 +112,7 @@ class ThreadPool:
             self._threads -= job.started or job.is_leased
 
     def lease(self) -> Lease:
-        """A thread for one instance, to be returned with `release`."""
+        """Return a thread for one instance, to be returned with `release`."""
         return self._free_leases.pop() if self._free_leases else Lease(self)
 
     def release(self, lease: Lease) -> None:
@@ -189,7 +189,7 @@ class ThreadPool:
             self._is_woken = True
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:  # the loop is closed, so nobody waits for the result
+            except RuntimeError:  # the loop is closed, so the result is not needed
                 return
 
     def _deliver(self) -> None:
@@ -285,7 +285,7 @@ class Lease:
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop if that is installed, as on the server's own thread."""
+    """Return an event loop of uvloop if that is installed, as on the server's own thread."""
     try:
         import uvloop
     except ImportError:

@@ -142,7 +142,7 @@ class UserCode:
 
 
 def is_cancelled() -> bool:
-    """Whether the running task was cancelled, as opposed to a CancelledError that the author's code let escape."""
+    """Return whether the running task was cancelled, as opposed to a CancelledError that escaped the author's code."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -38,6 +38,6 @@ def definition_of(
         base = Definition()
     else:
         edge = environment.success_threshold
-        is_edge = edge == environment.declared_threshold and threshold in (None, edge)  # nobody has changed it
+        is_edge = edge == environment.declared_threshold and threshold in (None, edge)  # it is unchanged
         base = Definition(cast(Return, environment.default_return), edge, is_edge)
     return Definition(return_ or base.return_, base.threshold if threshold is None else threshold, base.is_edge)

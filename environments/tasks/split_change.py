@@ -1,8 +1,8 @@
 """The one writer of a split's content. Used by sync, curation and imports. Blocking.
 
 Each place of a split records the versions between which it is valid: it is visible at version v if since <= v and
-(until is null or until > v). A change writes for the next version, in batches that nobody sees yet, and `commit` makes
-all of it visible with one short update, in several splits at once if needed. The next change removes what an
+(until is null or until > v). A change writes for the next version, in batches that are not visible yet, and `commit`
+makes all of it visible with one short update, in several splits at once if needed. The next change removes what an
 interrupted one left.
 """
 

@@ -21,7 +21,7 @@ from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery
 from environments.models import Split, SplitEntry, SplitStretches, seen_at
 
 POSITIONS = 100
-"""Positions in one stretch."""
+"""Number of positions in one stretch."""
 STRETCHES_PER_QUERY = 500
 """Stretches that one query counts, in about 50 ms."""
 # Every position is listed in the text of the query. With ranges joined by OR, PostgreSQL reads a small split once for

@@ -28,7 +28,7 @@ from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
 from environments.display.card import card_of
 from environments.errors import EnvironmentFault, Unhostable
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import Environment, Split
 from environments.scoring.returns import RETURNS
 from environments.tasks.split_change import CLAIM_SECONDS, SplitBusy, SplitChange, commit
 from environments.tasks.split_positions import renew_missing
@@ -78,7 +78,7 @@ async def sync(registry: Registry, call_user: CallUser) -> SyncReport:
             synced += await writer.run(_drop_splits, hosted, lists)
         await writer.run(renew_missing)
         if any(split.added for split in synced):
-            await writer.run(refresh_statistics, Task, SplitEntry)
+            await writer.run(refresh_statistics)
     finally:
         writer.close()
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)

@@ -16,7 +16,7 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def command(context: dict[str, Any], *arguments: str) -> str:
-    """The command line of manage.py: `{% command "serve" environment.class_path %}`."""
+    """Return the command line of manage.py: `{% command "serve" environment.class_path %}`."""
     user = getattr(context.get("request"), "user", None)
     is_ours = user.is_authenticated if user is not None else not conf.has_keys()
     words = " ".join(arguments)

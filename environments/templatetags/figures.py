@@ -17,5 +17,5 @@ register.simple_tag(success)
 
 @register.filter
 def rate(statistics: TaskStatistics | None) -> SafeString:
-    """The success rate of a task's attempts with the ends of its 95 % interval, in percent."""
+    """Return the success rate of a task's attempts with the ends of its 95 % interval, in percent."""
     return success(statistics.successes, statistics.attempts) if statistics else NONE

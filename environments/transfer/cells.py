@@ -38,7 +38,7 @@ _STARTS = frozenset('"{[-0123456789tfn \t\r\n')
 
 
 class Kind(Enum):
-    """How the cells of a column are read."""
+    """The type as which the cells of a column are read."""
 
     TEXT = "text"
     NULLABLE = "text or null"

@@ -41,7 +41,7 @@ class Labels:
     hash: str | None = None
     split: str | None = None
     tags: tuple[str, ...] | None = None
-    """Sorted, without duplicates."""
+    """Tags of the task, sorted and without duplicates."""
     state: str | None = None
     reason: str = ""
 

@@ -42,7 +42,7 @@ class Exported:
     spec: str
     """JSON text, with keys escaped as `columns` says."""
     labels: dict[str, Any]
-    """The reserved columns."""
+    """Values of the reserved columns."""
 
     @property
     def text(self) -> str:

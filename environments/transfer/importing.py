@@ -21,7 +21,6 @@ from django.utils import timezone
 from environments.curation.splits import making
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
-from environments.models import SplitEntry, Task, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.transfer.columns import declared
 from environments.transfer.report import TaskImportReport
@@ -88,7 +87,7 @@ def apply(
             stamp = Stamp(uuid.uuid4().hex, author[:150], f"import of {source.name}", timezone.now())
             Settling(change, scratch, stamp, stack).settle()
     if review.report.has_work:
-        refresh_statistics(Task, TaskTag, SplitEntry)
+        refresh_statistics()
     review.report.is_applied = True
     return review.report
 

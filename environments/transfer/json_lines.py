@@ -21,7 +21,7 @@ class Lines:
         self.number = 0
         """Number of the last line, from 1."""
         self.done = 0
-        """Number of bytes read."""
+        """Number of bytes read so far."""
 
     def __iter__(self) -> Iterator[bytes | None]:
         while line := self._file.readline(self._max_bytes + 1):

@@ -1,4 +1,4 @@
-"""What an import of tasks did, or would do."""
+"""The report of an import of tasks, or of its dry run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Decides what happens to each row of a file: it is added, edited, relabelled, a duplicate or refused. Only reads.
 
-A dry run and an import make the same decisions, because both go by the content of the split before the import.
+A dry run and an import make the same decisions, because both depend on the content of the split before the import.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FileTask:
 
 @dataclass(frozen=True, slots=True)
 class KnownTask:
-    """An existing task."""
+    """A task that the environment already has."""
 
     id: int
     state: str
@@ -73,7 +73,7 @@ class KnownPlace:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What happens to one row."""
+    """The decision about one row of the file."""
 
     kind: Kind
     candidate: FileTask
@@ -87,7 +87,7 @@ class Decision:
 
 @dataclass(slots=True)
 class _Found:
-    """What the database holds about the rows of one batch."""
+    """The existing tasks and places that concern the rows of one batch."""
 
     tasks: dict[str, KnownTask] = field(default_factory=dict)
     """Existing tasks by hash."""

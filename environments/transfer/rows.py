@@ -56,7 +56,7 @@ class Rows(Protocol):
 
     @property
     def done(self) -> int:
-        """How much has been read so far, in bytes or rows."""
+        """Return how much has been read so far, in bytes or rows."""
 
     def __iter__(self) -> Iterator[FileRow | Refusal]:
         """Yield the rows in the order of the file. Raises: Unreadable."""

@@ -24,7 +24,7 @@ from environments.transfer.scratch import Scratch
 BATCH_TASKS = 100
 BATCH_BYTES = 2 * 1024 * 1024
 WAIT_SECONDS = 10.0
-"""How long to wait for a change of another split that also holds an edited task."""
+"""Maximum wait for a change of another split that also holds an edited task."""
 
 _REVISE = """
     INSERT INTO environments_taskrevision

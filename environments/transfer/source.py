@@ -30,7 +30,7 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A file to import."""
+    """A file with tasks to import."""
 
     path: Path
     format: Format

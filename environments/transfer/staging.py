@@ -1,4 +1,4 @@
-"""Writes the decisions of a review in batches that nobody sees until the import is settled.
+"""Writes the decisions of a review in batches that are not visible until the import is settled.
 
 New tasks become rows without a place, so agents cannot get them. They are deleted when the import fails; those that a
 killed process leaves are used when the import is repeated. Edits and labels of existing tasks are recorded for

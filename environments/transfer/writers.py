@@ -13,7 +13,7 @@ from environments.transfer.columns import Survey
 
 
 class TaskText(Protocol):
-    """A task to export."""
+    """A task in the form in which it is exported."""
 
     @property
     def text(self) -> str:
@@ -31,7 +31,7 @@ class TaskFileWriter(Protocol):
 
 
 class JsonLinesWriter:
-    """One task per line."""
+    """Writes JSON Lines, with one task per line."""
 
     def start(self) -> bytes:
         return b""
@@ -44,7 +44,7 @@ class JsonLinesWriter:
 
 
 class JsonWriter:
-    """One array, with a task per line."""
+    """Writes a JSON array, with one task per line."""
 
     def __init__(self) -> None:
         self._between = ""

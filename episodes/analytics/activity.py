@@ -29,18 +29,18 @@ class ActivityPoint:
     """Figures of the endings of one minute, hour or day, or of several together."""
 
     start: int
-    """When it starts: seconds since the epoch."""
+    """Start of the point, in seconds since the epoch."""
     seconds: int
-    """How long it lasts; the last point has not ended yet."""
+    """Length of the point; the last one has not ended yet."""
     episodes: int
-    """Endings of every kind."""
+    """Number of ended episodes, of every kind."""
     attempts: int
     """Endings without probes, continuations and failures of the machinery."""
     scored: int
     """Attempts that have a return."""
     successes: int
     steps: int
-    """Steps that ran."""
+    """Number of steps that ran."""
     failed: int
     """Steps that ran and failed."""
     refused: int

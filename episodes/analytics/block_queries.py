@@ -77,9 +77,9 @@ class StoredBlock:
     first: int
     """0-based place of its first ending within the scope; for a span its lowest training step."""
     low: float
-    """Where it begins on the axis."""
+    """Start of the block on the axis."""
     high: float
-    """Where it ends on the axis; by episode the place after its last episode."""
+    """End of the block on the axis; by episode, the place after its last episode."""
     summary: Summary
 
 

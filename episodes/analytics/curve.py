@@ -25,7 +25,7 @@ from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
 MAX_SCOPES = 40
-"""Scopes drawn together."""
+"""Number of scopes that are drawn together."""
 EPISODES_A_POINT = 8
 """Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate mean something."""
 MIN_POINTS = 24
@@ -35,10 +35,10 @@ _FIGURES = tuple(field.name for field in fields(ScopeFigures))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint(ScopeFigures):
     x: float
-    """Where it begins. By episode: 0-based place of its first episode within the scope; by time: when that episode
+    """Start of the point. By episode: 0-based place of its first episode within the scope; by time: when that episode
     ended, in seconds since the epoch; by step: its lowest training step."""
     x_to: float
-    """Where it ends: the place after its last episode; when that ended; or its highest training step."""
+    """End of the point: the place after its last episode; when that ended; or its highest training step."""
     first_end: int
     """`end_number` of its first episode. With `last_end` and the scope a filter finds its episodes and, by time or
     step, sometimes a few of its neighbours."""
@@ -59,7 +59,7 @@ class Curve:
     excluded: dict[str, int]
     """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
     stepless: int
-    """Of a whole curve by training step: endings that are left out because they have no training step."""
+    """Number of endings that a curve by training step leaves out, because they have no training step."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
@@ -106,7 +106,7 @@ def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis,
 
 
 class _View(NamedTuple):
-    """What is to be drawn: the number of points, and the part of the axis."""
+    """The number of points to draw, and the part of the axis to show."""
 
     points: int
     shown: Range
@@ -181,7 +181,7 @@ def _most_points(units: _Units, axis: Axis) -> int:
 
 
 Part = tuple[list[tuple[float, float, Summary]], list[tuple[float, EndingRow]]]
-"""What becomes a point: blocks with their low and high ends, and single endings with their places."""
+"""The contents of a point: blocks with their low and high ends, and single endings with their places."""
 
 
 def parts_of(found: SummaryCover, points: int) -> list[Part]:

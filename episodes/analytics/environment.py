@@ -22,7 +22,7 @@ class ToolFigures:
     tool: str
     """Name of the tool; empty for all calls of tools that do not exist."""
     calls: int
-    """Calls, refused ones included."""
+    """Number of calls, including refused ones."""
     ok: int
     refused: int
     """Calls of an unknown tool, with invalid input, with a ToolError, or after the end of the episode."""

@@ -97,7 +97,7 @@ class ScopeFigures(Figures):
     """Figures of a summary; percentiles are exact up to 32 distinct values, then approximate (see `sketches.py`)."""
 
     episodes: int
-    """Endings of every kind."""
+    """Number of ended episodes, of every kind."""
     error: float | None
     """Standard error of the mean; None below two returns."""
     p10: float | None

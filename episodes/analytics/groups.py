@@ -30,7 +30,7 @@ MAX_READ = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the returns of a group are spread."""
+    """The spread of the returns of a group."""
 
     n: int
     """Attempts that have a return."""
@@ -55,9 +55,9 @@ class Spread:
 class Attempt:
     episode: Episode
     value: float | None
-    """Its return by the given definition."""
+    """Return of the episode by the given definition."""
     advantage: float | None
-    """None if it is not counted or has no return."""
+    """Advantage of the episode; None if it is not counted or has no return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ _READ = ("task_id", "status", "is_probe", "cause")
 
 
 def _is_counted(episode: Episode) -> bool:
-    """Whether an episode of a run is an attempt: no continuation has a run."""
+    """Return whether an episode of a run is an attempt: no continuation has a run."""
     return episode.status == "ended" and is_attempt(episode.cause, is_probe=episode.is_probe)
 
 

@@ -58,7 +58,7 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderboardResult:
-    """What a model, run or kind of player reached, as sums from which its row is made."""
+    """The results of a model, run or kind of player, as sums from which its row is computed."""
 
     cells: list[Cell] = field(default_factory=list)
 

@@ -27,7 +27,7 @@ from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
 
 MAX_POINTS = 40
-"""Points of a sparkline."""
+"""Number of points of a sparkline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ScopeOutline:
 
 
 def covers_of(scopes: Sequence[Scope], definition: Definition, least_blocks: int) -> list[SummaryCover]:
-    """Read what outlines of `scopes` are made of, for the definition's return. Five queries at most."""
+    """Read the data for overviews of `scopes`, by the return of the definition. Up to five queries."""
     return cover(scopes, definition, least_blocks=least_blocks, most_rows=MIN_RAW)
 
 
@@ -80,11 +80,11 @@ class Strip:
     live: int
     """Number of running episodes."""
     today: ActivityPoint
-    """The present day, UTC."""
+    """Activity of the current day, in UTC."""
     hours: Sequence[ActivityPoint]
-    """The last 24 hours, for the sparklines of the strip."""
+    """Activity of the last 24 hours, for the sparklines of the strip."""
     minutes: Sequence[ActivityPoint]
-    """The last 60 minutes."""
+    """Activity of the last 60 minutes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class PersonPlayed(Figures):
     """Figures of one person's attempts in one environment."""
 
     environment: Environment
-    """Its definition of return and success in force is the one that the figures are by."""
+    """Environment whose current definition of return and success the figures use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,12 +44,12 @@ _SIDES = """
 
 
 class Side(NamedTuple):
-    """What one run reached at one task."""
+    """The results of one run at one task."""
 
     n: int
     """Attempts that have a return."""
     mean: float
-    """Mean of the returns."""
+    """Mean return of the attempts."""
 
 
 class PairedTask(NamedTuple):
@@ -68,9 +68,9 @@ class Versus:
     mean: float
     """Mean of its means by task, so that every task counts once."""
     n: int
-    """Attempts at those tasks."""
+    """Number of attempts at the shared tasks."""
     difference: float
-    """Its mean minus the first run's; 0 for the first."""
+    """Mean of the run minus that of the first run; 0 for the first."""
     reach: float | None
     """Half the width of the difference's 95 % interval, with tasks as observations; None below two tasks."""
     wins: int

@@ -33,7 +33,7 @@ class RunLine:
     environment: Environment | None
     """Environment of its newest episode, whose definition of return and success applies unless another is given."""
     last: datetime | None
-    """When its newest episode started."""
+    """Start of the newest episode of the run."""
     definition: Definition
     outline: ScopeOutline
 
@@ -94,7 +94,7 @@ class InEnvironment(NamedTuple):
     episodes: int
     """Number of episodes."""
     last: datetime
-    """When the newest of them started."""
+    """Start of the newest of these episodes."""
 
 
 class InStep(NamedTuple):
@@ -114,7 +114,7 @@ class RunPlaces:
     is_bounded: bool
     """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
     steps: Sequence[InStep]
-    """Latest training step first."""
+    """Training steps, latest first."""
 
 
 def places_of(run: Run, most_steps: int) -> RunPlaces:

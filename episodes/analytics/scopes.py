@@ -33,7 +33,7 @@ class Scope:
     """Name for legends and titles."""
     episodes: QuerySet[Episode] = field(compare=False, repr=False)
     within: QuerySet[Episode] | None = field(default=None, compare=False, repr=False)
-    """For a scope without blocks: the episodes whose newest MAX_ENDINGS are read; None: all episodes."""
+    """Episodes of a scope without blocks, of which the newest MAX_ENDINGS are read; None for all episodes."""
     note: str = ""
     """A sentence for pages about how the scope is read; may be empty."""
 
@@ -87,7 +87,7 @@ def _curated(split: Split) -> Scope:
 Overlay = Literal["run", "model"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "model")
 MAX_SERIES = 8
-"""Curves drawn over each other; with more of them nobody can tell one from another."""
+"""Number of curves in one chart; more of them could not be distinguished."""
 
 
 def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:

@@ -49,7 +49,9 @@ class SummaryCover:
     is_bounded: bool
     """Whether older endings are missing because they were not read, or are not in any block yet."""
     stepless: int = 0
-    """By training step: number of endings without a training step, which are neither in a span nor a row."""
+    """For a cover by training step, the number of endings without a training step, which are neither in a span nor a
+    row.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Range(NamedTuple):
     high: float | None = None
 
     def holds(self, low: float, high: float) -> bool:
-        """Whether any part of `low` to `high` is in the range."""
+        """Return whether any part of `low` to `high` is in the range."""
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 

@@ -1,1 +1,1 @@
-"""The API: what was recorded, read-only, as JSON under /api/. See `base.py` for who may read what."""
+"""The read-only JSON API under /api/ for recorded episodes. `auth.py` says who may read what."""

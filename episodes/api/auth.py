@@ -1,7 +1,7 @@
-"""Readers: who asks the API, and which episodes are theirs.
+"""Authentication of the API: who sends a request, and which episodes they may read.
 
-A person who may see the pages reads what the pages show. A key of ORSWEB_API_KEYS is its agents' own: it reads the
-episodes that were played with it, and no figures over the episodes of others.
+A person who may see the pages reads what the pages show. A key of ORSWEB_API_KEYS belongs to agents: it reads the
+episodes that were played with it, but no figures that are computed from the episodes of others.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from environments import conf
 
 @dataclass(frozen=True, slots=True)
 class Reader:
+    """The sender of a request: a person, or a key."""
+
     key_label: str | None
-    """None: a person, who reads everything, but what they play blind."""
+    """Label of the key; None for a person, who reads everything except what they play blind."""
     person: Any = None
-    """Their account."""
+    """Account of the person; None for a key."""
 
     def sees(self, key_label: str) -> bool:
-        """Whether an episode played under that label is among theirs."""
+        """Return whether the reader may read an episode that was played with the key of that label."""
         return self.key_label is None or self.key_label == key_label
 
     def refuse_keys(self, what: str) -> None:
-        """Raises: PermissionDenied when a key asks for `what`, which tells of everybody's episodes."""
+        """Refuse `what`, which covers all episodes, to keys. Raises: PermissionDenied."""
         if self.key_label is not None:
             raise PermissionDenied(
-                f"{what} tell of everybody's episodes, and a key reads only those played with it: log in on the "
-                "server's pages and ask with the session's cookie."
+                f"{what} cover all episodes, and a key reads only those played with it: log in on the server's "
+                "pages and send the session cookie instead."
             )
 
 
 class ReaderAuthentication(BaseAuthentication):
-    """`X-API-Key` where one is sent and keys are configured; else the session of the pages.
+    """Authenticates by `X-API-Key` if it is sent and keys are configured; otherwise by the session of the pages.
 
-    Without keys the pages' middleware has made every visitor of this machine the operator.
+    Without keys the middleware of the pages logs in every visitor from this machine as the operator.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Reader] | None:
@@ -63,14 +65,19 @@ class ReaderAuthentication(BaseAuthentication):
 
 
 class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself
-    """What the OpenAPI document says of it: either of two ways."""
+    """Describes the two methods of authentication in the OpenAPI document: key or session."""
 
     target_class = ReaderAuthentication
     name: Any = ["key", "session"]
 
     def get_security_definition(self, auto_schema: Any) -> Any:
         key = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "One of ORSWEB_API_KEYS"}
-        cookie = {"type": "apiKey", "in": "cookie", "name": "sessionid", "description": "Of a login on the pages"}
+        cookie = {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "sessionid",
+            "description": "Session cookie of a login on the pages",
+        }
         return [key, cookie]
 
     def get_security_requirement(self, auto_schema: Any) -> Any:

@@ -42,7 +42,7 @@ class ApiView(APIView):
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head"]
     parameters: Collection[str] = ()
-    """Of the address, those that the view knows; another is refused."""
+    """Names of the parameters that the view accepts; all others are refused."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -58,9 +58,9 @@ class ApiView(APIView):
         return reader_of(self.request)
 
     def refuse_unknown(self, sentences: str) -> None:
-        """Raises: OrsError with what is told of names that nothing has.
+        """Raise OrsError with `sentences` about unknown names, if there are any.
 
-        A key is answered as if there were nothing: more would tell it of names that others gave.
+        A key gets an empty result instead, because the sentences name what others have created.
         """
         if sentences and self.reader.key_label is None:
             raise OrsError(sentences)
@@ -70,11 +70,11 @@ class ApiView(APIView):
 
 
 ANY: Collection[str] = frozenset({"*"})
-"""`parameters` of a view that checks them itself."""
+"""Value of `parameters` for a view that checks them itself."""
 
 
 def handle(error: Exception, context: Any) -> Response | None:
-    """The answer to `error`; None: it is a fault of ours."""
+    """Return the response to `error`; None if it is a fault of the server."""
     if isinstance(error, BadFilter):
         fields = {"field": error.field, "value": error.value, "allowed": error.allowed}
         return Response({"detail": str(error), **fields}, 400)
@@ -83,10 +83,10 @@ def handle(error: Exception, context: Any) -> Response | None:
     if isinstance(error, OrsError):
         return Response({"detail": str(error)}, 400)
     if isinstance(error, OperationalError | InterfaceError):
-        return Response({"detail": "The database is away; try again."}, 503, headers={"Retry-After": "2"})
+        return Response({"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"})
     if isinstance(error, exceptions.MethodNotAllowed):
         return Response(
-            {"detail": f"{error.detail} The API only reads: GET and HEAD."}, 405, headers={"Allow": "GET, HEAD"}
+            {"detail": f"{error.detail} The API is read-only: use GET or HEAD."}, 405, headers={"Allow": "GET, HEAD"}
         )
     if isinstance(error, exceptions.APIException):
         auth = getattr(error, "auth_header", None)
@@ -99,7 +99,7 @@ def handle(error: Exception, context: Any) -> Response | None:
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
     """Answer 404 for paths under /api/ that do not exist."""
-    detail = f"There is no {request.path[:200]} here; /api/ lists what there is."
+    detail = f"There is no {request.path[:200]}; /api/ lists all addresses."
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
 
@@ -128,12 +128,12 @@ MAX_PAGE = 500
 
 
 def limit_of(request: Request) -> int:
-    """Raises: BadFilter."""
+    """Return the parameter `limit`. Raises: BadFilter."""
     return whole(request, "limit", PAGE, least=1, most=MAX_PAGE) or PAGE
 
 
 def link(request: Request, after: object) -> str | None:
-    """The request's address from the cursor `after` on; None when there is none."""
+    """Return the address of the request with the cursor `after`; None if there is no cursor."""
     if after is None or after == "":
         return None
     query = request.GET.copy()

@@ -1,4 +1,4 @@
-"""Curves: return, success and length over episodes, time or training steps, of whatever a filter finds."""
+"""Curves of return, success and length over episodes, time or training steps, for any filter of episodes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ OWN = ("x", "from", "to", "points", "threshold")
 
 
 class CurvesView(ApiView):
-    """One curve. Of an environment, a split or a run alone it counts every episode; of other filters, and for a key,
-    the newest 50,000 are looked at."""
+    """One curve. A filter by an environment, a split or a run alone counts every episode; other filters, and keys,
+    count the newest 50,000.
+    """
 
     parameters = ANY
 
@@ -32,11 +33,13 @@ class CurvesView(ApiView):
         "curves",
         "figures",
         CurveSerializer,
-        parameter("x", "What the curve is over; `episode` when left out", enum=AXES),
-        parameter("from", "Least x that is shown; by time in seconds since the epoch", kind=float),
-        parameter("to", "Highest x that is shown", kind=float),
-        parameter("points", f"Most points, up to {MAX_POINTS}", kind=int),
-        parameter("threshold", "A return above it is a success; left out: the environment's, else 0.9", kind=float),
+        parameter("x", "Axis of the curve; default `episode`", enum=AXES),
+        parameter("from", "Smallest x to show; a time in seconds since the epoch", kind=float),
+        parameter("to", "Largest x to show", kind=float),
+        parameter("points", f"Maximum number of points, up to {MAX_POINTS}", kind=int),
+        parameter(
+            "threshold", "A return above it is a success; default: that of the environment, else 0.9", kind=float
+        ),
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
@@ -49,10 +52,10 @@ class CurvesView(ApiView):
         self.refuse_unknown(named.unknown)
         scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
-        return Response(CurveSerializer(_told(found, definition, found.note)).data)
+        return Response(CurveSerializer(_content(found, definition, found.note)).data)
 
 
-def _told(found: Curve, definition: Definition, note: str) -> dict[str, Any]:
+def _content(found: Curve, definition: Definition, note: str) -> dict[str, Any]:
     return {
         "definition": {"return": definition.return_, "threshold": definition.threshold},
         "x": found.axis,

@@ -1,4 +1,4 @@
-"""Environments: what this server hosts or has hosted, with their splits."""
+"""The environments that this server hosts or has hosted, with their splits."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _environments() -> QuerySet[Environment]:
 
 
 def environment_of(name: str) -> Environment:
-    """Raises: Http404."""
+    """Return the environment `name` with its splits. Raises: Http404."""
     found = _environments().filter(name=name).first() if "\0" not in name else None
     if found is None:
         names = ", ".join(Environment.objects.values_list("name", flat=True)[:50])
@@ -47,7 +47,7 @@ def environment_of(name: str) -> Environment:
 
 
 def split_of(environment: Environment, name: str) -> Split | None:
-    """None for an empty name. Raises: BadFilter."""
+    """Return the split `name` of the environment; None for an empty name. Raises: BadFilter."""
     splits = {split.name: split for split in environment.splits.all()}
     if name and name not in splits:
         raise BadFilter("split", name, f"{environment.name} has {', '.join(splits) or 'no splits'}")

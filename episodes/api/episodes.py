@@ -1,4 +1,4 @@
-"""Episodes: what was played, by the filters of the pages and under the same names."""
+"""The list of episodes with the filters of the pages, and single episodes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from episodes.visibility import is_blind_to, sentence
 _BOUNDED = serializers.BooleanField(
     help_text="Only the newest 1,000,000 episodes were searched or sorted; always false below that many"
 )
-_NOTE = serializers.CharField(help_text="About names that nothing has; else empty")
+_NOTE = serializers.CharField(help_text="Sentences about unknown names in the filter; empty otherwise")
 
 
 class EpisodesView(ApiView):
-    """Episodes, newest first unless sorted otherwise; for a key those that were played with it."""
+    """Episodes, newest first unless `sort` is given; for a key, those that were played with it."""
 
     parameters = ANY
 
@@ -42,12 +42,12 @@ class EpisodesView(ApiView):
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
-        told = {"is_bounded": found.is_bounded, "note": ""}
-        return Response(page(request, rows.data, found.next, found.previous, **told))
+        members = {"is_bounded": found.is_bounded, "note": ""}
+        return Response(page(request, rows.data, found.next, found.previous, **members))
 
 
 class EpisodeView(ApiView):
-    """One episode with its task, prompt and tools; its steps stand at `steps_url`."""
+    """One episode with its task, prompt and tools; `steps_url` has its steps."""
 
     @documented("episode", "episodes", EpisodeDetailSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
@@ -56,12 +56,15 @@ class EpisodeView(ApiView):
 
 
 def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
-    """The filter in the address, within what the reader may see. Raises: BadFilter."""
+    """Return the filter in the address, limited to what the reader may see. Raises: BadFilter."""
     return replace(EpisodeFilter.parse(request.GET, also=also), key=reader.key_label)
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
-    """Raises: Http404, also for one that the reader may not see; PermissionDenied while they play it blind."""
+    """Return the episode.
+
+    Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it blind.
+    """
     rows = Episode.objects.select_related(*related) if related else Episode.objects.only("pk", "key_label", "status")
     episode = rows.filter(pk=pk).first()
     if episode is None or not reader.sees(episode.key_label):

@@ -1,13 +1,13 @@
-"""Events: one episode as a stream of server-sent events, its steps as they are recorded and then its end.
+"""One episode as a stream of server-sent events: its steps as they are recorded, and then its end.
 
-    event: step    id: its index   data: the step as at /steps
-    event: ended   id: end         data: the episode as at /episodes/ID
+    event: step    id: its index   data: the step as in /steps
+    event: ended   id: end         data: the episode as in /episodes/ID
 
-A client that comes back with Last-Event-ID goes on after that; one that has heard the end is answered 204, which tells
-an EventSource to stay away. An ended episode streams all its steps and closes.
+A client that reconnects with Last-Event-ID continues after that event. One that has received the end gets a 204, which
+stops an EventSource from reconnecting. The stream of an ended episode sends all its steps and closes.
 
-A stream waits for what `live.py` announces after each commit, and looks by itself now and then. It holds no thread: two
-of them read for all streams, and the one on which Django took the request is let go.
+A stream waits for what `live.py` announces after each commit, and polls every POLL_SECONDS. It occupies no thread: two
+threads read for all streams, and the thread on which Django received the request is released.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.recording.live import channel_of
 
-STEPS_AT_ONCE = 100
+MAX_STEPS_PER_READ = 100
 READERS = 2
-LOOK_SECONDS = 10.0
-"""Between two looks that nobody asked for; each sends a comment, so that proxies keep the stream open."""
+POLL_SECONDS = 10.0
+"""Time between two reads without an announcement; each sends a comment, so that proxies keep the stream open."""
 END = "end"
-"""Id of the last event."""
+"""Id of the event `ended`, the last one."""
 
 _LAST = OpenApiParameter(
     "Last-Event-ID", OpenApiTypes.STR, OpenApiParameter.HEADER, description="Id of the last event that was received"
@@ -60,7 +60,7 @@ class EventsView(ApiView):
         if last is None:
             return HttpResponse(status=204)
         if not connection.in_atomic_block:
-            connection.close()  # the thread has no further use for it
+            connection.close()  # the thread needs no connection any more
         response = StreamingHttpResponse(
             _stream(pk, last, request.build_absolute_uri("/")), content_type="text/event-stream"
         )
@@ -69,7 +69,7 @@ class EventsView(ApiView):
 
 
 def _last_of(text: str) -> int | None:
-    """Index of the last step that was received, -1 before the first; None after the end. Raises: BadFilter."""
+    """Return the index of the last step received, -1 if none; None if the end was. Raises: BadFilter."""
     if text == END:
         return None
     if not text:
@@ -80,8 +80,8 @@ def _last_of(text: str) -> int | None:
 
 
 async def _stream(episode: int, last: int, root: str) -> AsyncIterator[str]:
-    _let_thread_go()
-    async with _Following(episode) as following:
+    _release_thread()
+    async with _Listening(episode) as listening:
         yield ": this is an episode\n\n"
         while True:
             text, last, is_over = await _readers().run(_read, episode, last, root)
@@ -89,31 +89,31 @@ async def _stream(episode: int, last: int, root: str) -> AsyncIterator[str]:
                 yield text
             if is_over:
                 return
-            if not text and not await following.news(LOOK_SECONDS):
+            if not text and not await listening.wait(POLL_SECONDS):
                 yield ": still here\n\n"
 
 
 def _read(episode: int, last: int, root: str) -> tuple[str, int, bool]:
-    """Events after step `last`, the index of the last step among them, and whether there will be no more."""
+    """Return the events after step `last`, the index of the last step in them, and whether the stream is complete."""
     row = Episode.objects.filter(pk=episode).values_list("status", flat=True).first()
-    steps, has_more = steps_after(episode, last, STEPS_AT_ONCE)  # after the status: an ended episode has them all
+    steps, has_more = steps_after(episode, last, MAX_STEPS_PER_READ)  # after the status: then an ended one is complete
     events = [sse_encode_event("step", exact_json(StepSerializer(step).data), step.index) for step in steps]
     last = steps[-1].index if steps else last
     if has_more or row == "running":
         return "".join(events), last, False
-    if row is not None:  # else it was deleted meanwhile
-        events.append(sse_encode_event("ended", exact_json(_told(episode, root)), END))
+    if row is not None:  # otherwise it was deleted in the meantime
+        events.append(sse_encode_event("ended", exact_json(_content(episode, root)), END))
     return "".join(events), last, True
 
 
-def _told(episode: int, root: str) -> Any:
+def _content(episode: int, root: str) -> Any:
     related = ("environment", "split", "task", "run", "prompt", "tools")
     row = Episode.objects.select_related(*related).get(pk=episode)
     return EpisodeDetailSerializer(row, context={"request": _Root(root)}).data
 
 
 class _Root:
-    """Stands for the request, which is over: addresses begin where it came in."""
+    """Replaces the finished request for serializers, which build absolute addresses with it."""
 
     def __init__(self, root: str) -> None:
         self._root = root.rstrip("/")
@@ -122,14 +122,14 @@ class _Root:
         return self._root + path
 
 
-class _Following:
-    """Hears, while it is entered, when something of the episode was committed."""
+class _Listening:
+    """A context in which commits to the episode are noticed."""
 
     def __init__(self, episode: int) -> None:
         self._listener: Any = Listener()
         self._listener.channels = {channel_of(episode)}
 
-    async def __aenter__(self) -> _Following:
+    async def __aenter__(self) -> _Listening:
         self._listener.assign_loop()
         get_listener_manager().add_listener(self._listener)
         return self
@@ -137,26 +137,26 @@ class _Following:
     async def __aexit__(self, *_: object) -> None:
         get_listener_manager().remove_listener(self._listener)
 
-    async def news(self, seconds: float) -> bool:
-        """Whether there was some within `seconds`, or since the last time this was asked."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait up to `seconds` for a commit; return whether there was one since the last call."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listener.aevent.wait(), seconds)
-        heard = bool(self._listener.aevent.is_set())
+        is_announced = bool(self._listener.aevent.is_set())
         self._listener.aevent.clear()
         self._listener.channel_items = {}
-        return heard
+        return is_announced
 
 
 @cache
 def _readers() -> Workers:
-    """Of all streams. They end with the process."""
+    """Return the threads that read for all streams. They end with the process."""
     return Workers(READERS, "episode-events")
 
 
-def _let_thread_go() -> None:
-    """End the thread that Django keeps for this request: until the stream is over nothing else runs on it.
+def _release_thread() -> None:
+    """End the thread that Django keeps for this request and does not use until the stream ends.
 
-    asgiref would keep it until then, one for each stream; another is made when Django closes the response.
+    asgiref would keep one thread for each stream until then; it creates another when Django closes the response.
     """
     context: Any = SyncToAsync.thread_sensitive_context.get(None)
     executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context is not None else None

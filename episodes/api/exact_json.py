@@ -1,7 +1,7 @@
-"""ExactRenderer: JSON in which recorded texts stand as they are.
+"""ExactRenderer: JSON that contains recorded JSON texts unchanged.
 
-Specs, prompts, inputs and outputs are kept as exact JSON text. Read and written again, 1e20 and -0.0 would come out as
-other texts, so they are put into the answer unread.
+Specs, prompts, inputs and outputs are stored as exact JSON text. Parsing and serializing would change texts such as
+1e20 and -0.0, so they are inserted into the response without parsing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from rest_framework.renderers import BaseRenderer
 
 _MARK = secrets.token_hex(16)
-"""Stands for an exact text while the rest is written. Of this process alone, so that nothing recorded holds it."""
+"""Placeholder for an exact text while the rest is serialized. Random for each process, so no recorded text has it."""
 _MARKED = re.compile(f'"{_MARK}:(\\d+)"')
 
 
 class Exact:
-    """JSON text that goes into the answer as it is; empty: null."""
+    """JSON text that goes into the response unchanged; an empty text becomes null."""
 
     __slots__ = ("text",)
 
@@ -29,12 +29,12 @@ class Exact:
 
 
 def exact_json(value: Any) -> str:
-    """JSON of a value whose members may be Exact. ASCII, but for what stands in those."""
+    """Return the JSON of a value whose members may be Exact. It is ASCII except for the texts of these."""
     texts: list[str] = []
 
     def mark(member: Any) -> str:
         if not isinstance(member, Exact):
-            raise TypeError(f"{type(member).__name__} has no JSON form here")
+            raise TypeError(f"{type(member).__name__} cannot be written as JSON")
         texts.append(member.text)
         return f"{_MARK}:{len(texts) - 1}"
 

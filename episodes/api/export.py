@@ -1,4 +1,4 @@
-"""Export: the episodes of a filter as a file, made while it is sent. `episodes/transfer/` writes it."""
+"""Export of the episodes that a filter finds as a file, generated while it is sent. `episodes/transfer/` writes it."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ OWN = ("format", "margin", "min_return", "success")
 
 
 class ExportView(ApiView):
-    """Every episode that the filter finds, as a file; a key exports those that were played with it, without notes of
-    people. Of a search in transcripts the newest 50,000. Never an empty file: 404 says why there is nothing. The header
-    `X-Running-Episodes` counts those that had not ended, which stand in it as far as they had come and cannot be
-    imported.
+    """Every episode that the filter finds, as a file. A key exports those that were played with it, without notes of
+    people. A search in transcripts finds the newest 50,000. The file is never empty: a 404 says why there is nothing.
+    The header `X-Running-Episodes` counts the episodes that had not ended; the file has their steps so far, and they
+    cannot be imported.
     """
 
     parameters = ANY
@@ -45,10 +45,12 @@ class ExportView(ApiView):
         "export",
         "episodes",
         {(200, media.partition(";")[0]): OpenApiTypes.BINARY for media in dict.fromkeys(MEDIA_TYPES.values())},
-        parameter("format", "What is written: `jsonl` loses nothing and can be imported again", enum=FORMATS),
-        parameter("margin", "Of `pairs`: by how much the better return has to be above the other", kind=float),
-        parameter("min_return", "Episodes that ended with a return of that or more", kind=float),
-        parameter("success", "`yes`: attempts with a return above the environment's threshold", enum=("yes", "no")),
+        parameter("format", "File format; `jsonl` loses nothing and can be imported again", enum=FORMATS),
+        parameter("margin", "For `pairs`: minimum difference between the two returns", kind=float),
+        parameter("min_return", "Minimum return of an ended episode", kind=float),
+        parameter(
+            "success", "`yes` selects attempts with a return above the threshold of the environment", enum=("yes", "no")
+        ),
         *FILTERS,
         is_one=True,
     )
@@ -66,7 +68,7 @@ class ExportView(ApiView):
             raise Http404(why_nothing(format, is_any=is_any))
         running = running_among(episodes, format)
         if not connection.in_atomic_block:
-            connection.close()  # the rest is made on a thread of its own
+            connection.close()  # the rest is generated on another thread
         response = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
         name = content_disposition_header(as_attachment=True, filename=f"episodes.{ENDINGS[format]}")
         response[RUNNING_HEADER] = str(running)

@@ -1,4 +1,4 @@
-"""Leaderboards: who did how well at the tasks of an environment or of one of its splits."""
+"""Leaderboards: the results of models, runs or players at the tasks of an environment or of one of its splits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY: tuple[By, ...] = get_args(By)
 
 
 class LeaderboardView(ApiView):
-    """Of an environment or of one of its splits, best mean return first. For people: a key is answered 403."""
+    """The leaderboard of an environment or of one of its splits, best mean return first. A key gets a 403."""
 
     parameters = ("split", "by", "return", "threshold")
 
@@ -27,10 +27,10 @@ class LeaderboardView(ApiView):
         "leaderboard",
         "figures",
         LeaderboardSerializer,
-        parameter("split", "Name of one of its splits; all its tasks when left out"),
-        parameter("by", "What a row is; `model` when left out", enum=BY),
-        parameter("return", "Definition of return; left out: the environment's"),
-        parameter("threshold", "A return above it is a success; left out: the environment's", kind=float),
+        parameter("split", "Name of one of its splits; default: all its tasks"),
+        parameter("by", "What a row stands for; default `model`", enum=BY),
+        parameter("return", "Definition of the return; default: that of the environment"),
+        parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
         is_one=True,
     )
     def get(self, request: Request, name: str) -> Response:
@@ -40,7 +40,7 @@ class LeaderboardView(ApiView):
         asked = cast(Return | None, one_of(request, "return", RETURNS) or None)
         definition = definition_of(environment, asked, real(request, "threshold"))
         found = leaderboard(environment, split_of(environment, request.GET.get("split", "")), by, definition)
-        told = {
+        content = {
             "environment": name,
             "split": found.split.name if found.split else None,
             "by": by,
@@ -50,4 +50,4 @@ class LeaderboardView(ApiView):
             "note": found.note,
             "rows": found.rows,
         }
-        return Response(LeaderboardSerializer(told).data)
+        return Response(LeaderboardSerializer(content).data)

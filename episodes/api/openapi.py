@@ -1,6 +1,6 @@
-"""Documented: what the OpenAPI document says of a view, in the words that views share.
+"""The API as an OpenAPI 3.1 document, generated from the views by drf-spectacular, and the page at /api/ that shows it.
 
-Document: the API as OpenAPI 3.1, made from its views by drf-spectacular, and the page at /api/ that shows it.
+`documented` describes a view; parameters that several views share have one description here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DocumentView(ApiView):
 @require_safe
 @never_cache
 def reference(request: HttpRequest) -> HttpResponse:
-    """Every address with its parameters and its answer, for people."""
+    """Return the page that lists every address with its parameters and its response."""
     root = request.build_absolute_uri("/").rstrip("/")
     return render(request, "episodes/api.html", {"reference": reference_of(document()), "root": root})
 
@@ -57,7 +57,7 @@ def document() -> dict[str, Any]:
 
 
 def without_marks(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """drf-spectacular's hook: enums stand where they are meant, so what tells them apart is of no use."""
+    """Remove the ids of enums from the document; a postprocessing hook of drf-spectacular."""
     _drop(result, "x-spec-enum-id")
     return result
 
@@ -78,24 +78,24 @@ _TEXTS = {
     "run": "Name of a run",
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
-    "ending": "`running`, a cause, `probe`, `continued` (from another), or `attempt`: what statistics count",
-    "player": "What kind of player played",
+    "ending": "`running`, a cause, `probe`, `continued` (from another episode), or `attempt` (what statistics count)",
+    "player": "Kind of player",
     "who": "The person who played, such as `@alice`",
-    "return": "Definition of the return that `return_from`, `return_to` and sorting go by; "
-    "left out: the environment's, else the sum",
-    "return_from": "Least return",
-    "return_to": "Highest return",
-    "steps_from": "Fewest steps",
-    "steps_to": "Most steps",
+    "return": "Definition of the return for `return_from`, `return_to` and sorting; "
+    "default: that of the environment, else the sum",
+    "return_from": "Minimum return",
+    "return_to": "Maximum return",
+    "steps_from": "Minimum number of steps",
+    "steps_to": "Maximum number of steps",
     "error": "Whether a call was refused or failed",
-    "since": "Started then or later: an ISO date or time, or a span before now such as `24h` or `7d`",
-    "until": "Started before then, in the forms of `since`",
-    "text": 'Words, "words in a row" and begin* of the transcript; finds the newest 50,000',
-    "ends_from": "Least `end_number`",
-    "ends_to": "Highest `end_number`",
+    "since": "Started at this time or later: an ISO date or time, or a span before now such as `24h` or `7d`",
+    "until": "Started before this time, in the same format as `since`",
+    "text": 'Words, "words in a row" and prefix* in the transcript; finds the newest 50,000 episodes',
+    "ends_from": "Minimum `end_number`",
+    "ends_to": "Maximum `end_number`",
     "after": "Cursor of a page; take it from `next` or `previous`",
-    "limit": f"Most results, up to {MAX_PAGE}; {PAGE} when left out",
-    "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; left out: `-time`",
+    "limit": f"Maximum number of results, up to {MAX_PAGE}; default {PAGE}",
+    "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; default `-time`",
 }
 _ENUMS: dict[str, Collection[str]] = {
     "ending": ENDINGS,
@@ -122,12 +122,12 @@ def parameter(name: str, text: str = "", *, enum: Collection[str] = (), kind: An
 def documented(
     operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, is_one: bool = False
 ) -> Callable[[F], F]:
-    """Decorates a `get`. `is_one`: it tells of one thing, which may not be there."""
-    told = [parameter(one) if isinstance(one, str) else one for one in parameters]
+    """Return a decorator that describes a `get`. `is_one`: the response is a single object, so a 404 is possible."""
+    described = [parameter(one) if isinstance(one, str) else one for one in parameters]
     errors: dict[int, Any] = {401: ErrorSerializer}
-    if told:
+    if described:
         errors[400] = ErrorSerializer
     if is_one:
         errors[404] = ErrorSerializer
     success = shape if isinstance(shape, dict) else {200: shape}
-    return extend_schema(operation_id=operation, tags=[tag], parameters=told, responses={**success, **errors})
+    return extend_schema(operation_id=operation, tags=[tag], parameters=described, responses={**success, **errors})

@@ -1,4 +1,4 @@
-"""Reference: an OpenAPI document as what a page shows of it: addresses, their parameters, the members of answers."""
+"""The contents of the page at /api/: the addresses of an OpenAPI document, their parameters and responses."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 Pieces = list[tuple[str, bool]]
-"""Of a text: each with whether it stood between backticks."""
+"""Pieces of a text, each with whether it was between backticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentedName:
-    """A parameter or a member."""
+    """A parameter of an address, or a member of a response."""
 
     name: str
     kind: str
     text: Pieces
     depth: int = 0
-    """Of a member: within how many others it stands."""
+    """Number of members that enclose this one; 0 for a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,18 @@ class DocumentedPath:
     text: Pieces
     parameters: Sequence[DocumentedName]
     media: str
-    """Types of its answer."""
+    """Media types of the response, separated by commas."""
     members: Sequence[DocumentedName]
-    """Of the answer, those within others after them."""
+    """Members of the response; nested members follow the member that contains them."""
 
     @property
     def segments(self) -> list[str]:
-        """Of its path, which may be broken between them."""
+        """Segments of the path; the page allows line breaks between them."""
         return self.path.strip("/").split("/")
 
     @property
     def has_gaps(self) -> bool:
-        """Whether something has to be filled in before it can be opened."""
+        """Whether the path has placeholders, so that it cannot be opened as it is."""
         return "{" in self.path
 
 
@@ -50,24 +50,24 @@ class Subject:
 
 
 def reference_of(document: Mapping[str, Any]) -> list[Subject]:
-    """By tag, in the order of the document."""
+    """Return the addresses grouped by tag, in the order of the document."""
     found: dict[str, list[DocumentedPath]] = {}
     for path, methods in document["paths"].items():
-        told = methods["get"]
-        found.setdefault(told["tags"][0], []).append(_address(path, told, document["components"]["schemas"]))
+        operation = methods["get"]
+        found.setdefault(operation["tags"][0], []).append(_address(path, operation, document["components"]["schemas"]))
     return [Subject(name, addresses) for name, addresses in found.items()]
 
 
-def _address(path: str, told: Mapping[str, Any], shapes: Mapping[str, Any]) -> DocumentedPath:
-    contents = told["responses"]["200"]["content"]
+def _address(path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any]) -> DocumentedPath:
+    contents = operation["responses"]["200"]["content"]
     parameters = [
         DocumentedName(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
-        for one in told.get("parameters", ())
+        for one in operation.get("parameters", ())
         if one["in"] != "path"
     ]
     members = [one for content in contents.values() for one in _members(content["schema"], shapes)]
-    text = _pieces(told.get("description", ""))
-    return DocumentedPath(told["operationId"], path, text, parameters, ", ".join(contents), members)
+    text = _pieces(operation.get("description", ""))
+    return DocumentedPath(operation["operationId"], path, text, parameters, ", ".join(contents), members)
 
 
 def _pieces(text: str) -> Pieces:
@@ -87,14 +87,14 @@ def _members(schema: Mapping[str, Any], shapes: Mapping[str, Any], depth: int = 
 
 
 def _resolved(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the schema refers to; of alternatives the first that refers to something."""
+    """Return the schema that `schema` refers to, for alternatives that of the first reference; else `schema` itself."""
     choices = [*schema.get("allOf", ()), *schema.get("oneOf", ()), *schema.get("anyOf", ())]
     reference = schema.get("$ref") or next((one["$ref"] for one in choices if "$ref" in one), None)
     return shapes[reference.rpartition("/")[2]] if reference else schema
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """In a word or two: string or null, one of a, b."""
+    """Return a short name of the type, such as `string or null` or `a | b`."""
     if "enum" in schema:
         return " | ".join(repr(value) if value == "" else str(value) for value in schema["enum"] if value is not None)
     kinds = schema.get("type", "object" if "properties" in schema else "any JSON")

@@ -1,4 +1,4 @@
-"""Runs: what clients named as training or evaluation runs, newest first."""
+"""The training and evaluation runs that clients have named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from episodes.models import Episode, Run
 
 
 class RunsView(ApiView):
-    """All runs, newest first; for a key those that hold an episode of its own."""
+    """All runs, newest first; for a key, those with an episode that was played with it."""
 
     parameters = ("name", "limit", "after")
 
@@ -25,7 +25,7 @@ class RunsView(ApiView):
         "runs",
         "runs",
         page_serializer(RunSerializer, "RunPage"),
-        parameter("name", "Of one run, exactly"),
+        parameter("name", "Exact name of a run"),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
     )

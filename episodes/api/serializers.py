@@ -1,8 +1,8 @@
-"""Shapes: the JSON of what the API tells, as DRF serializers, from which the OpenAPI document is made too.
+"""Serializers of the JSON of the API. The OpenAPI document is generated from them.
 
-Times are ISO 8601 in UTC; durations in seconds or milliseconds, as the names say. What has a name goes by it: an
-environment, a split, a run. What has none goes by its number: an episode, a task. Addresses stand here in full, for
-other programs keep them.
+Times are ISO 8601 in UTC; durations are in seconds or milliseconds, as their names say. Environments, splits and runs
+are referred to by name; episodes and tasks, which have none, by number. Addresses are absolute, because other programs
+store them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def moment(**options: Any) -> s.DateTimeField:
 
 @extend_schema_field({"description": "Any JSON value, exactly as it was recorded"})
 class ExactField(s.Field[Any, Any, Any, Any]):
-    """Of an attribute with JSON text; null when it is empty or there is none."""
+    """An attribute that is JSON text; null if it is empty or absent."""
 
     def get_attribute(self, instance: Any) -> str:
         for name in self.source_attrs:
@@ -40,7 +40,7 @@ class ExactField(s.Field[Any, Any, Any, Any]):
 
 @extend_schema_field({"type": ["string", "null"]})
 class PersonField(s.Field[Any, Any, Any, Any]):
-    """Of an episode."""
+    """The person who played an episode; null for other players."""
 
     def get_attribute(self, instance: Episode) -> str | None:
         return person_of(instance) or None
@@ -51,7 +51,7 @@ class PersonField(s.Field[Any, Any, Any, Any]):
 
 @extend_schema_field({"type": "string", "format": "uri"})
 class LinkField(s.Field[Any, Any, Any, Any]):
-    """Where something stands: `path` with `key`, an attribute of the row, in place of {}."""
+    """The address of a row: `path` with the attribute `key` of the row for {}."""
 
     def __init__(self, path: str, key: str = "pk") -> None:
         super().__init__(source="*", read_only=True)
@@ -69,10 +69,10 @@ class LinkField(s.Field[Any, Any, Any, Any]):
 class SplitSerializer(s.Serializer[Any]):
     name = s.CharField()
     type = s.ChoiceField(["train", "validation", "test"])
-    tasks = s.IntegerField(source="size", help_text="How many stand in it")
+    tasks = s.IntegerField(source="size", help_text="Number of tasks in the split")
     is_served = s.BooleanField(help_text="Whether agents can list it")
-    is_curated = s.BooleanField(help_text="Made by people; no class declares it")
-    frozen = moment(allow_null=True, help_text="Since when it cannot change")
+    is_curated = s.BooleanField(help_text="Whether people made it; otherwise a class declares it")
+    frozen = moment(allow_null=True, help_text="Time since which it cannot change")
 
 
 class EnvironmentSerializer(s.Serializer[Any]):
@@ -82,9 +82,9 @@ class EnvironmentSerializer(s.Serializer[Any]):
     description = s.CharField()
     is_hosted = s.BooleanField(help_text="Whether this server offers it now")
     is_enabled = s.BooleanField(help_text="Whether agents may open sessions")
-    unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty: it can")
-    is_procedural = s.BooleanField(help_text="Tasks are asked of the class, not listed")
-    default_return = s.ChoiceField(RETURNS, help_text="Definition of return in force")
+    unavailable = s.CharField(help_text="Why it cannot be played on this machine; empty if it can")
+    is_procedural = s.BooleanField(help_text="Whether its class creates tasks on request instead of listing them")
+    default_return = s.ChoiceField(RETURNS, help_text="Definition of the return")
     reward_low = s.FloatField()
     reward_high = s.FloatField()
     success_threshold = s.FloatField(help_text="An attempt whose return is above it is a success")
@@ -95,13 +95,13 @@ class EnvironmentSerializer(s.Serializer[Any]):
 
 
 class TaskFigures(s.Serializer[Any]):
-    """Over all attempts at a task: without probes, continuations and failures of the machinery."""
+    """Figures of all attempts at a task, without probes, continuations and infrastructure failures."""
 
     attempts = s.IntegerField()
     scored = s.IntegerField(help_text="Attempts that have a return")
     successes = s.IntegerField()
-    rate = s.FloatField(help_text="successes by attempts")
-    rate_low = s.FloatField(help_text="Wilson's 95 % interval")
+    rate = s.FloatField(help_text="Successes divided by attempts")
+    rate_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
     rate_high = s.FloatField()
     return_mean = s.FloatField(allow_null=True)
     return_low = s.FloatField(allow_null=True)
@@ -117,9 +117,11 @@ class TaskSerializer(s.Serializer[Any]):
     spec = ExactField()
     state = s.ChoiceField(["active", "quarantined"])
     reason = s.CharField(help_text="Why it is quarantined")
-    origin = s.ChoiceField(["code", "import", "edit", "played"], source="source", help_text="Where it came from first")
+    origin = s.ChoiceField(
+        ["code", "import", "edit", "played"], source="source", help_text="Where the task first came from"
+    )
     created = moment()
-    statistics = TaskFigures(source="figures", allow_null=True, help_text="null: no attempt, or a key asks")
+    statistics = TaskFigures(source="figures", allow_null=True, help_text="null without attempts, and for a key")
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class RunSerializer(s.Serializer[Any]):
 
 
 class ReturnsSerializer(s.Serializer[Any]):
-    """All four definitions. Nulls while the episode runs."""
+    """The return by each of the four definitions; null while the episode runs."""
 
     sum = s.FloatField(allow_null=True)
     last = s.FloatField(allow_null=True)
@@ -163,21 +165,25 @@ class EpisodeSerializer(s.Serializer[Any]):
     step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
     model = s.CharField()
     player = s.ChoiceField(["agent", "human", "script"])
-    who = PersonField(help_text="The person who played, such as `@alice`; null of other players")
+    who = PersonField(help_text="The person who played, such as `@alice`; null for other players")
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
         ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"],
         help_text="Why it ended; empty while it runs",
     )
-    is_probe = s.BooleanField(help_text="Ended without a tool call; stays out of statistics")
+    is_probe = s.BooleanField(help_text="Whether it ended without a tool call; statistics leave it out")
     returns = ReturnsSerializer()
-    steps = s.IntegerField(source="steps_count", help_text="That ran; 0 while the episode runs, as the next two")
-    failed = s.IntegerField(source="failed_count", help_text="Of those")
-    refused = s.IntegerField(source="refused_count", help_text="Calls beside those that ran")
+    steps = s.IntegerField(source="steps_count", help_text="Tool calls that ran; 0 while the episode runs")
+    failed = s.IntegerField(source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs")
+    refused = s.IntegerField(
+        source="refused_count", help_text="Tool calls that were refused and did not run; 0 while the episode runs"
+    )
     created = moment()
     ended = moment(allow_null=True)
-    duration_seconds = s.FloatField(allow_null=True, help_text="From ready to the last answer")
-    end_number = s.IntegerField(allow_null=True, help_text="Rises by one with every ending on this server")
+    duration_seconds = s.FloatField(allow_null=True, help_text="From ready to the last response")
+    end_number = s.IntegerField(
+        allow_null=True, help_text="Number of the ending; rises by one with every ending on this server"
+    )
 
 
 class EpisodeDetailSerializer(EpisodeSerializer):
@@ -185,44 +191,46 @@ class EpisodeDetailSerializer(EpisodeSerializer):
     events_url = LinkField("/api/episodes/{}/events")
     session_id = s.CharField()
     user_agent = s.CharField()
-    labels = s.DictField(source="labels_object", help_text="Further orsweb_ values of the client")
-    detail = s.CharField(help_text="Why it ended, in words")
+    labels = s.DictField(source="labels_object", help_text="Other orsweb_ values of the client")
+    detail = s.CharField(help_text="Why it ended, as text")
     ready = moment(allow_null=True)
     first_acted = moment(allow_null=True)
     last_acted = moment(allow_null=True)
-    spec = ExactField(source="task.spec", help_text="The task's")
-    prompt = ExactField(source="prompt.text", help_text="As the agent got it; null: it never asked")
-    tools = ExactField(source="tools.text", help_text="As the agent got them")
+    spec = ExactField(source="task.spec", help_text="Spec of the task")
+    prompt = ExactField(
+        source="prompt.text", help_text="Prompt as the agent received it; null if it never requested it"
+    )
+    tools = ExactField(source="tools.text", help_text="Tools as the agent received them")
 
 
 class StepSerializer(s.Serializer[Any]):
-    index = s.IntegerField(help_text="0-based, in order of completion")
+    index = s.IntegerField(help_text="Number of the step from 0, in order of completion")
     tool = s.CharField()
     status = s.ChoiceField(["ok", "refused", "failed"])
-    reason = s.CharField(help_text="Of a refusal or failure; else empty")
-    error = s.CharField(help_text="The error that the agent got; empty if there was none")
+    reason = s.CharField(help_text="Kind of refusal or failure; empty otherwise")
+    error = s.CharField(help_text="Error message that the agent received; empty otherwise")
     reward = s.FloatField(allow_null=True)
     finished = s.BooleanField()
-    task_id = s.CharField(help_text="Id of the call, under which its client can ask again")
+    task_id = s.CharField(help_text="Id of the call, with which its client can retry it")
     started = moment()
     duration_ms = s.FloatField()
-    waited_ms = s.FloatField(help_text="Until the session was set up, and queued behind other calls of it")
+    waited_ms = s.FloatField(help_text="Time until the session was set up and its earlier calls had finished")
     input = ExactField(source="input_json")
-    output = ExactField(source="output_json", help_text="The ToolOutput; null unless ok")
+    output = ExactField(source="output_json", help_text="The ToolOutput; null unless `status` is ok")
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
 class ErrorSerializer(s.Serializer[Any]):
-    detail = s.CharField(help_text="What is wrong, and what would be right")
+    detail = s.CharField(help_text="What is wrong, and what is allowed")
     field = s.CharField(required=False, help_text="Parameter that was refused")
     value = s.CharField(required=False)
     allowed = s.CharField(required=False)
 
 
 def page_serializer(shape: type[s.Serializer[Any]], name: str, **further: s.Field[Any, Any, Any, Any]) -> Any:
-    """A page of them: `results`, and where the pages beside it are, null at the ends."""
+    """Return the serializer of a page: `results`, and the addresses of the `next` and `previous` page or null."""
     members: dict[str, Any] = {
         "next": s.URLField(allow_null=True),
         "previous": s.URLField(allow_null=True),

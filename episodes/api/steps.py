@@ -1,4 +1,4 @@
-"""Steps: an episode's calls in order, their inputs and outputs as the exact JSON that was recorded."""
+"""The steps of an episode in order, with their inputs and outputs as exactly the JSON that was recorded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from episodes.api.serializers import StepSerializer, page_serializer
 from episodes.models import Blob, Step
 
 MAX_BLOB_BYTES = 16 * 1024 * 1024
-"""Large inputs and outputs of a page together; a page that would have more ends before, though not before one step."""
+"""Size of all blobs of a page. A page ends before the step that would exceed it, but has at least one step."""
 
 
 class StepsView(ApiView):
-    """Steps of an episode. `after` is the index of a step: the page begins with the next."""
+    """Steps of an episode. `after` is the index of a step; the page starts with the next one."""
 
     parameters = ("limit", "after")
 
@@ -53,17 +53,17 @@ class StepView(ApiView):
 
 
 def steps_after(episode: int, index: int, limit: int) -> tuple[Sequence[Step], bool]:
-    """Up to `limit` steps after `index` with their texts, and whether there are more; two queries at most."""
+    """Return up to `limit` steps after `index` with their texts, and whether there are more. Two queries at most."""
     rows = Step.objects.filter(episode=episode, index__gt=index).order_by("index")
     rows = rows.select_related("input_blob", "output_blob").defer("input_blob__data", "output_blob__data")
     found = list(rows[: limit + 1])
-    steps = found[: min(limit, _bearable(found))]
+    steps = found[: min(limit, _count_within_limit(found))]
     _fill_blobs(steps)
     return steps, len(found) > len(steps)
 
 
-def _bearable(steps: Sequence[Step]) -> int:
-    """How many of the first steps a page can bear; one at least."""
+def _count_within_limit(steps: Sequence[Step]) -> int:
+    """Return how many of the first steps fit within MAX_BLOB_BYTES; at least 1."""
     total = 0
     for place, step in enumerate(steps):
         total += sum(blob.size_bytes for blob in (step.input_blob, step.output_blob) if blob)

@@ -1,6 +1,6 @@
-"""Tasks: what can be or was played, newest first, or of a split in its order; with what the record says of each.
+"""The list of tasks and single tasks, with their figures.
 
-A task that somebody plays blind is in no list of theirs, and refused to them, for as long as that runs.
+A task that a person plays blind is left out of their lists and refused to them as long as the episode runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from episodes.visibility import blind_episode, blind_tasks, task_sentence
 
 @dataclass(frozen=True, slots=True)
 class TaskStatisticsRow:
-    """A task's row of TaskStatistics, with its interval and mean."""
+    """A row of TaskStatistics with its interval and mean."""
 
     row: TaskStatistics
 
@@ -50,7 +50,7 @@ class TaskStatisticsRow:
 
 
 class TasksView(ApiView):
-    """Tasks of all environments or of one, newest first; of a split in its order."""
+    """Tasks of all environments or of one, newest first; with `split`, in the order of the split."""
 
     parameters = ("environment", "split", "limit", "after")
 
@@ -87,7 +87,7 @@ class TaskView(ApiView):
 
 
 def _split_asked(request: Request) -> Split | None:
-    """Raises: BadFilter, Http404."""
+    """Return the split that the address names; None if it names none. Raises: BadFilter, Http404."""
     name, environment = request.GET.get("split", ""), request.GET.get("environment", "")
     if name and not environment:
         raise BadFilter("split", name, "splits belong to an environment; name it too, as environment=")
@@ -95,7 +95,7 @@ def _split_asked(request: Request) -> Split | None:
 
 
 def _readable(view: ApiView) -> QuerySet[Task]:
-    """For a key without what others played from a content of their own, which stands in no list of tasks."""
+    """Return the tasks that the reader may read. A key does not see tasks that others played from their own spec."""
     label = view.reader.key_label
     if label is None:
         return Task.objects.all()
@@ -123,7 +123,7 @@ def _of_split(view: ApiView, split: Split, after: int | None, limit: int) -> tup
 
 
 def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
-    """The tasks, each with `figures`: None without attempts, and for a key, which sees only its own episodes."""
+    """Return the tasks with `figures`: None without attempts, and for a key, which sees only its own episodes."""
     is_person = view.reader.key_label is None
     rows = TaskStatistics.objects.filter(task__in=tasks, by="all") if is_person and tasks else ()
     figures = {row.task_id: TaskStatisticsRow(row) for row in rows}

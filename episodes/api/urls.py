@@ -1,4 +1,4 @@
-"""Addresses under /api/. Without a slash at their ends: they name documents."""
+"""URLs under /api/. They have no slash at the end, because they name documents."""
 
 from __future__ import annotations
 

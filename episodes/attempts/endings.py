@@ -23,7 +23,7 @@ class Ending(NamedTuple):
     """What statistics need to know about one ended episode. Other models are referred to by id."""
 
     number: int
-    """The episode's `end_number`."""
+    """Number of the ending, Episode.end_number."""
     episode: int
     environment: int
     task: int
@@ -31,7 +31,7 @@ class Ending(NamedTuple):
     run: int | None
     run_step: int | None
     kind: str
-    """See `episodes.attempts.rule.KIND`."""
+    """Kind of the ending, as `episodes.attempts.rule.KIND` defines it."""
     steps: int
     """Number of steps that ran."""
     failed: int
@@ -41,7 +41,7 @@ class Ending(NamedTuple):
     return_max: float | None
     return_mean: float | None
     ended: float
-    """When it ended: seconds since the epoch, to the millisecond."""
+    """Time of the ending, in seconds since the epoch, to the millisecond."""
 
     @property
     def is_attempt(self) -> bool:

@@ -41,7 +41,7 @@ _AnyModel = TypeVar("_AnyModel", bound=Model)
 
 
 class _HasParentStep(Func):
-    """Whether the episode with this id has a Play that goes on from a step of another episode."""
+    """Whether the episode with this id has a Play that continues from a step of another episode."""
 
     arity = 1
     output_field = BooleanField()
@@ -62,7 +62,7 @@ KIND = Case(
 
 
 class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
-    """Queries of episodes."""
+    """Queries of episodes that know which of them are attempts."""
 
     def ended(self) -> Self:
         return self.filter(status="ended")
@@ -95,7 +95,7 @@ def return_of(return_: str | None) -> Combinable:
 
 
 def is_attempt(kind: str, *, is_probe: bool = False) -> bool:
-    """Whether an ending of this kind, or of this cause if `is_probe` is given, is an attempt."""
+    """Return whether an ending of this kind, or of this cause if `is_probe` is given, is an attempt."""
     return not is_probe and kind not in EXCLUDED_KINDS
 
 

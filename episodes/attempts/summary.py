@@ -21,11 +21,11 @@ class Summary:
     """A summary of one ending or more."""
 
     first_end: int
-    """Lowest `end_number`."""
+    """Lowest `end_number` of the episodes."""
     last_end: int
-    """Highest `end_number`."""
+    """Highest `end_number` of the episodes."""
     episodes: int
-    """Endings of every kind."""
+    """Number of ended episodes, of every kind."""
     attempts: int
     causes: Mapping[str, int]
     """Endings by kind (see `episodes.attempts.rule.KIND`)."""

@@ -1,1 +1,1 @@
-"""The dashboard: pages about what was played. A module a page; what they show comes from the layer below."""
+"""The pages about recorded episodes. Each module serves one page; the figures come from `episodes.analytics`."""

@@ -28,7 +28,7 @@ COLUMNS = {
     "ending": "Ending", "environment": "Environment", "task": "Task", "player": "Player", "run": "Run",
     "return": "Return", "steps": "Steps", "duration": "Duration", "time": "Started",
 }  # fmt: skip
-"""Name -> head, in order; those that a page can be sorted by have the sort's name."""
+"""Heading by column name, in the order of the table. A sortable column has the name of its sort."""
 PAGING = ("sort", "after")
 """Parameters of the page that are not part of the filter."""
 _SORTABLE = ("return", "steps", "duration", "time")
@@ -41,15 +41,15 @@ class ColumnHead:
     label: str
     is_right: bool
     query: str
-    """Of the page sorted by it, the other way round when it is already; empty: it cannot be sorted."""
+    """Query string that sorts by this column, or reverses the order; empty if the column is not sortable."""
     direction: str
-    """`descending` or `ascending` when the page is sorted by it."""
+    """`descending` or `ascending` if the page is sorted by this column, else empty."""
 
 
 @require_safe
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
-    """Return the page, and to htmx only the table. Raises: BadRequest with the reason why a filter cannot be used."""
+    """Return the page, or only its table for htmx. Raises: BadRequest with the reason why a filter cannot be used."""
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
@@ -92,7 +92,7 @@ def _heads(asked: EpisodeFilter, sort: str) -> Sequence[ColumnHead]:
 
 
 def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
-    """Return the choices of the form of filters."""
+    """Return the template variables of the filter form."""
     environments = list(Environment.objects.only("name", "default_return"))
     chosen = next((row for row in environments if row.name == asked.environment), None)
     return {
@@ -115,10 +115,10 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
 @require_safe
 @never_cache
 def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the preview pane. The parameter `return` names the definition of the return, as on the page."""
+    """Return the preview pane. The parameter `return` names the definition of the return."""
     episode = shown(Episode.objects.select_related("prompt").filter(pk=pk)).first()
     if episode is None:
-        raise Http404(f"Episode {pk} is not here; it may have been deleted.")
+        raise Http404(f"There is no episode {pk}. It may have been deleted.")
     try:
         asked = EpisodeFilter.parse(request.GET)
     except BadFilter as error:
@@ -129,7 +129,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
         "summary": summary_of(episode),
         "value": episode.returns[definition],
         "definition": definition,
-        "glimpse": preview_of(episode),
+        "preview": preview_of(episode),
     }
     return render(request, "episodes/preview.html", context)
 
@@ -139,7 +139,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
-    """Save `query` as a view under `name`, replacing an existing one. Raises: BadRequest."""
+    """Save `query` as a view named `name`, and replace a view of that name. Raises: BadRequest."""
     name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
     if not name or len(name) > 100 or "\0" in name:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
@@ -157,7 +157,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Delete a view and redirect to the page with `query`."""
+    """Delete a saved view and redirect to the Episodes page with `query`."""
     SavedView.objects.filter(pk=pk).delete()
     kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
     return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

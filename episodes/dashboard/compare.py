@@ -1,4 +1,4 @@
-"""Compare: what two episodes did, beside each other; or what several runs did on the tasks they share."""
+"""The comparison page: two episodes side by side, or several runs on the tasks that they share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.database.storable import MAX_BIGINT
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
-from episodes.dashboard.guards import kept_back, refused
+from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter
@@ -28,7 +28,7 @@ SHOWN_CHARACTERS = 2_000
 @never_cache
 @takes("episodes", "row", "return", *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
-    """By parameter: `episodes=1,2` or `runs=3,4`. Without one, where to choose."""
+    """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):
         try:
             return compare_runs(request)
@@ -40,30 +40,32 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def compare_episodes(request: HttpRequest) -> HttpResponse:
-    """Two episodes aligned by step; `row` asks for the window that holds it."""
+    """Return the page of two episodes aligned by step. The parameter `row` selects the window that holds that row."""
     asked = request.GET.get("episodes", "")
     ids = _ids(asked)
     if len(ids) != 2:
         sentence = (
-            f"episodes={asked[:100]!r} does not name two episodes; write two different numbers with a comma between "
-            "them, as in episodes=12,15."
+            f"episodes={asked[:100]!r} does not name two episodes; give two different episode numbers "
+            "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
     related = Episode.objects.select_related("environment", "split", "task", "run")
     episodes = related.defer("task__spec").in_bulk(ids)
     if blind := blind_to(request.user).filter(pk__in=ids).first():
-        return kept_back(request, blind)
+        return refused_blind(request, blind)
     missing = [pk for pk in ids if pk not in episodes]
     if missing:
-        return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another one.")
+        return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another.")
     left, right = (episodes[pk] for pk in ids)
-    return _beside(request, left, right)
+    return _side_by_side(request, left, right)
 
 
-def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse:
+def _side_by_side(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse:
     definition = request.GET.get("return") or left.environment.default_return
     if definition not in RETURNS:
-        return _refused(request, f"return={definition[:100]!r} is no definition of a return; use {', '.join(RETURNS)}.")
+        return _refused(
+            request, f"return={definition[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}."
+        )
     view = TranscriptView(definition=definition, characters=SHOWN_CHARACTERS)
     context = {
         "left": left,
@@ -78,7 +80,7 @@ def _beside(request: HttpRequest, left: Episode, right: Episode) -> HttpResponse
 
 
 def _ids(text: str) -> list[int]:
-    """Numbers, each once and in order; empty where one of them is none."""
+    """Return the numbers in `text`, in order and without duplicates; empty if any part is not a number."""
     words = [word.strip() for word in text.split(",")] if len(text) < 200 else []
     if not all(word.isdecimal() and int(word) <= MAX_BIGINT for word in words):
         return []

@@ -1,4 +1,4 @@
-"""Two or more runs on the tasks they share. `compare.py` calls it for `?runs=`."""
+"""The comparison of two or more runs on the tasks that they share. `compare.py` calls it for `?runs=`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from episodes.models import Run
 
 SHOWN_TASKS = 50
 MIN_BLOCKS = 40
-"""Of the curve of each run: it is one of three things on the page, and the page of curves draws a finer one."""
+"""Minimum number of blocks in the curve of a run. The page of curves draws a finer one."""
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
-    """`?runs=3,4`, the first is what the others are measured against. Raises: BadFilter."""
+    """Return the page for `?runs=3,4`, which compares every other run with the first. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
     asked = CurveAsked.parse(given)
@@ -55,26 +55,26 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Raises: BadFilter."""
+    """Refuse parameters that belong to a comparison of episodes. Raises: BadFilter."""
     for name in ("episodes", "row"):
         if name in given:
-            raise BadFilter(name, given[name], "it belongs to a comparison of episodes; leave it or runs= out")
+            raise BadFilter(name, given[name], "it belongs to a comparison of episodes; remove it or runs=")
 
 
 def _line(task: Task | None) -> str:
-    """Of a task in the table; one that was pruned meanwhile has none."""
+    """Return the summary of a task in the table; empty if the task was deleted since."""
     if task is None:
         return ""
     return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
 
 
 def _runs(ids: tuple[int, ...], text: str) -> list[Run]:
-    """In the order given. Raises: BadFilter."""
+    """Return the runs in the order of `ids`. Raises: BadFilter."""
     found = Run.objects.in_bulk(ids)
     if len(ids) < 2:
-        raise BadFilter("runs", text, "it takes two numbers of runs or more, such as 3,4")
+        raise BadFilter("runs", text, "it takes the numbers of two or more runs, such as 3,4")
     if missing := [str(pk) for pk in ids if pk not in found]:
         raise BadFilter(
-            "runs", text, f"there is no run {', '.join(missing)}; numbers of runs stand in the addresses of their pages"
+            "runs", text, f"there is no run {', '.join(missing)}; a run's number is in the address of its page"
         )
     return [found[pk] for pk in ids]

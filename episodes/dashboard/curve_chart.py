@@ -1,4 +1,4 @@
-"""Drawn: curves as the numbers that a chart, a table and a CSV file show. Made for `curves.py`; no request, no HTML."""
+"""Curves as the numbers that a chart, a table and a CSV file show. Used by `curves.py` without HTTP and HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from episodes.filtering.parameters import WholeRange
 from episodes.transfer.csv_lines import csv_line
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
-"""Degrees, of the series in order: far apart from one to the next."""
+"""Hues of the series in order, in degrees. Neighbours are far apart."""
 MAX_BANDS = 3
 UNITS = {"return": "return", "success": "success rate", "length": "steps of an episode"}
 _FIELDS = {
@@ -26,7 +26,7 @@ _FIELDS = {
     "success": ("success", "success_low", "success_high"),
     "length": ("length_mean", "length_p10", "length_p90"),
 }
-"""Figure -> the point's middle and the ends of its band."""
+"""Attributes of a point by figure: the value, and the lower and upper end of its band."""
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
     *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
@@ -38,12 +38,12 @@ class ChartSeries:
     label: str
     hue: int
     filter: EpisodeFilter
-    """Finds the episodes behind it."""
+    """Filter that finds the episodes of the series."""
     curve: Curve
 
     @property
     def excluded(self) -> list[tuple[str, int]]:
-        """Endings that count in no figure, with how many, most first."""
+        """Kinds of endings that no figure counts, with their numbers, most frequent first."""
         return list(self.curve.excluded.items())
 
 
@@ -56,13 +56,13 @@ class Drawn:
 
     @property
     def notes(self) -> list[str]:
-        """What a page says beside the chart, each once."""
+        """Notes to show next to the chart, without duplicates."""
         given = [self.named.unknown, *(one.curve.note for one in self.series)]
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
         if stepless := sum(one.curve.stepless for one in self.series):
-            told = "episode says" if stepless == 1 else "episodes say"
-            given.append(f"{stepless:,} {told} no training step; the curve is without them.")
+            subject = "episode names" if stepless == 1 else "episodes name"
+            given.append(f"{stepless:,} {subject} no training step; the curve leaves them out.")
         return list(dict.fromkeys(note for note in given if note))
 
     @property
@@ -75,7 +75,7 @@ class Drawn:
 
 
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
-    """`least_blocks`: see `curves`; a zoom is as fine as can be."""
+    """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
     definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
     parts = _parts(asked)
@@ -91,7 +91,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
 
 
 def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
-    """Filter and label of each curve."""
+    """Return the filter and label of each curve."""
     if asked.runs:
         return of_runs(asked.filter, asked.runs)
     by: Overlay | None = asked.by
@@ -109,7 +109,7 @@ def _label(asked: EpisodeFilter) -> str:
 
 
 def chart_of(found: Drawn) -> dict[str, Any]:
-    """What `static/orsweb/chart.js` draws."""
+    """Return the JSON object that `static/orsweb/chart.js` draws."""
     asked = found.asked
     return {
         "x": asked.x,
@@ -136,22 +136,22 @@ def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]
     return [
         {
             **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
-            **{"attempts": point.n, "behind": _behind(point, found.axis)},
+            **{"attempts": point.n, "behind": _end_numbers(point, found.axis)},
         }
         for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
     ]
 
 
-def _behind(point: CurvePoint, axis: Axis) -> dict[str, str]:
-    """Parameters that find the point's endings, added to the filter of its curve."""
+def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
+    """Return the parameters that narrow the filter of a curve to the episodes of one point."""
     ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
     return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
 
 
 def smoothed(values: Sequence[float | None], strength: float) -> list[float | None]:
-    """An exponential moving average that begins at the first value; None stays None and counts for nothing.
+    """Return the exponential moving average of `values`; None stays None and is ignored.
 
-    Without the usual pull towards 0 at its beginning: the weights of what was seen add up to 1.
+    The average starts at the first value and is not biased towards 0: the weights of the values so far add up to 1.
     """
     total = weight = 0.0
     found = list[float | None]()
@@ -163,7 +163,7 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 
 
 def csv_of(found: Drawn) -> Iterator[str]:
-    """A row for each point, unsmoothed; times are seconds since the epoch."""
+    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
     yield csv_line(["series", *_COLUMNS])
     for one in found.series:
         for point in one.curve.points:

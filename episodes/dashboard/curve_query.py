@@ -1,4 +1,4 @@
-"""CurveAsked: what the address of a curve asks for, beside the filter of episodes. Parsed strictly, like the filter."""
+"""CurveAsked: the parameters of a page of curves, including its filter of episodes. Parsed strictly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 FORMATS = ("json", "csv")
 PARAMETERS = ("x", "y", "by", "runs", "smooth", "log", "band", "from", "to", "threshold", "format")
 WHOLE = Range()
-STRONGEST = 0.99
-"""Of smoothing."""
+MAX_SMOOTHING = 0.99
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +28,24 @@ class CurveAsked:
     x: Axis = "episode"
     y: Figure = "return"
     by: Overlay | None = None
-    """One curve for each run or model; None: one of all."""
+    """Draw one curve for each run or model; None draws a single curve of all episodes."""
     runs: tuple[int, ...] = ()
-    """Ids of the runs to draw, in place of `by`."""
+    """Ids of the runs to draw, instead of `by`."""
     smooth: float = 0.0
-    """0: as it is; towards 1 a point takes ever more after those before it."""
+    """Strength of the smoothing, from 0 (none) to MAX_SMOOTHING."""
     is_log: bool = False
     has_band: bool | None = None
-    """None: where few curves are drawn, so that bands do not hide each other."""
+    """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide each other."""
     shown: Range = WHOLE
     threshold: float | None = None
-    """A return above it is a success; None: the environment's."""
+    """A return above this is a success; None uses the threshold of the environment."""
     format: str = ""
     environment: Environment | None = None
-    """Whose definition holds where the filter names none; no parameter, but what a page knows."""
+    """Environment whose definition of the return holds if the filter names none. Set by a page, not a parameter."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> CurveAsked:
-        """Raises: BadFilter."""
+        """Return the parameters of an address. Raises: BadFilter."""
         asked = EpisodeFilter.parse(query, also=PARAMETERS)
 
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
@@ -54,7 +53,7 @@ class CurveAsked:
 
         shown = Range(value("from", real, None), value("to", real, None))
         if shown.low is not None and shown.high is not None and shown.low > shown.high:
-            raise BadFilter("from", shown.low, f"it is above to={shown.high:g}; exchange the two")
+            raise BadFilter("from", shown.low, f"it is above to={shown.high:g}; swap the two")
         return cls(
             filter=asked,
             x=value("x", chosen(AXES), "episode"),
@@ -70,7 +69,7 @@ class CurveAsked:
         )
 
     def switches(self) -> list[tuple[str, str]]:
-        """Parameters that another filter keeps, as name and text: how it is drawn, not of what."""
+        """Return the parameters of the drawing, which stay when the filter changes, as pairs of name and text."""
         given = {
             "x": self.x if self.x != "episode" else "",
             "y": self.y if self.y != "return" else "",
@@ -86,12 +85,12 @@ class CurveAsked:
 def _ids(name: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not all(part.isdecimal() and len(part) < 19 for part in parts) or len(parts) > MAX_SERIES:
-        raise BadFilter(name, text, f"it has to be up to {MAX_SERIES} numbers of runs with commas between, such as 3,4")
+        raise BadFilter(name, text, f"it has to be up to {MAX_SERIES} run numbers separated by commas, such as 3,4")
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def _strength(name: str, text: str) -> float:
     value = real(name, text)
-    if not 0 <= value <= STRONGEST:
-        raise BadFilter(name, text, f"it has to be a number from 0 to {STRONGEST}")
+    if not 0 <= value <= MAX_SMOOTHING:
+        raise BadFilter(name, text, f"it has to be a number from 0 to {MAX_SMOOTHING}")
     return value

@@ -1,6 +1,6 @@
-"""Curves: return, success and length over episodes, time or training steps, of whatever a filter finds.
+"""The page of curves: return, success and length over episodes, time or training steps, for any filter of episodes.
 
-One address gives the page, the numbers of its chart (`format=json`, for a zoom or another switch) and a CSV file.
+One address serves the page, the numbers of its chart (`format=json`, for zooming and switching) and a CSV file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY = (("", "All"), ("run", "By run"), ("model", "By model"))
 @require_safe
 @never_cache
 def curves(request: HttpRequest) -> HttpResponse:
-    """Raises: BadRequest with the sentence of a parameter that cannot be meant."""
+    """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a parameter is refused."""
     try:
         asked = CurveAsked.parse(request.GET)
         found = drawn(asked)
@@ -44,7 +44,7 @@ def curves(request: HttpRequest) -> HttpResponse:
 
 
 def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
-    """Inputs of `episodes/curve_panel.html`."""
+    """Return the template variables of `episodes/curve_panel.html`."""
     return {
         "drawn": found,
         "asked": found.asked,
@@ -61,7 +61,7 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
 
 
 def _form(found: Drawn) -> dict[str, Any]:
-    """What the filters can be set to."""
+    """Return the template variables of the filter form."""
     environment = found.named.environment
     splits = Split.objects.filter(environment=environment).values_list("name", flat=True) if environment else ()
     return {

@@ -1,6 +1,6 @@
-"""Environments: the list of them, and the page of one: what it is, how it was played, how to connect to it.
+"""The list of environments, and the page of one: its description, the figures of its attempts and how to connect.
 
-Connect: a tool as the Python method that a snippet calls it by. Used by the page of an environment.
+A snippet on that page calls a tool of the environment as a Python method; `method_of` derives the method.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from episodes.dashboard.view_parameters import definition_asked, return_asked, t
 from episodes.filtering.parameters import BadFilter
 
 _TYPES = {"whole number": "int", "number": "float", "text": "str", "boolean": "bool", "object": "dict"}
-"""Words of `environments/display/schema_fields.py` -> annotations; all else is text."""
+"""Python annotations by the type words of `environments/display/schema_fields.py`; all other types are `str`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class Argument:
     name: str
     type: str
     description: str
-    """One line."""
+    """A single line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     name: str
     description: str
-    """One line without quotes."""
+    """A single line without double quotes."""
     arguments: Sequence[Argument]
-    """The fields that the tool requires, where Python can name them so."""
+    """The required fields of the tool whose names are valid Python identifiers."""
 
 
 def method_of(tool: ToolPart) -> Method:
@@ -80,8 +80,8 @@ def _line(text: str) -> str:
     return " ".join(text.partition("\n")[0].replace('"', "'").replace("\\", "").split())[:90]
 
 
-NAMED = 5
-"""Environments that are named to who asks for one that is not there."""
+MAX_SUGGESTIONS = 5
+"""Number of environments that an error about an unknown name lists."""
 TASKS_SHOWN = 12
 HEIGHT, WIDTH = 100, 400
 MIN_HEIGHT = 1.5
@@ -89,7 +89,7 @@ MIN_HEIGHT = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One bin as drawn within WIDTH x HEIGHT."""
+    """One bin of the histogram, drawn within WIDTH x HEIGHT."""
 
     x: float
     y: float
@@ -97,7 +97,7 @@ class Column:
     height: float
     title: str
     query: str
-    """Of the attempts in it."""
+    """Query string of the Episodes page that lists the attempts in the bin."""
     is_success: bool
 
 
@@ -105,7 +105,7 @@ class Column:
 @never_cache
 @takes("return", "threshold")
 def environments(request: HttpRequest) -> HttpResponse:
-    """Raises: BadRequest."""
+    """Return the list of environments. Raises: BadRequest."""
     try:
         return_, threshold = return_asked(request), threshold_asked(request)
     except BadFilter as error:
@@ -123,8 +123,8 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     try:
         definition = definition_asked(request, found)
     except BadFilter as error:
-        links = [(request.path, "The page by the environment's definition")]
-        return refused(request, "This address asks for something that is not there", str(error), links)
+        links = [(request.path, "The page with the environment's definition")]
+        return refused(request, "This address cannot be used", str(error), links)
     returns = histogram(scope_of(found), definition)
     context = {
         **_about(found),
@@ -145,7 +145,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def columns(found: Environment, returns: Histogram) -> list[Column]:
-    """The bins side by side, each leading to the attempts in it."""
+    """Return the columns of the histogram, from left to right."""
     width = WIDTH / max(len(returns.bins), 1)
     threshold = returns.definition.threshold
     made = []
@@ -162,7 +162,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
 
 
 def _about(found: Environment) -> dict[str, Any]:
-    """What its class and its rows say."""
+    """Return the template variables that describe the environment: its rows, and its class if it is hosted."""
     splits = list(found.splits.all())
     service = service_or_none()
     hosted = service.registry.find(found.name) if service else None
@@ -185,26 +185,26 @@ def _with_splits() -> QuerySet[Environment]:
 
 
 def _find(name: str) -> Environment:
-    """Raises: Http404 naming the nearest."""
+    """Return the environment with its splits. Raises: Http404 with similar names."""
     splits = existing_splits().order_by("position", "name")
     found = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).filter(name=name).first()
     if found is None:
         names = list(Environment.objects.order_by("position", "name").values_list("name", flat=True))
-        raise Http404(f"There is no environment {name[:100]!r}. {_instead(name, names)}")
+        raise Http404(f"There is no environment {name[:100]!r}. {_suggestions(name, names)}")
     return found
 
 
-def _instead(name: str, names: Sequence[str]) -> str:
+def _suggestions(name: str, names: Sequence[str]) -> str:
     if not names:
-        return f"None was hosted yet: {command_line.command('serve module:Class')}"
+        return f"No environment has been hosted yet. Host one with: {command_line.command('serve module:Class')}"
     if near := nearest(name, names, 3):
         return near.strip()
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"There {'are' if len(names) > 1 else 'is'} {', '.join(names[:NAMED])}{more}."
+    more = f" and {len(names) - MAX_SUGGESTIONS} more" if len(names) > MAX_SUGGESTIONS else ""
+    return f"There {'are' if len(names) > 1 else 'is'} {', '.join(names[:MAX_SUGGESTIONS])}{more}."
 
 
 def _tasks(found: Environment) -> list[dict[str, Any]]:
-    """Those with the lowest success rate, with their figures. Two queries."""
+    """Return the tasks with the lowest success rates, with their figures. Two queries."""
     rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
     figures = {row.task_id: result_of(row, conf.thresholds()) for row in rows}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")

@@ -1,7 +1,7 @@
-"""Events: the stream that an open page follows, one a page. `static/orsweb/live.js` reads it.
+"""The stream of events that an open page follows. `static/orsweb/live.js` reads one stream for each page.
 
-django-eventstream answers; here stands what may be asked for. A stream ends with its page, or with the server, which
-closes what stands under /events/ when it stops.
+django-eventstream sends the events; this module checks the parameters. A stream ends when its page is closed, or when
+the server stops and closes all streams under /events/.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ PARAMETERS = {"channel", "lastEventId"}
 
 @require_GET
 def events(request: HttpRequest) -> HttpResponseBase:
-    """`?channel=` episodes or episode-ID; one of them."""
+    """Return the stream of the parameter `channel`, which is `episodes` or `episode-ID`."""
     channels = request.GET.getlist("channel")
     if len(channels) != 1 or not is_channel(channels[0]):
         named = ", ".join(channels) or "none"
         return _refused(f"channel={named[:200]} cannot be followed; give one of: episodes, episode-ID.")
     if unknown := set(request.GET) - PARAMETERS:
-        return _refused(f"{sorted(unknown)[0][:200]} is not known here; give channel=episodes or channel=episode-ID.")
+        return _refused(
+            f"{sorted(unknown)[0][:200]} is not a parameter of this page; give channel=episodes or channel=episode-ID."
+        )
     response: HttpResponseBase = event_stream(request, channels=channels)
     if not connection.in_atomic_block:
-        connection.close()  # the thread stays as long as the stream and has no further use for it
+        connection.close()  # the thread lives as long as the stream and needs none
     return response
 
 

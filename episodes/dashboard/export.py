@@ -1,4 +1,4 @@
-"""Export: the episodes of a filter, or chosen ones, as a file that is made while it is sent."""
+"""Export of the episodes that a filter finds, or of selected ones, as a file that is generated while it is sent."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from episodes.transfer.exporting import (
 from episodes.transfer.thresholds import narrowed
 from episodes.visibility import blind_to
 
-ALSO = ("format", "ids", "min_return", "success", "margin")
-"""Parameters beside the filter."""
+OWN_PARAMETERS = ("format", "ids", "min_return", "success", "margin")
+"""Parameters that are not part of the filter."""
 MAX_IDS = 1000
 _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 
 
 @require_safe
 def episode_export(request: HttpRequest) -> HttpResponseBase:
-    """`format` and any filter; `ids=1,2,3` narrows it to these. Raises: BadRequest with what is legal."""
+    """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises: BadRequest."""
     query = request.GET.dict()
     try:
-        asked = EpisodeFilter.parse(request.GET, also=ALSO)
+        asked = EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS)
         format, ids = _format(query), _ids(query)
         episodes = _episodes(asked, ids, query).exclude(pk__in=list(blind_to(request.user)))
         margin = real("margin", query["margin"]) if query.get("margin") else 0.0
@@ -63,24 +63,24 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
 
 
 def _format(query: Mapping[str, str]) -> Format:
-    """Raises: BadFilter."""
+    """Return the parameter `format`. Raises: BadFilter."""
     given = chosen(FORMATS)("format", query.get("format", ""))
     return next(format for format in get_args(Format) if format == given)
 
 
 def _ids(query: Mapping[str, str]) -> list[int]:
-    """Empty: not asked for. Raises: BadFilter."""
+    """Return the parameter `ids`; empty if it is absent. Raises: BadFilter."""
     given = query.get("ids", "")
     if given and not _IDS.fullmatch(given):
-        raise BadFilter("ids", given, "give numbers of episodes with commas between, such as ids=1,2,3")
+        raise BadFilter("ids", given, "give episode numbers separated by commas, such as ids=1,2,3")
     ids = [int(number) for number in given.split(",") if number]
     if len(ids) > MAX_IDS:
-        raise BadFilter("ids", f"{len(ids)} numbers", f"{MAX_IDS} are possible; a filter has no such limit")
+        raise BadFilter("ids", f"{len(ids)} numbers", f"up to {MAX_IDS} are allowed; a filter has no such limit")
     return ids
 
 
 def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) -> AttemptQuerySet[Episode]:
-    """Raises: BadFilter."""
+    """Return the episodes to export. Raises: BadFilter."""
     least = real("min_return", query["min_return"]) if query.get("min_return") else None
     only_successes = bool(query.get("success")) and flag("success", query["success"])
     episodes = narrowed(episodes_of(asked), asked.definition, least=least, only_successes=only_successes)
@@ -94,7 +94,7 @@ def _nothing(request: HttpRequest, asked: EpisodeFilter, why: str) -> HttpRespon
 
 
 def _name(asked: EpisodeFilter, ids: list[int]) -> str:
-    """Of the file, after what is in it."""
+    """Return the name of the file without its suffix, derived from the filter."""
     if len(ids) == 1:
         return f"episode-{ids[0]}"
     words = [value if name in _PLAIN else f"{name} {value}" for name, value in asked.values().items()]
@@ -102,4 +102,4 @@ def _name(asked: EpisodeFilter, ids: list[int]) -> str:
 
 
 _PLAIN = ("environment", "split", "run", "model", "ending", "player", "who")
-"""Filters whose value says by itself what it is."""
+"""Filters whose value is clear without the name of the filter."""

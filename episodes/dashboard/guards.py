@@ -1,6 +1,6 @@
-"""Blind: keeps the pages of one episode, and of its task, from the person who plays it blind, while it runs.
+"""Decorators that hide an episode and its task from the person who plays it blind, as long as it runs.
 
-Faults: answers of pages that cannot show what was asked for, in the frame, with what to do next.
+`refused` is the page that other views return for a request that they cannot serve.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from django.utils.functional import Promise
 from episodes.visibility import blind_episode, is_blind_to, sentence, task_sentence
 
 Link = tuple[str, str]
-"""Address and label."""
+"""Address and label of a link."""
 
 
 def refused(
     request: HttpRequest, title: str, sentence: str | Promise, links: Sequence[Link] = (), status: int = 400
 ) -> HttpResponse:
-    """A page that says what is wrong with the request (`sentence` names the value and what is legal)."""
+    """Return a page about what is wrong with the request. `sentence` names the value and what is allowed."""
     context = {"title": title, "sentence": sentence, "links": links, "status": status}
     return render(request, "orsweb/error_page.html", context, status=status)
 
@@ -31,17 +31,17 @@ View = Callable[..., HttpResponse]
 
 
 def unless_blind(view: View) -> View:
-    """`view` of the episode `pk`."""
+    """Return `view`, a view of the episode `pk`, with a refusal for the person who plays that episode blind."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
-        return kept_back(request, pk) if is_blind_to(request.user, pk) else view(request, pk, *args, **kwargs)
+        return refused_blind(request, pk) if is_blind_to(request.user, pk) else view(request, pk, *args, **kwargs)
 
     return wrapped
 
 
 def unless_task_blind(view: View) -> View:
-    """`view` of the task `pk`."""
+    """Return `view`, a view of the task `pk`, with a refusal for a person who plays an episode of it blind."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -51,10 +51,11 @@ def unless_task_blind(view: View) -> View:
     return wrapped
 
 
-def kept_back(request: HttpRequest, pk: int) -> HttpResponse:
+def refused_blind(request: HttpRequest, pk: int) -> HttpResponse:
+    """Return the page that says why the person who plays the episode `pk` blind cannot see it."""
     return _refused(request, pk, sentence)
 
 
-def _refused(request: HttpRequest, episode: int, told: Callable[[int], str]) -> HttpResponse:
-    way_on = (f"/play/{episode}/", "Play on")
-    return refused(request, "Not before the end", told(episode), [way_on], status=403)
+def _refused(request: HttpRequest, episode: int, reason: Callable[[int], str]) -> HttpResponse:
+    next_link = (f"/play/{episode}/", "Play on")
+    return refused(request, "Hidden until the episode ends", reason(episode), [next_link], status=403)

@@ -1,4 +1,4 @@
-"""Leaderboard of an environment or one of its splits: by model, run or kind of player, with the human row."""
+"""The leaderboard of an environment or of one of its splits: by model, run or kind of player, with a row for people."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ PARAMETERS = ("split", "by", "return", "threshold", "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
 SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
 _WHISKER = 120
-"""Width of the drawn interval of a success rate."""
+"""Width of the drawn interval of a success rate, in pixels."""
 
 
 @require_safe
 @never_cache
 def board(request: HttpRequest, name: str) -> HttpResponse:
-    """Raises: BadRequest, Http404, with a sentence."""
+    """Return the leaderboard as a page or as CSV. Raises: BadRequest, Http404."""
     environment = Environment.objects.filter(name=name).first()
     if environment is None:
         names = ", ".join(Environment.objects.values_list("name", flat=True)) or "none yet"
@@ -47,7 +47,7 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard, str]:
-    """Raises: BadFilter."""
+    """Return the leaderboard that the address describes, and its sort. Raises: BadFilter."""
     given = {name: text.strip() for name, text in request.GET.dict().items() if text.strip()}
     for name in given:
         if name not in PARAMETERS:
@@ -62,7 +62,7 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
 
 
 def _split(environment: Environment, name: str | None) -> Split | None:
-    """Raises: BadFilter."""
+    """Return the split `name`; None for the whole environment. Raises: BadFilter."""
     if name is None:
         return None
     split = environment.splits.filter(name=name).first()
@@ -73,7 +73,7 @@ def _split(environment: Environment, name: str | None) -> Split | None:
 
 
 def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
-    """Best first; by name in alphabetical order."""
+    """Return the rows with the best first, or in alphabetical order for `sort` = "key"."""
     if sort == "key":
         return sorted(rows, key=lambda row: row.key)
     return sorted(rows, key=lambda row: (getattr(row, sort) is None, -(getattr(row, sort) or 0.0), row.key))
@@ -102,7 +102,7 @@ def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
 
 
 def _query(found: Leaderboard, row: LeaderboardRow) -> str:
-    """Of the episodes behind a row."""
+    """Return the query string of the Episodes page that lists the attempts of a row."""
     by = "player" if row.is_human else found.by
     names = {"environment": found.environment.name, by: row.key}
     split = found.split.name if found.split else None
@@ -110,7 +110,7 @@ def _query(found: Leaderboard, row: LeaderboardRow) -> str:
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float]:
-    """Places along a line of _WHISKER pixels."""
+    """Return the positions of the success rate and the ends of its interval, in pixels up to _WHISKER."""
     return {
         "low": round(row.success_low * _WHISKER, 1),
         "at": round((row.success or 0.0) * _WHISKER, 1),

@@ -1,6 +1,6 @@
-"""Overview: what is happening now, what happened lately, what this server hosts, how to connect.
+"""The overview: running episodes, recent activity, the hosted environments and how to connect.
 
-Two parts of it are fetched again as episodes happen (`?part=`), each by the same template as within the page.
+Two parts of the page are fetched again as episodes start and end (`?part=`), with the templates of the whole page.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from episodes.visibility import blind_to
 
 SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12
-WORTH_A_LOOK = 10
-"""Episodes within a span, for it to be shown unasked."""
+MIN_SPAN_EPISODES = 10
+"""Number of episodes from which on a span is shown by default."""
 SPANS: Mapping[Span, str] = {"1h": "the last hour", "24h": "the last 24 hours", "30d": "the last 30 days"}
 PARTS = ("now", "environments")
 LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
@@ -42,7 +42,7 @@ LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The definition that the address asks for; None: each environment's own."""
+    """The definition of the return in the address; None for the one of each environment."""
 
     return_: Return | None
     threshold: float | None
@@ -57,14 +57,14 @@ class Asked:
 @never_cache
 @takes(*LEGAL, "return", "threshold")
 def overview(request: HttpRequest) -> HttpResponse:
-    """`?span=` 1h, 24h or 30d, without it one that shows something; `?return=` and `?threshold=` in place of the
-    environments' own.
+    """Return the page or one part of it.
 
-    Raises: BadRequest.
+    `span` is 1h, 24h or 30d; without it the page picks a span that shows something. `return` and `threshold` replace
+    the definitions of the environments. Raises: BadRequest.
     """
     for field, legal in LEGAL.items():
         if (given := request.GET.get(field)) and given not in legal:
-            raise BadRequest(f"{field}={given[:80]!r} is not known; give one of: {', '.join(legal)}.")
+            raise BadRequest(f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}.")
     span = cast(Span | None, request.GET.get("span") or None)
     try:
         asked = Asked(return_asked(request), threshold_asked(request))
@@ -82,7 +82,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 def _now(user: Any, given: Span | None, asked: Asked) -> dict[str, Any]:
     now = time.time()
     lately: dict[Span, Sequence[ActivityPoint]] = {span: activity(span, now=now) for span in SPANS}
-    span = given or _fitting(lately)
+    span = given or _default_span(lately)
     live = running(SHOWN_RUNNING, asked.return_, hidden=list(blind_to(user)))
     chosen = asked.parameters
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
@@ -104,9 +104,9 @@ def _now(user: Any, given: Span | None, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _fitting(lately: Mapping[Span, Sequence[ActivityPoint]]) -> Span:
-    """The shortest in which enough ended to be worth a look; else the day."""
-    fitting = (span for span in SPANS if sum(point.episodes for point in lately[span]) >= WORTH_A_LOOK)
+def _default_span(lately: Mapping[Span, Sequence[ActivityPoint]]) -> Span:
+    """Return the shortest span with MIN_SPAN_EPISODES episodes or more; else the day."""
+    fitting = (span for span in SPANS if sum(point.episodes for point in lately[span]) >= MIN_SPAN_EPISODES)
     return next(fitting, "24h")
 
 

@@ -1,4 +1,4 @@
-"""Replay: one episode, step by step. The page shows a window of its steps; the rest is fetched as it is scrolled to."""
+"""The replay of one episode. The page shows a window of its steps and fetches the others as the reader scrolls."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from episodes.transcript.steps import TranscriptView, line_of, return_so_far, st
 
 WINDOW_STEPS = 40
 SHOWN_CHARACTERS = 4_000
-"""Of one text within a window; all of it, up to WHOLE_CHARACTERS, is one click away."""
+"""Number of characters of a text that a window shows. A click shows up to WHOLE_CHARACTERS."""
 WHOLE_CHARACTERS = 400_000
 WHOLE_BYTES = 64 * 1024 * 1024
 MAX_STEPS = 10**9
-"""No episode has more."""
+"""Larger step numbers in an address are reduced to this; no episode has so many steps."""
 
 _SHOWN = ("split", "task", "run", "play")
 MAX_CONTINUATIONS = 20
@@ -48,7 +48,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     transcript = transcript_of(episode, number(request, "step"), window(definition))
     context = {
         **facts(episode, definition),
-        **_ways(episode),
+        **_allowed_actions(episode),
         "transcript": transcript,
         "cards": cards_of(transcript.lines),
         "asked": number(request, "step") if request.GET.get("step") else None,
@@ -67,7 +67,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
-    """How it stands now, for a page that follows it."""
+    """Return the current headline, for a page that follows a running episode."""
     episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
     definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
@@ -76,7 +76,7 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def peers(request: HttpRequest, pk: int) -> HttpResponse:
-    """The box of the same task, for a page that followed the episode to its end."""
+    """Return the box about other episodes of the task, for a page that followed the episode to its end."""
     episode = find(pk)
     definition = _definition(request, episode)
     context = {"episode": episode, "definition": definition, "peers": peers_of(episode, definition)}
@@ -86,7 +86,7 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def about(request: HttpRequest, pk: int) -> HttpResponse:
-    """What is recorded of the whole episode, for a page that follows it."""
+    """Return the facts about the whole episode, for a page that follows it."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec"))
     return render(request, "episodes/replay_facts.html", {"episode": episode})
 
@@ -94,38 +94,43 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
-    """The window of steps that holds step `first`."""
+    """Return the window of steps that holds step `first`."""
     episode = find(pk)
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    context = {"episode": episode, "definition": definition, "cards": cards_of(transcript.lines), **_ways(episode)}
+    context = {
+        "episode": episode,
+        "definition": definition,
+        "cards": cards_of(transcript.lines),
+        **_allowed_actions(episode),
+    }
     return render(request, "episodes/replay_window.html", context)
 
 
 @require_safe
 @never_cache
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
-    """One step as large as a page can bear; with `part` and `as`, one of its texts read as another kind."""
+    """Return one step in full, up to WHOLE_CHARACTERS a text; with `part` and `as`, one text shown as another kind."""
     episode = find(pk)
     definition = _definition(request, episode)
     view = TranscriptView(1, definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(episode, index, view)
     if line is None:
-        raise Http404(f"Episode {pk} has no step {index}. The replay shows those that it has.")
+        raise Http404(f"Episode {pk} has no step {index}. The replay shows the steps it has.")
     card = card_of(line)
     context: dict[str, Any] = {"episode": episode, "definition": definition, "card": card}
     if "part" in request.GET:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     if "HX-Request" in request.headers:
-        return HttpResponse(step_html(card, {**context, **_ways(episode), "is_open": True}))
+        return HttpResponse(step_html(card, {**context, **_allowed_actions(episode), "is_open": True}))
     return render(request, "episodes/replay_step.html", context | {"is_alone": True})
 
 
 @require_safe
 @never_cache
 def prompt(request: HttpRequest, pk: int) -> HttpResponse:
-    """One text of the prompt, as `part` and `as` say; without them all of it, as the replay shows it."""
+    """Return the text of the prompt that `part` and `as` select; without them the whole prompt."""
     episode = find(pk, Episode.objects.select_related("prompt"))
     if "part" not in request.GET:
         return render(request, "episodes/replay_prompt.html", {"episode": episode, **_prompt(episode)})
@@ -142,7 +147,7 @@ def rail(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 def found(request: HttpRequest, pk: int) -> HttpResponse:
-    """Steps that hold `text`: {"steps": [indexes], "is_all": bool}."""
+    """Return the steps that contain `text`, as JSON: {"steps": [indexes], "is_all": bool}."""
     text = request.GET.get("text", "").replace("\0", "")[:200]
     if not text:
         return JsonResponse({"steps": [], "is_all": True})
@@ -154,18 +159,16 @@ def found(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
-    """Raises: Http404 with what to do."""
+    """Return the episode. Raises: Http404."""
     rows = (Episode.objects.all() if episodes is None else episodes).select_related("environment")
     episode = rows.filter(pk=pk).first()
     if episode is None:
-        raise Http404(
-            f"There is no episode {pk}. It may have been deleted; the Episodes page lists those that are kept."
-        )
+        raise Http404(f"There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist.")
     return episode
 
 
 def number(request: HttpRequest, name: str) -> int:
-    """A parameter that counts steps; 0: not given. One that is beyond all steps stays so. Raises: BadRequest."""
+    """Return a parameter that is a number of steps, up to MAX_STEPS; 0 if it is absent. Raises: BadRequest."""
     try:
         return min(count_in(name, request.GET.get(name, "").strip() or "0"), MAX_STEPS)
     except BadFilter as error:
@@ -177,7 +180,7 @@ def window(definition: str) -> TranscriptView:
 
 
 def facts(episode: Episode, definition: str) -> dict[str, Any]:
-    """What the headline and the frame show of an episode."""
+    """Return the template variables of the headline and the frame."""
     return {
         "episode": episode,
         "definition": definition,
@@ -194,16 +197,18 @@ def _returned(episode: Episode, definition: str) -> float | None:
 
 
 def _definition(request: HttpRequest, episode: Episode) -> str:
-    """The one that was asked for, else the environment's. Raises: BadRequest."""
+    """Return the definition of the return in the address, else the environment's. Raises: BadRequest."""
     asked = request.GET.get("return") or episode.environment.default_return
     if asked not in RETURNS:
-        sentence = f"return={asked[:100]!r} is no definition of a return; use {', '.join(RETURNS)}, or leave it out."
+        sentence = (
+            f"return={asked[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}, or leave it out."
+        )
         raise BadRequest(sentence)
     return asked
 
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:
-    """Raises: Http404."""
+    """Return the text of a step or prompt that the address selects. Raises: Http404."""
     try:
         one = message_card_at(sides, request.GET.get("part", ""), request.GET.get("as", ""))
     except UnknownKind as error:
@@ -215,14 +220,14 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
     return render(request, "episodes/content_block.html" if is_swapped else "episodes/replay_part.html", context)
 
 
-def _ways(episode: Episode) -> dict[str, bool]:
-    """What can be done at a step."""
+def _allowed_actions(episode: Episode) -> dict[str, bool]:
+    """Return what the reader can do at a step, as template variables."""
     is_over = episode.status == "ended"
     return {"may_note": True, "may_continue": is_over and episode.environment.is_hosted}
 
 
 def _continuations(episode: Episode) -> QuerySet[Play]:
-    """Plays that go on from one of its steps, newest first."""
+    """Return the plays that continue from a step of the episode, newest first."""
     return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MAX_CONTINUATIONS]
 
 
@@ -233,7 +238,7 @@ def _prompt(episode: Episode) -> dict[str, Any]:
 
 
 def _spec(episode: Episode) -> dict[str, Any]:
-    """The task's content as parts, what agents must not see apart: `spec`, `hidden`. All of it where no class says."""
+    """Return the parts of the task as `spec`, those hidden from agents as `hidden`: all of them without a class."""
     hidden = hidden_fields(episode.environment.name)
     shown = message_cards(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
     return {

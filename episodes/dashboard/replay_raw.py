@@ -1,4 +1,4 @@
-"""Raw: what was recorded of an episode, as it is: JSON texts and images. For links of the replay."""
+"""The recorded JSON texts and images of an episode, unchanged. The replay links to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from episodes.transcript.steps import step_json
 @require_safe
 @cache_control(private=True, max_age=3600)
 def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpResponse:
-    """The image in block `number` of a step's output. Steps never change, so it may be kept."""
+    """Return the image in block `number` of the output of a step. Steps never change, so the response may be cached."""
     output = parts.read_json(_step(pk, index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
     return image_response(parts.blocks(blocks or []), number)
@@ -25,25 +25,25 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
 @require_safe
 @cache_control(private=True, max_age=3600)
 def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
-    """The image at place `number` of the prompt."""
+    """Return the image at position `number` of the prompt."""
     episode = find(pk)
     return image_response(parts.prompt(episode.prompt.text if episode.prompt else ""), number)
 
 
 @require_safe
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
-    """One step, whole; input and output are the exact texts."""
+    """Return one step in full, with the exact texts of its input and output."""
     return _json(step_json(_step(pk, index)))
 
 
 @require_safe
 def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
-    """The episode's prompt, tools or task, whole."""
+    """Return the prompt, the tools or the task of the episode in full."""
     episode = find(pk)
     if name == "task":
         return _json(episode.task.spec)
     if name not in ("prompt", "tools"):
-        raise Http404(f"There is no {name[:50]!r} of an episode; prompt, tools and task are kept.")
+        raise Http404(f"An episode has no {name[:50]!r}; it has prompt, tools and task.")
     blob = episode.prompt if name == "prompt" else episode.tools
     return _json(blob.text if blob else "null")
 
@@ -57,6 +57,6 @@ def _step(pk: int, index: int) -> Step:
     found = steps.filter(episode=pk, index=index).first()
     if found is None:
         raise Http404(
-            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists what is kept."
+            f"Episode {pk} has no step {index}. It may have been deleted; the Episodes page lists all that exist."
         )
     return found

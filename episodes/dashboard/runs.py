@@ -1,4 +1,4 @@
-"""Runs: every training or evaluation run with what it reached, and one of them in full."""
+"""The list of training and evaluation runs with their results, and the page of one run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ SHOWN_STEPS = 40
 @never_cache
 @takes("return", "threshold", "after")
 def runs(request: HttpRequest) -> HttpResponse:
-    """`?after=` the id of the last run before it; `?return=` and `?threshold=` a definition. Raises: BadRequest."""
+    """Return the list of runs.
+
+    `after` is the id of the last run of the previous page; `return` and `threshold` are the definition of the return.
+    Raises: BadRequest.
+    """
     try:
         return_, threshold = return_asked(request), threshold_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
@@ -55,10 +59,10 @@ def runs(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes("return", *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """`?return=`, `?threshold=` and the switches of a curve. Raises: BadRequest."""
+    """Return the page of a run. It takes the parameters of a curve. Raises: BadRequest, Http404."""
     row = Run.objects.filter(pk=pk).first()
     if row is None:
-        raise Http404(f"Run {pk} is not here. Runs are named by agents, and stand in the list of runs.")
+        raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     given = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     try:
@@ -90,14 +94,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:
-    """What the address of this page leaves unsaid to the page of curves."""
-    said = request.GET.copy()
-    said["run"], said["x"] = row.name, asked.x
-    return said
+    """Return the parameters of this page with the run and the axis, which the page of curves needs."""
+    query = request.GET.copy()
+    query["run"], query["x"] = row.name, asked.x
+    return query
 
 
 def _environments(row: Run, whereabouts: RunPlaces) -> list[dict[str, Any]]:
-    """Episodes by environment among the run's newest, most first."""
+    """Return the environments of the newest episodes of the run, with numbers of episodes, largest first."""
     return [
         {
             "environment__name": name,

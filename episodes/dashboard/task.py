@@ -1,4 +1,4 @@
-"""Task: what one task says and how it was played; group: all attempts at it in one training step, compared."""
+"""The page of a task with its attempts, and the page of a group: all attempts at a task in one training step."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         definition, before = definition_asked(request, found.environment), whole_asked(request, "before")
     except BadFilter as error:
-        return refused(
-            request, "This address asks for something that is not there", str(error), [(request.path, "The task")]
-        )
+        return refused(request, "This address cannot be used", str(error), [(request.path, "The task")])
     statistics, counted = None, None
     if definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds())
@@ -66,7 +64,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @takes("run", "step", "return", "threshold")
 def group(request: HttpRequest, pk: int) -> HttpResponse:
-    """`run` (id) and `step` (training step; empty: the episodes that have none) name the group."""
+    """Return the page of the group of `run` (id) and `step` (training step; absent if the agent named none)."""
     found = _find(pk)
     try:
         definition, run_id = definition_asked(request, found.environment), whole_asked(request, "run")
@@ -77,7 +75,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         return refused(request, "No group at this address", str(error), [(f"/tasks/{pk}/", "The task")])
     run = Run.objects.filter(pk=run_id).first()
     if run is None:
-        raise Http404(f"There is no run {run_id}. The Runs page lists those that are kept.")
+        raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")
     lines = groups_of(run, step, definition)
     context = {
         **frame(found, definition),
@@ -106,10 +104,10 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
 
 
 def _find(pk: int) -> Task:
-    """Raises: Http404 with what to do."""
+    """Return the task with its environment. Raises: Http404."""
     found = Task.objects.select_related("environment").filter(pk=pk).first()
     if found is None:
-        raise Http404(f"There is no task {pk}. The page of its environment leads to those that are kept.")
+        raise Http404(f"There is no task {pk}. The page of an environment leads to its tasks.")
     return found
 
 
@@ -119,13 +117,13 @@ def _attempts(found: Task, before: int | None) -> Any:
 
 
 def _prompt(episodes: list[Episode]) -> list[parts.Part]:
-    """As the newest of `episodes` that asked for one got it."""
+    """Return the prompt of the newest of `episodes` that has one, as parts; empty if none has."""
     with_prompt = next((episode for episode in episodes if episode.prompt_id), None)
     return parts.prompt(with_prompt.prompt.text) if with_prompt and with_prompt.prompt else []
 
 
 def _spec(found: Task) -> dict[str, Any]:
-    """The content as parts, what agents must not see apart; all of it where no class says what that is."""
+    """Return the parts of the task as `spec`, those hidden from agents as `hidden`: all of them without a class."""
     hidden = hidden_fields(found.environment.name)
     shown = parts.fields(found.spec)
     return {
@@ -136,7 +134,7 @@ def _spec(found: Task) -> dict[str, Any]:
 
 
 def _place(lines: list[GroupLine], task: int) -> dict[str, int | None]:
-    """Where the group stands among those of its step, and its neighbours' tasks."""
+    """Return the position of the group among those of its step, and the tasks of its neighbours."""
     tasks = [line.task for line in lines]
     at = tasks.index(task) if task in tasks else -1
     return {

@@ -1,4 +1,4 @@
-"""The dashboard's pages, at the root of the site. Their first segments are in `reserved_names.PAGES`."""
+"""URLs of the dashboard, at the root of the site. Their first segments are in `reserved_names.PAGES`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("<str:name>.json", replay_raw.text, "episode_text"),
     ("preview/", episode_preview, "episode_preview"),
 ]
-"""Address below the episode's, view, name."""
+"""Path below the address of an episode, view, and name of the URL."""
 
 urlpatterns = [
     path("", overview, name="overview"),

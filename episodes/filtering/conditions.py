@@ -1,8 +1,8 @@
 """The episodes that a filter finds, as a queryset of plain conditions. Used by lists, counts, curves and exports.
 
 Most indexes of episodes are partial, and a database takes one only where the query repeats what the index is limited
-to, so a condition says that too (`~Q(model="")`, `ENDED`). SQLite goes by the index of an equality before any other. It
-is given no statistics (`ANALYZE`), for with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
+to, so a condition repeats that too (`~Q(model="")`, `ENDED`). SQLite prefers the index of an equality to all others. It
+gets no statistics (`ANALYZE`), because with them it takes worse indexes (docs/decisions/0017-plain-filters.md).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
-    """Return every episode that the filter finds, in no order; none where it names something that does not exist.
+    """Return every episode that the filter finds, in no order; none if it names something that does not exist.
 
-    `named`: the rows that the filter names, where the caller has them; else some queries read them.
+    `named`: the rows that the filter names, if the caller has them already; otherwise queries read them.
     """
     named = named or NamedRows.of(asked)
     if named.unknown:
@@ -70,7 +70,9 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         found &= Q(task__in=places(named.split.pk).values("task"))
     if not named.environment:
         return found
-    if asked.player == "human" or asked.who is not None:  # SQLite would go by the environment, but people are few
+    if (
+        asked.player == "human" or asked.who is not None
+    ):  # SQLite would use the index of the environment, but people are few
         return found & Q(Exact(Unindexed(F("environment_id")), named.environment.pk))
     return found & Q(environment=named.environment.pk)
 
@@ -111,7 +113,7 @@ def _error(has_error: bool | None) -> Q:
 
 
 def _figures(asked: EpisodeFilter, named: NamedRows) -> Q:
-    """A running episode has no figures yet, so a range of one finds only ended episodes."""
+    """Return the conditions on figures. They find only ended episodes: a running episode has no figures yet."""
     bounds = {
         f"return_{named.definition(asked)}": (asked.return_from, asked.return_to),
         "steps_count": (asked.steps_from, asked.steps_to),

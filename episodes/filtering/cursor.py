@@ -1,4 +1,4 @@
-"""How episodes are sorted, and cursors: places in such an order, as text in an address. Used by `page.py`.
+"""Orders of episodes, and cursors: positions in an order, as text in an address. Used by `page.py`.
 
 A cursor is opaque to clients and is checked when it comes back.
 """
@@ -26,7 +26,7 @@ _NOT_A_CURSOR = "it is not a cursor from a page of episodes; leave it out for th
 @dataclass(frozen=True, slots=True)
 class EpisodeOrder:
     column: str
-    """`id`, another column that rises with time, or a figure; the id decides between equals."""
+    """`id`, another column that rises with time, or a figure. Equal values are ordered by id."""
     is_descending: bool = True
 
     @classmethod
@@ -64,7 +64,7 @@ class EpisodeCursor:
 
     segment: Segment
     value: Value
-    """Of the order's column, a time as ISO text; None outside `known`."""
+    """Value of the order's column, a time as ISO text; None outside the segment `known`."""
     pk: int
     is_backward: bool = False
     """Whether the page ends before the episode, instead of starting after it."""
@@ -75,7 +75,7 @@ class EpisodeCursor:
 
     @classmethod
     def parse(cls, text: str, order: EpisodeOrder) -> EpisodeCursor:
-        """Raises: BadFilter when it is no cursor, or one of another order."""
+        """Return the cursor in `text`. Raises: BadFilter if it is not a cursor of this order."""
         try:
             raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
             sign, segment, value, pk, is_backward = json.loads(raw)
@@ -90,7 +90,7 @@ class EpisodeCursor:
 
 
 class Direction(NamedTuple):
-    """An order, read from a cursor on or from its beginning, forwards or (before a cursor) backwards."""
+    """An order and the cursor from which it is read, forwards or backwards; without a cursor, from the start."""
 
     order: EpisodeOrder
     cursor: EpisodeCursor | None
@@ -101,19 +101,19 @@ class Direction(NamedTuple):
 
     @property
     def is_down(self) -> bool:
-        """Whether values and ids fall."""
+        """Whether values and ids decrease in the direction of reading."""
         return self.order.is_descending != self.is_backward
 
     @property
     def start(self) -> tuple[Any, int]:
-        """The cursor's value, as the database has it, and its id."""
+        """Value of the cursor, as the database stores it, and its id."""
         assert self.cursor is not None
         value = self.cursor.value
         return datetime.fromisoformat(str(value)) if self.order.column == "created" else value, self.cursor.pk
 
     @property
     def segments(self) -> list[Segment]:
-        """Those that are still to be read, in the order of reading."""
+        """Segments that remain to be read, in the order of reading."""
         found = self.order.segments[::-1] if self.is_backward else self.order.segments
         return found[found.index(self.cursor.segment) :] if self.cursor else found
 

@@ -32,8 +32,8 @@ ENDINGS = (
     *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
     *("continued", "attempt"),
 )
-"""`abandoned` and `expired` are without probes; `continued` are those that play on from a step of another episode; an
-attempt is what statistics count."""
+"""Values of `ending`. `abandoned` and `expired` leave out probes, `continued` finds episodes that continue from a step
+of another, and `attempt` finds what statistics count."""
 PLAYERS = ("agent", "human", "script")
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
@@ -59,7 +59,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "ends_to": count_in,
 }
 PARAMETERS = tuple(_PARSERS)
-"""In the order in which `to_query` writes them."""
+"""Names of the parameters, in the order in which `to_query` writes them."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
 _LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
@@ -70,7 +70,7 @@ class FilterChip:
     """One condition of a filter, as a page shows it."""
 
     field: str
-    """Parameter of the address."""
+    """Name of the parameter."""
     label: str
     value: str
     query: str
@@ -83,19 +83,19 @@ class EpisodeFilter:
 
     environment: str | None = None
     split: str | None = None
-    """Of the environment, which is then named too."""
+    """Name of a split; requires `environment`."""
     task: int | None = None
     run: str | None = None
     step: WholeRange | None = None
-    """Training steps."""
+    """Range of training steps."""
     model: str | None = None
     ending: str | None = None
-    """One of ENDINGS."""
+    """How the episodes ended, one of ENDINGS."""
     player: str | None = None
     who: str | None = None
     """Label of the person who played, such as @alice; agents have none."""
     definition: Return | None = None
-    """Parameter `return`; None: the environment's default, else the sum."""
+    """Parameter `return`; None uses the default of the environment, or the sum if none is named."""
     return_from: float | None = None
     return_to: float | None = None
     steps_from: int | None = None
@@ -105,13 +105,13 @@ class EpisodeFilter:
     since: str | None = None
     """ISO date or time, UTC unless it says otherwise; or a span before now, such as 24h."""
     until: str | None = None
-    """In the forms of `since`, exclusive; a date includes its day."""
+    """Exclusive end, in the same format as `since`; a date includes its day."""
     text: str | None = None
     ends_from: int | None = None
-    """Of Episode.end_number."""
+    """Smallest Episode.end_number to find."""
     ends_to: int | None = None
     key: str | None = None
-    """Label of the key it was played with; no parameter, but what the API adds for whom it answers."""
+    """Label of the API key that episodes were played with. Not a parameter: the API sets it for the key that asks."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str], *, also: Collection[str] = ()) -> EpisodeFilter:
@@ -132,14 +132,14 @@ class EpisodeFilter:
         return found
 
     def _check(self) -> None:
-        """Raises: BadFilter for conditions that cannot hold together."""
+        """Refuse conditions that cannot hold together. Raises: BadFilter."""
         if self.split is not None and self.environment is None:
             raise BadFilter("split", self.split, "splits belong to an environment; name it too, as environment=")
         if self.who is not None and self.player not in (None, "human"):
-            raise BadFilter("who", self.who, f"people alone have names; take player={self.player} away")
+            raise BadFilter("who", self.who, f"only people have names; remove player={self.player}")
         for low, high in _RANGES:
             if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
-                raise BadFilter(low, least, f"it is above {high}={most}; exchange the two")
+                raise BadFilter(low, least, f"it is above {high}={most}; swap the two")
 
     def values(self) -> dict[str, str]:
         """Return the parameters that are set, with their texts."""
@@ -151,7 +151,7 @@ class EpisodeFilter:
         return urlencode(self.values() | {name: value for name, value in further.items() if value})
 
     def without(self, field: str) -> EpisodeFilter:
-        """The filter without the parameter `field`; without the environment there is no split either."""
+        """Return the filter without the parameter `field`. Without the environment there is no split either."""
         gone = {_attribute(field): None} | ({"split": None} if field == "environment" else {})
         return replace(self, **gone)
 
@@ -173,7 +173,7 @@ class EpisodeFilter:
         return not self.conditions
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """`since` and `until` as moments, the second exclusive."""
+        """Return `since` and the exclusive `until` as datetimes, relative to `now`."""
         return _moment(self.since, now), _moment(self.until, now, is_end=True)
 
 
@@ -188,14 +188,14 @@ def _text(value: object) -> str:
 
 
 def _refuse_doubles(query: Mapping[str, str], name: str) -> None:
-    """Raises: BadFilter. A QueryDict alone can have a parameter twice."""
+    """Refuse a parameter that the address has twice, which only a QueryDict can show. Raises: BadFilter."""
     given = query.getlist(name) if hasattr(query, "getlist") else []
     if len({value for value in given if value.strip()}) > 1:
         raise BadFilter(name, ", ".join(given), "the address has it more than once; one value is allowed")
 
 
 def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
-    """Label and value as people read them."""
+    """Return the label and the value of a condition as a page shows them."""
     stem, _, end = name.partition("_")
     if end in _SIGNS:
         label = f"return ({asked.definition})" if stem == "return" and asked.definition else stem
@@ -211,7 +211,7 @@ def ending_label(ending: str) -> str:
 
 
 def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:
-    """`text` has passed `words.moment`."""
+    """Return the moment that `text` names, which `parameters.moment` has accepted; None for None."""
     if text is None:
         return None
     if text[-1] in "mhdw" and text[:-1].isdecimal():

@@ -1,9 +1,9 @@
-"""The keys of one page of episodes: ids in an order, from a cursor on. Used by `page.py`.
+"""The keys of one page of episodes: ids in an order, starting at a cursor. Used by `page.py`.
 
 A page is one plain query: the filter's conditions, the order, as many rows as the page has. That takes long where no
 index gives both the matches and their order: for ranges in the order of time, and for other filters in the order of a
 figure. Cheaper queries come first there, and the page is as exact as without them: up to MAX_SORTED matches are read
-and sorted here, and of more the first episodes of the order nearly always hold enough for a page.
+and sorted here; if there are more, the first episodes of the order nearly always hold enough for a page.
 docs/decisions/0017-plain-filters.md has the numbers.
 """
 
@@ -24,16 +24,16 @@ from episodes.filtering.cursor import Direction, EpisodeCursor, EpisodeOrder, Se
 from episodes.models import Episode
 
 LOOKED_AT = 25_000
-"""Newest episodes among which a range is looked for first; at most 5 ms."""
+"""Number of newest episodes in which a range is searched first; takes up to 5 ms."""
 LOOKED_AT_BY_FIGURE = {"sqlite": 5_000, "postgresql": 100_000}
-"""First episodes of a figure's order among which matches are looked for first; 10 to 20 ms."""
+"""Number of episodes at the start of a figure's order that are searched first; takes 10 to 20 ms."""
 MAX_SORTED = 25_000
-"""Matches that are read to be sorted here; reading so many takes 30 ms."""
+"""Number of matches that are read and sorted here; takes up to 30 ms."""
 MAX_SORTED_BY_DATABASE = 50_000
-"""Matches that the database sorts; of more, it goes along the index of the figure, as it does for a common filter."""
+"""Number of matches that the database sorts; for more it reads along the index of the figure, as for common filters."""
 MAX_LOOKED_AT = 1_000_000
-"""Episodes that are looked at where no index answers alone, which takes 150 ms of CPU time; in a larger record a page
-says so."""
+"""Number of episodes that are searched if no index answers alone, which takes 150 ms of CPU time. With more episodes
+a page says that it is bounded."""
 
 _RANGES = frozenset(("return", "steps", "ends", "time"))
 
@@ -43,18 +43,18 @@ class EpisodeKey(NamedTuple):
 
     segment: Segment
     value: Any
-    """Of the order's column; a time as datetime."""
+    """Value of the order's column; a time is a datetime."""
     pk: int
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodesFound:
     keys: list[EpisodeKey]
-    """In the order in which they were read, which is the reverse of the page's before a cursor."""
+    """Keys in the order in which they were read, which is reversed for a page that ends before its cursor."""
     edge: EpisodeKey | None = None
-    """Where the search ended although there are episodes behind it; None: it ended with the last episode."""
+    """Key at which the search stopped although more episodes follow; None if it reached the last one."""
     count: int | None = None
-    """Number of episodes that match the filter, where it became known."""
+    """Number of episodes that match the filter; None if it did not become known."""
 
 
 class _Beyond(Func):
@@ -75,7 +75,7 @@ class _Beyond(Func):
 def read(
     rows: QuerySet[Episode], parts: frozenset[str], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
 ) -> EpisodesFound:
-    """Return up to `size` keys of `rows` beyond the cursor. `parts`: those of their filter (`conditions.parts_of`)."""
+    """Return up to `size` keys of `rows` beyond the cursor. `parts`: `conditions.parts_of` their filter."""
     direction = Direction(order, cursor)
     if parts <= {order.part}:
         return EpisodesFound(_plain(rows, direction, size))
@@ -116,7 +116,7 @@ def _among_first(rows: QuerySet[Episode], direction: Direction, size: int) -> li
     column, most = direction.order.column, LOOKED_AT_BY_FIGURE[connection.vendor]
     first = _beyond(_of_segment(Episode.objects.all(), direction.order, "known"), direction)
     first = _ordered(first, direction, column)
-    if connection.vendor == "sqlite":  # else it would go by the index of an equality
+    if connection.vendor == "sqlite":  # otherwise it would use the index of an equality
         return _plain(rows.filter(pk__in=first.values("pk")[:most]), direction, size)
     last = first.values_list(column, "pk")[most : most + 1].first()
     if last is None:

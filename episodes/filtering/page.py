@@ -26,17 +26,18 @@ from episodes.rendering.visible import visible
 
 PAGE_EPISODES = 50
 _AXES = {"time": "created", "ends": "end_number"}
-"""Columns that rise with time. A filter by such a range alone is read along its index, wherever the range begins."""
+"""Columns that rise with time. A filter by one such range alone is read along its index, wherever the range starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeRow:
     episode: Episode
-    """With environment, split, task (without its spec) and run."""
+    """The episode with its environment, split, task (without spec) and run."""
     summary: str
     """The task in one line."""
     value: float | None
-    """Its return by the page's definition; None without a reward, and while it runs unless `so_far` is set."""
+    """Return of the episode by the page's definition; None without a reward, and while it runs unless `so_far` is set.
+    """
     so_far: SoFar | None = None
     """Figures of a running episode, if the page asked for them (`with_running`)."""
 
@@ -50,7 +51,7 @@ class EpisodePage:
     """Cursor of the next page; empty if there is none."""
     previous: str = ""
     is_bounded: bool = False
-    """Whether not every episode was looked at: by a figure only the newest, else `next` goes on with the others."""
+    """Whether some episodes were not searched. In the order of time `next` continues with them."""
     matches: int | None = None
     """Number of episodes that match the filter, on all pages together; None where it did not become known."""
     unknown: str = ""
@@ -89,7 +90,7 @@ def _page(
     keys, has_more = found.keys[:size], len(found.keys) > size
     further = keys[-1] if has_more else (None if order.is_figure else found.edge)
     onward = _cursor(further, order, is_backward=backward)
-    # an empty page still leads back to where its reader came from
+    # an empty page still links to the page that led to it
     origin = keys[0] if keys else EpisodeKey(cursor.segment, cursor.value, cursor.pk) if cursor else None
     back = _cursor(origin if cursor else None, order, is_backward=not backward)
     is_whole = cursor is None and not has_more and found.edge is None
@@ -146,16 +147,16 @@ def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
 
 MAX_COUNTED = 10_000
 LOOKED_AT_FOR_COUNT = 100_000
-"""Newest episodes among which matches are counted where no index answers alone; some 15 ms of CPU time."""
+"""Number of newest episodes in which matches are counted if no index answers alone; takes 15 ms of CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchCount:
     count: int
     is_more: bool = False
-    """There are more than `count`."""
+    """Whether there are more than `count`."""
     is_least: bool = False
-    """Not every episode was looked at, so there may be more than `count`."""
+    """Whether some episodes were not searched, so that there may be more than `count`."""
 
     def __str__(self) -> str:
         words = "more than " if self.is_more else "at least " if self.is_least else ""

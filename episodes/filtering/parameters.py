@@ -31,7 +31,7 @@ class BadFilter(OrsError):
 def unknown_name(name: str, value: object, known: Collection[str], what: str = "parameter") -> BadFilter:
     """Return the error for an unknown parameter, with the nearest name. `what`: noun for what the known names are."""
     if not known:
-        return BadFilter(name, value, f"no {what} has that name, because there are none yet")
+        return BadFilter(name, value, f"no {what} has that name; there are none here")
     return BadFilter(name, value, f"no {what} has that name.{nearest(name, known)} There are {', '.join(known)}")
 
 
@@ -43,14 +43,14 @@ def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], d
 
 def words(name: str, text: str) -> str:
     if not is_storable(text):
-        raise BadFilter(name, text, "it holds a character that no recorded text can have")
+        raise BadFilter(name, text, "it has a character that no recorded text can contain")
     return text
 
 
 def person(name: str, text: str) -> str:
     """Return the name of a person as it is recorded: with @ in front, which the label of an agent's key never has."""
     if not words(name, text).startswith("@"):
-        raise BadFilter(name, text, "people's names begin with @, such as @alice; Who played what lists them")
+        raise BadFilter(name, text, "names of people start with @, such as @alice; the page Who played what lists them")
     return text
 
 
@@ -102,7 +102,7 @@ def stretch(name: str, text: str) -> WholeRange:
     except BadFilter:
         raise BadFilter(name, text, "it has to be a whole number, such as 12, or two, such as 7..9") from None
     if found.low > found.high:
-        raise BadFilter(name, text, f"{found.low} is above {found.high}; exchange the two")
+        raise BadFilter(name, text, f"{found.low} is above {found.high}; swap the two")
     return found
 
 
@@ -117,7 +117,7 @@ def real(name: str, text: str) -> float:
 
 
 def moment(name: str, text: str) -> str:
-    """Return the text in one spelling. A blank before an offset was a plus sign that the address decoded to a blank."""
+    """Return the text of a time with a plus sign before its offset, which decoding an address turns into a blank."""
     text = re.sub(r" (?=\d\d:?\d\d$)", "+", text) if text.count(":") > 1 else text
     if _SPAN.fullmatch(text):
         return text

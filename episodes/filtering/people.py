@@ -1,4 +1,4 @@
-"""Episodes that people played, and the names of these people. They are few compared with those of agents.
+"""Episodes that people played, and the names of these people. They are few compared with the episodes of agents.
 
 A name is the episode's key label: `@` and an account's name, or `@`, a guest's name and the guest's number.
 """
@@ -18,8 +18,8 @@ MAX_LOOKED_AT = 50_000
 
 
 class Unindexed(Func):
-    """A column that SQLite does not look up in an index. Of two equalities it may take the index of the one that most
-    episodes meet, such as an environment's in place of that of people. PostgreSQL has statistics and sees the column.
+    """A column that SQLite does not look up in an index. Of two equalities SQLite may choose the index of the one that
+    most episodes meet, such as the environment instead of people. PostgreSQL has statistics and uses the plain column.
     """
 
     template = "%(expressions)s"
@@ -35,7 +35,7 @@ def people() -> QuerySet[Episode]:
 
 
 def person_of(episode: Episode) -> str:
-    """Return the name of the person who played the episode; empty if nobody did."""
+    """Return the name of the person who played the episode; empty for other players."""
     return episode.key_label if episode.player == "human" else ""
 
 
@@ -45,6 +45,6 @@ def label_of(guest: Guest) -> str:
 
 
 def names() -> list[str]:
-    """Return the names of the people who played the newest MAX_LOOKED_AT of such episodes, in alphabetical order."""
+    """Return the names of the people who played the newest MAX_LOOKED_AT episodes of people, in alphabetical order."""
     newest = people().order_by("-pk").values_list("key_label", flat=True)[:MAX_LOOKED_AT]
     return sorted(set(newest) - {""})

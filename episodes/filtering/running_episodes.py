@@ -27,7 +27,7 @@ class SoFar:
 
     steps: int
     returns: Returns
-    """By definition; all None where there are too many to add up, and where they are hidden."""
+    """Returns by definition; all None if there are too many rewards to add up, or if they are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Playing:
     episode: Episode
     steps: int
     return_so_far: float | None
-    """By the list's definition."""
+    """Return by the definition of the list; None if there is none."""
 
     @property
     def is_running(self) -> bool:

@@ -18,7 +18,7 @@ LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": Tr
 
 
 class Invite(models.Model):
-    """A link that lets somebody without an account play one environment, or one split of it, and see nothing else."""
+    """A link that lets a person without an account play one environment, or one split of it, and see nothing else."""
 
     token_hash = models.CharField(
         max_length=64, unique=True, help_text="sha256 of the link's secret, which is not kept"

@@ -5,8 +5,8 @@ episodes that a dead server left open (`recording/interrupted_episodes.py`), and
 Every page reads them.
 
 Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`). The recorder
-has found or made them in the same transaction and nobody may delete them, while with a constraint PostgreSQL would
-lock, and so write, the few rows that everybody refers to at every insert (0.16 of 1.2 CPU ms an episode).
+has found or made them in the same transaction and they are never deleted, while with a constraint PostgreSQL would
+lock, and so write, the few rows that all episodes refer to at every insert (0.16 of 1.2 CPU ms an episode).
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class TranscriptText(models.Model):
 
 
 class Progress(models.Model):
-    """Up to which ending one kind of rollup has followed."""
+    """The last ending that one kind of rollup has processed."""
 
     name = models.CharField(max_length=40, primary_key=True)
     end_number = models.BigIntegerField(default=0)

@@ -27,7 +27,7 @@ class ProviderView:
     tools_word: str
     """The name of the list of tools in the provider's API."""
     tools: str
-    """Indented JSON."""
+    """Tools as indented JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class AgentView:
 
 
 def agent_view_of(prompt_json: str, tools_json: str) -> AgentView:
-    """The view of a recorded prompt and a recorded listing of tools, both JSON texts that may be empty."""
+    """Return the view of a recorded prompt and a recorded listing of tools, both JSON texts that may be empty."""
     prompt, listing = read_json(prompt_json), read_json(tools_json)
     tools = listing.get("tools") if isinstance(listing, dict) else listing
     objects = [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []

@@ -89,7 +89,7 @@ def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split
 
 
 def _task(choice: TaskChoice, environment: Environment | None) -> Task | None:
-    """The task in the address. The page shows only its name, because agents do not see its fields either."""
+    """Return the task in the address. The page shows only its name, because agents do not see its fields either."""
     if environment is None or not choice.task.isdecimal() or len(choice.task) > 18:
         return None
     return Task.objects.filter(pk=int(choice.task), environment=environment).first()

@@ -173,7 +173,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         self._live().abandon()
 
     def _live(self) -> LivePlay:
-        """The live play. Raises: MessageRefused."""
+        """Return the live play. Raises: MessageRefused."""
         if self.play is None or self.play.is_over:
             raise MessageRefused("The session has ended, so no more tools can be called.")
         return self.play
@@ -191,7 +191,7 @@ def _after(scope: dict[str, Any]) -> int:
 
 
 def _parsed(text: str | None) -> Message:
-    """The parsed message. Raises: MessageRefused."""
+    """Return the parsed message. Raises: MessageRefused."""
     if text is None:
         raise MessageRefused("The message is bytes; send JSON text.")
     if len(text) > settings.ORSWEB_MAX_BODY_BYTES:
@@ -213,7 +213,7 @@ def _parsed(text: str | None) -> Message:
 
 
 def _call_of(message: Message) -> wire.ToolCall:
-    """The tool call of a message. Raises: MessageRefused."""
+    """Return the tool call of a message. Raises: MessageRefused."""
     tool, value, task_id = message.get("tool"), message.get("input"), message.get("task_id")
     if not isinstance(tool, str) or not isinstance(value, dict):
         raise MessageRefused('A call needs "tool" (a name) and "input" (a JSON object).')

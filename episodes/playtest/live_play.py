@@ -155,7 +155,7 @@ class LivePlay:
             tab.enqueue({"type": "state", **self._state(facts), "html": html})
 
     def detach(self, tab: Tab) -> None:
-        """Send `tab` nothing more."""
+        """Stop sending steps and messages to `tab`."""
         self._tabs.discard(tab)
         self.start_grace()
 

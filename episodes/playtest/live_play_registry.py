@@ -24,7 +24,7 @@ class LivePlays:
         return play
 
     def find(self, sid: str, owner: str) -> LivePlay | None:
-        """The live play of that session and owner; None if there is none."""
+        """Return the live play of that session and owner; None if there is none."""
         play = self._plays.get(sid)
         return play if play is not None and play.owner == owner else None
 
@@ -36,7 +36,7 @@ _live_plays: LivePlays | None = None
 
 
 def live_plays_of(service: SessionService) -> LivePlays:
-    """The live plays of `service`. A process has one open service at a time."""
+    """Return the live plays of `service`. A process has one open service at a time."""
     global _live_plays
     if _live_plays is None or _live_plays.service is not service:
         _live_plays = LivePlays(service)

@@ -82,7 +82,7 @@ def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
 
 
 def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
-    """The open flags of a task that the person may see: guests see their own."""
+    """Return the open flags of a task that the person may see: guests see their own."""
     rows = flags_of(task).open
     return [row for row in rows if row.author == seat.author] if seat.guest else rows
 
@@ -98,7 +98,7 @@ def _task(seat: PlayerSeat, pk: int) -> Task:
 
 
 def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | None:
-    """The episode in which the problem showed; None if it has another task or the guest did not play it."""
+    """Return the episode in which the problem showed; None if it has another task or the guest did not play it."""
     if not (number.isdecimal() and len(number) < 19):
         return None
     rows = Episode.objects.filter(pk=int(number), task=task)
@@ -106,7 +106,7 @@ def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | Non
 
 
 def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-    """The answer for browsers without scripts."""
+    """Return the answer for browsers without scripts."""
     seat, episode, task = context["seat"], context["episode"], context["task"]
     place = ("player" if seat.guest else "episode", episode.pk) if episode else ("task", task.pk)
     links = [(reverse(place[0], args=[place[1]]), "Back")]

@@ -28,7 +28,7 @@ class PlayFacts:
 
     play: Play
     episode: Episode
-    """With its environment. Only columns that are set at the start are up to date."""
+    """The episode with its environment. Only columns that are set at the start are up to date."""
 
     @property
     def is_blind(self) -> bool:
@@ -86,6 +86,6 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
 
 
 def _standings(task: int, definition: str, threshold: float) -> list[PeerStanding]:
-    """The standings of all kinds of players, agents first. Agents are listed even without an attempt."""
+    """Return the standings of all kinds of players, agents first. Agents are listed even without an attempt."""
     found = standings(task, definition, threshold)
     return found if any(one.player == "agent" for one in found) else [PeerStanding("agent", 0, None, 0), *found]

@@ -33,17 +33,17 @@ MAX_QUICK_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class PlayStep:
-    """One step as it is sent to the tabs."""
+    """A step as it is sent to the tabs."""
 
     index: int
     task_id: str
     html: str
-    """Empty when no tab is open."""
+    """The step as HTML; empty when no tab is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaySteps:
-    """What the tabs of a play have been sent so far. Immutable; methods return the next state."""
+    """The steps that the tabs of a play have received so far. Immutable; methods return the next state."""
 
     last: int = -1
     """Index of the last step that was sent; -1 before the first."""
@@ -53,26 +53,26 @@ class PlaySteps:
     so_far: ReturnSoFar = field(default_factory=ReturnSoFar)
 
     def with_recorded(self, facts: PlayFacts, is_watched: bool) -> tuple[PlaySteps, list[PlayStep]]:
-        """The state after the steps that were recorded since, and these steps. Reads the record."""
+        """Return the state after the steps that were recorded since, and these steps. Reads the record."""
         so_far = self._so_far(facts)
         lines = lines_after(facts.episode, self.last, so_far, view_of(facts))
         return self._with(facts, lines, so_far, is_watched)
 
     def is_next(self, row: StepTaken) -> bool:
-        """Whether `with_step` can render `row`: no step is missing before it, and rendering it is quick."""
+        """Return whether `with_step` can render `row`: no step is missing before it, and rendering it is quick."""
         return (
             row.index == self.last + 1
             and len(row.input_json) + len(row.output_json or row.error) <= MAX_QUICK_CHARACTERS
         )
 
     def with_step(self, facts: PlayFacts, row: StepTaken) -> tuple[PlaySteps, PlayStep]:
-        """The state after a step that was just recorded, and this step. Makes no query."""
+        """Return the state after a step that was just recorded, and this step. Makes no query."""
         so_far = self._so_far(facts)
         after, steps = self._with(facts, [line_after(step_of(row), so_far, view_of(facts))], so_far, True)
         return after, steps[0]
 
     def _so_far(self, facts: PlayFacts) -> ReturnSoFar:
-        """A copy of the return so far, to which rewards can be added."""
+        """Return a copy of the return so far, to which rewards can be added."""
         return self.so_far.copy() if self.last >= 0 else ReturnSoFar(facts.definition)
 
     def _with(
@@ -109,7 +109,7 @@ def card_html(facts: PlayFacts, card: Card) -> str:
 
 
 def step_context(facts: PlayFacts) -> dict[str, Any]:
-    """How the player's page shows steps: the `DisplayOptions` of `step_html`."""
+    """Return the `DisplayOptions` with which the player's page shows steps."""
     return {
         "episode": facts.episode,
         "definition": facts.definition,
@@ -120,7 +120,7 @@ def step_context(facts: PlayFacts) -> dict[str, Any]:
 
 
 def ending_of(pk: int) -> dict[str, Any]:
-    """The message that tells a tab how the play ended, with the task's fields, which players see only then."""
+    """Return the message about how the play ended, with the task's fields, which players see only then."""
     related = ("environment", "split", "task", "play")
     episode = Episode.objects.select_related(*related).get(pk=pk)
     return {

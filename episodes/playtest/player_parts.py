@@ -39,7 +39,7 @@ def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
 @never_cache
 @seated
 def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
-    """One step with long texts; with `part` and `as`, one of its texts shown as another kind."""
+    """Return one step with long texts; with `part` and `as`, one of its texts shown as another kind."""
     facts = play_or_404(pk, seat)
     view = TranscriptView(1, facts.definition, WHOLE_CHARACTERS, WHOLE_BYTES, WHOLE_BYTES)
     line = line_of(facts.episode, index, view)
@@ -58,7 +58,7 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
 @never_cache
 @seated
 def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """One text of the prompt, `part`, shown as the kind `as`."""
+    """Return one text of the prompt, `part`, shown as the kind `as`."""
     return _part(request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), WHOLE_CHARACTERS)})
 
 
@@ -73,7 +73,7 @@ def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -
 @cache_control(private=True, max_age=3600)
 @seated
 def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
-    """The image in block `number` of a step's output. Browsers may cache it, because steps never change."""
+    """Return the image in block `number` of a step's output. Browsers may cache it, because steps never change."""
     output = parts.read_json(_row(play_or_404(pk, seat), index).output_json or "{}")
     blocks = output.get("blocks") if isinstance(output, dict) else None
     return image_response(parts.blocks(blocks or []), number)

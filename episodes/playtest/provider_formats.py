@@ -35,7 +35,7 @@ class Unrepresentable(ValueError):
 
 
 def tools_as(tools: Sequence[Object], provider: Format) -> list[Object]:
-    """The tools of a listing in the format of `provider`. A terminal tool is not among them."""
+    """Return the tools of a listing in the format of `provider`. A terminal tool is not among them."""
     return [_tool(tool, provider) for tool in tools]
 
 
@@ -98,7 +98,7 @@ def _with_items(value: Any) -> Any:
 
 
 def prompt_as(prompt: Sequence[Object], provider: Format) -> Any:
-    """A prompt in the format of `provider`. Blocks without roles become one message of the user.
+    """Return a prompt in the format of `provider`. Blocks without roles become one message of the user.
 
     OpenAI: a list of messages; Anthropic: `system` and `messages`; Google: `system_instruction` and `contents`.
     Raises: Unrepresentable; LookupError or TypeError if `prompt` is not a prompt.
@@ -228,7 +228,7 @@ def _result_text(block: Object, provider: str) -> str:
 
 
 def _system(messages: list[Object], provider: str) -> tuple[str | None, list[Object]]:
-    """The text of the leading system messages, and the other messages."""
+    """Return the text of the leading system messages, and the other messages."""
     others = [message for message in messages if message["role"] != "system"]
     leading = messages[: len(messages) - len(others)]
     if any(message["role"] != "system" for message in leading):

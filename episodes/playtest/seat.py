@@ -1,8 +1,8 @@
-"""Who plays: an account, or a guest with an invite. Used by the player's views and by its socket.
+"""The person who plays: an account, or a guest with an invite. Used by the player's views and by its socket.
 
 For the runtime, a session's owner is a string, which is recorded as the episode's `key_label`: `@<username>`, or
 `@<name> (guest <pk>)`. No label of a key starts with "@" (`orsweb/env.py`) and no username contains a bracket. So no
-agent can reach a player's session, and no player that of somebody else.
+agent can reach a player's session, and no player that of another.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class PlayerSeat:
         return Q(guest=self.guest) if self.guest else Q(user=self.user_id, guest=None)
 
     def holds(self, play: Play) -> bool:
-        """Whether the person plays or played `play`."""
+        """Return whether the person plays or played `play`."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
         return play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
 
     def may_play(self, environment: str, split: str) -> bool:
-        """Whether the person may play that split. Guests may play what their invite is for."""
+        """Return whether the person may play that split. Guests may play what their invite is for."""
         if self.invite is None:
             return True
         only = self.invite.split
@@ -66,7 +66,7 @@ class PlayerSeat:
 
 
 def seat_of(request: HttpRequest) -> PlayerSeat | None:
-    """The person who sent the request; None for a stranger and for a guest whose invite has ended."""
+    """Return the person who sent the request; None for a stranger and for a guest whose invite has ended."""
     return _seat(request.user, request.session)
 
 
@@ -76,12 +76,12 @@ def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
 
 
 def can_lose_access(scope: Mapping[str, Any]) -> bool:
-    """Whether the person who opened that websocket can lose access. Everybody but the local operator can."""
+    """Return whether the person who opened that websocket can lose access. All people except the local operator can."""
     return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
 
 
 def has_access(scope: Mapping[str, Any]) -> bool:
-    """Whether the person who opened that websocket still has access. Makes queries.
+    """Return whether the person who opened that websocket still has access. Makes queries.
 
     True for a guest whose invite is open, for an account that is still logged in, and for the local operator.
     """

@@ -68,7 +68,7 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
 
 
 async def _start(service: SessionService, request: NewSession) -> bool:
-    """Whether the session is ready; otherwise it is still starting. Raises: OrsError."""
+    """Return whether the session is ready; otherwise it is still starting. Raises: OrsError."""
     play = live_plays_of(service).open(request)
     try:
         await asyncio.wait([play.start_task], timeout=START_SECONDS)

@@ -57,7 +57,7 @@ class TaskChoice:
 
 
 def choice_of(data: Mapping[str, str]) -> TaskChoice:
-    """The choice in a form, or in the address of the page that shows the form."""
+    """Return the choice in a form, or in the address of the page that shows the form."""
     names = ("environment", "split", "number", "spec", "task")
     texts = {name: data.get(name, "").strip() for name in names}
     usual = "task" if texts["task"] else "random"
@@ -76,7 +76,7 @@ def address_problems(choice: TaskChoice) -> dict[Field, str]:
 
 
 def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSession:
-    """The session that plays the chosen task. Raises: BadChoice."""
+    """Return the session that plays the chosen task. Raises: BadChoice."""
     if choice.pick not in get_args(Pick):
         raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
     if seat.invite is not None:
@@ -93,7 +93,7 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
-    """Raises: BadChoice, with the same sentence for everything that the invite is not for."""
+    """Refuse everything that the invite is not for with one sentence. Raises: BadChoice."""
     if choice.pick in ("spec", "task") or not seat.may_play(choice.environment, choice.split):
         place = invite.environment.name + (f" / {invite.split.name}" if invite.split else "")
         sentence = f"Your invite is for {place}. Choose a random task, the next one, or a number there."
@@ -188,7 +188,7 @@ def _pasted(text: str, environment: Environment) -> Any:
 
 
 def _takes_objects(environment: Environment) -> bool:
-    """Whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
+    """Return whether tasks have to be JSON objects, as the protocol says. A class can declare another type."""
     schema = json.loads(environment.task_schema or "{}")
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 

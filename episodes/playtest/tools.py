@@ -20,7 +20,7 @@ MAX_LISTINGS = 32
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """One tool of a listing."""
+    """A tool of a listing."""
 
     name: str
     description: str
@@ -30,13 +30,13 @@ class OfferedTool:
     """Whether the tool takes an agent's final message. Agents do not see it as a tool."""
 
     def to_message(self) -> dict[str, Any]:
-        """The tool as the page's script gets it."""
+        """Return the tool as the page's script gets it."""
         facts = {"name": self.name, "description": self.description, "input_schema": self.schema}
         return facts | {"is_final": self.is_final}
 
 
 def offered_tools(tools_json: str) -> list[OfferedTool]:
-    """The tools of a listing (JSON of ListToolsOutput), the tool for the final message last."""
+    """Return the tools of a listing (JSON of ListToolsOutput), the tool for the final message last."""
     listing = read_json(tools_json)
     if not isinstance(listing, dict):
         return []

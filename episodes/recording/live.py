@@ -9,7 +9,7 @@ Channels and their events, whose data is a JSON object:
 *episode-ID*   started, noted, steps, ended   {"ids": [ID], "last": highest index of its new steps or null}
 
 Events carry ids and no content: pages fetch what they show, so a stream that was full (it holds ten events) loses
-nothing but a reason to fetch. While nobody follows a channel, a batch costs the writer one check of an empty dict.
+nothing but a reason to fetch. While no page follows a channel, a batch costs the writer one check of an empty dict.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Live:
         self._has_news.set()
 
     def tell(self, calls: Iterable[Iterable[Row]]) -> None:
-        """Announce that these rows are durable. Costs next to nothing while nobody listens."""
+        """Announce that these rows are durable. Costs next to nothing without listeners."""
         if not self._listeners.listeners_by_channel:
             return
         with self._lock:

@@ -108,7 +108,7 @@ class Recorder:
         """In the writer's thread: wake the follower, wake the loop once for the whole batch, and notify open pages."""
         self._follower.wake()
         if callbacks := [committed for _, committed in calls if committed]:
-            with suppress(RuntimeError):  # the loop has closed: nobody is waiting
+            with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
         self._live.tell(rows for rows, _ in calls)
 

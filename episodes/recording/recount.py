@@ -91,7 +91,7 @@ class _Boundary:
 
     last: int
     running: str
-    """JSON array of ids."""
+    """Ids of the running episodes, as a JSON array."""
 
 
 def stale() -> list[Environment]:

@@ -44,7 +44,7 @@ log = structlog.get_logger(__name__)
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the database failed (gone, locked, full, not migrated), so that the rows can be written later."""
+    """Return whether the database failed (gone, locked, full, not migrated), so that the rows can be written later."""
     if isinstance(error, DataError | IntegrityError) or not isinstance(error, DatabaseError | InterfaceError):
         return False
     if state := getattr(error.__cause__, "sqlstate", None):

@@ -31,7 +31,7 @@ _SEQUENCE = re.compile(
 )
 MAX_SGR_CHARACTERS = 200
 _OVERWRITTEN = re.compile(r"^[^\n]*\r(?!\n|$)", re.MULTILINE)
-"""What a progress bar wrote before it returned to the beginning of its line."""
+"""Matches the text that a progress bar wrote before it returned to the start of its line."""
 _COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _STYLES = {
     "bold": "bold",

@@ -30,7 +30,7 @@ _COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
 
 @dataclass(slots=True)
 class _Open:
-    """What a scope has after its last full block."""
+    """The endings of a scope after its last full block."""
 
     number: int
     """Number of the level 0 block that is being filled."""

@@ -23,7 +23,7 @@ class Overtaken(Exception):
 
 
 class Following:
-    """One part and its place among the endings, for use by one thread.
+    """A part and its position among the endings, for use by one thread.
 
     After an exception of any kind it continues from what the database says.
     """

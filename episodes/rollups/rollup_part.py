@@ -1,4 +1,4 @@
-"""What a part of the follower has to offer: it makes one kind of rows from endings. `part_runner.py` drives it.
+"""The interface of a part of the follower, which makes one kind of rows from endings. `part_runner.py` drives it.
 
 A part is used by one thread. What it writes commits together with its Progress, so each ending is written exactly once,
 even if the process dies in between. Another process may follow at the same time (`rebuild_statistics` next to a

@@ -18,14 +18,14 @@ class RollupScope(NamedTuple):
 
 
 Edges = tuple[float, ...]
-"""Thresholds of success, ascending."""
+"""Thresholds of success, in ascending order."""
 
 
 def edges_of_environments() -> dict[int, Edges]:
     """Return, by environment id, the thresholds at which its summaries count successes exactly.
 
-    These are the threshold that the class declares and the one in force: a summary that is made while somebody has
-    changed the threshold is then exact again when the declared one is restored.
+    These are the threshold that the class declares and the one in force: a summary that is made while the threshold
+    is changed is then exact again when the declared one is restored.
     """
     rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
     return {pk: tuple(sorted(set(thresholds))) for pk, *thresholds in rows}

@@ -24,7 +24,7 @@ from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_envir
 from episodes.rollups.summaries import COLUMNS, RollupSummary, columns_read, merged, read_summary, summary_of, values_of
 
 MAX_SPANS = 256
-"""Spans of one scope."""
+"""Number of spans of one scope."""
 MERGED_SPANS = 2
 """Neighbours that become one span when a scope has too many."""
 MAX_SCOPES = 1000
@@ -49,7 +49,7 @@ class _Layout:
 
 
 class _SpanContent(NamedTuple):
-    """What a span holds: its lowest and highest training step, and the summary of its endings."""
+    """The content of a span: its lowest and highest training step, and the summary of its endings."""
 
     low: int
     high: int

@@ -22,13 +22,13 @@ COLUMNS = (
 
 
 class RollupSummary(NamedTuple):
-    """What a row holds: a summary by every definition of return, and totals that need no definition."""
+    """The content of a row: a summary by every definition of return, and totals that need no definition."""
 
     summary: Summary
     began: float
-    """When the first of its episodes ended, in seconds since the epoch."""
+    """Time at which the first of its episodes ended, in seconds since the epoch."""
     ended: float
-    """When the last of its episodes ended."""
+    """Time at which the last of its episodes ended, in seconds since the epoch."""
     steps: int
     """Steps that ran in its attempts."""
 

@@ -75,8 +75,8 @@ class ToolsPart:
         return found
 
     def write(self, gathered: dict[ToolKey, Use]) -> None:
-        """Add to the existing rows, which are read within the transaction: it holds the part's Progress, so nobody else
-        writes them.
+        """Add to the existing rows, which are read within the transaction: it holds the part's Progress, so no other
+        process writes them.
         """
         for key, row in _present(gathered):
             _add_present(gathered[key], row)

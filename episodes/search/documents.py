@@ -1,7 +1,7 @@
-"""Documents: what of an episode's transcript can be searched, as words. Read by `search.py`.
+"""The searchable words of the transcripts of episodes. `index.py` stores them.
 
-The prompt, then of each step the tool's name, the input, the output's texts and the error, up to MAX_CHARACTERS;
-images are left out. What was masked in the record is masked here too.
+A document holds the prompt, then for each step the name of the tool, the input, the texts of the output and the error,
+up to MAX_CHARACTERS. Images are left out. Values that are masked in the record are masked here too.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from episodes.models import Blob, Episode, Step
 from episodes.search.words import words_of
 
 MAX_CHARACTERS = 256 * 1024
-"""Of one document, before it is cut into words."""
+"""Number of characters of one document, before it is split into words."""
 MAX_BLOB_BYTES = 4 * 1024 * 1024
-"""Of one prompt, input or output; a larger one is left out, for it would have to be read whole."""
+"""Size of a prompt, input or output; a larger one is left out, because it would have to be read whole."""
 SMALL_BLOB_BYTES = 16 * 1024
-"""Blobs up to this are read many at a time."""
-STEPS_AT_ONCE = 1_000
+"""Blobs up to this size are read many at a time."""
+MAX_STEPS_PER_QUERY = 1_000
 
 _FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "error")
 StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
@@ -30,17 +30,17 @@ StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
 
 @dataclass(slots=True)
 class SearchDocument:
-    """One episode's words."""
+    """The words of one episode."""
 
     episode: int
     words: list[str] = field(default_factory=list)
-    room: int = MAX_CHARACTERS
-    """Characters that may still be added."""
+    characters_left: int = MAX_CHARACTERS
+    """Number of characters that can still be added."""
 
     def add(self, text: str) -> None:
-        if text and self.room > 0:
-            self.words += words_of(text[: self.room])
-            self.room -= len(text)
+        if text and self.characters_left > 0:
+            self.words += words_of(text[: self.characters_left])
+            self.characters_left -= len(text)
 
     def add_all(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -48,7 +48,7 @@ class SearchDocument:
 
 
 def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
-    """In order of id; of the `episodes` that are there."""
+    """Return the documents of the `episodes` that exist, in order of id."""
     rows = Episode.objects.filter(pk__in=episodes).annotate(calls=F("steps_count") + F("refused_count"))
     facts = list(rows.order_by("pk").values_list("pk", "calls", "prompt_id"))
     documents = {pk: SearchDocument(pk) for pk, _, _ in facts}
@@ -56,7 +56,7 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     blobs.fetch(digest for _, _, digest in facts if digest)
     for pk, _, digest in facts:
         if digest:
-            documents[pk].add_all(said_in(read_json(blobs.text(digest))))
+            documents[pk].add_all(texts_in(read_json(blobs.text(digest))))
     for part in _parts({pk: calls for pk, calls, _ in facts}):
         _add_steps({pk: documents[pk] for pk in part}, blobs)
     return list(documents.values())
@@ -65,8 +65,8 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
 # --- texts of JSON values --------------------------------------------------------------------------------------------
 
 
-def said_in(value: Any) -> Iterator[str]:
-    """The texts of blocks, or of messages with blocks; whatever is neither as any value. Images say nothing."""
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts of blocks or of messages with blocks; other values as `values_in` does. Images are skipped."""
     if not isinstance(value, list):
         yield from values_in(value)
         return
@@ -75,13 +75,16 @@ def said_in(value: Any) -> Iterator[str]:
         if kind in ("text", "reasoning"):
             yield from values_in(block.get("text"))
         elif isinstance(block, dict) and isinstance(block.get("blocks"), list):
-            yield from said_in(block["blocks"])
+            yield from texts_in(block["blocks"])
         elif kind != "image":
             yield from values_in(block)
 
 
 def values_in(value: Any, depth: int = 0) -> Iterator[str]:
-    """What stands in a value, in order. Names of members count only below the first level, whose names a tool gave."""
+    """Yield the scalars of a value as text, in order, and the names of members below the first level.
+
+    The names at the first level are left out, because they belong to the tool.
+    """
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -100,10 +103,10 @@ def values_in(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
-    """Episodes in parts whose steps are read together: some STEPS_AT_ONCE, or a single longer episode."""
+    """Yield groups of episodes whose steps are read together: up to MAX_STEPS_PER_QUERY, or a single longer episode."""
     part, total = list[int](), 0
     for episode, count in calls.items():
-        if part and total + count > STEPS_AT_ONCE:
+        if part and total + count > MAX_STEPS_PER_QUERY:
             yield part
             part, total = [], 0
         part.append(episode)
@@ -113,44 +116,44 @@ def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
 
 
 def _add_steps(documents: Mapping[int, SearchDocument], blobs: _Blobs) -> None:
-    """Page by page along the index, until every document is full or at its end."""
+    """Add the steps to the documents, page by page, until each document is full or complete."""
     first = 0
     while documents:
-        rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + STEPS_AT_ONCE)
+        rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + MAX_STEPS_PER_QUERY)
         steps: list[StepFacts] = list(rows.order_by("episode_id", "index").values_list(*_FACTS))
         blobs.fetch(digest for step in steps for digest in (step[4], step[6]) if digest)
         for step in steps:
             _add_step(documents[step[0]], step, blobs)
-        first += STEPS_AT_ONCE
-        going_on = {step[0] for step in steps if step[1] == first - 1}
-        documents = {pk: one for pk, one in documents.items() if pk in going_on and one.room > 0}
+        first += MAX_STEPS_PER_QUERY
+        unfinished = {step[0] for step in steps if step[1] == first - 1}
+        documents = {pk: one for pk, one in documents.items() if pk in unfinished and one.characters_left > 0}
 
 
 def _add_step(document: SearchDocument, step: StepFacts, blobs: _Blobs) -> None:
     _, _, tool, given, given_blob, answer, answer_blob, error = step
-    if document.room <= 0:
+    if document.characters_left <= 0:
         return
     document.add(tool)
     document.add_all(values_in(read_json((blobs.text(given_blob) if given_blob else given) or "null")))
     output = read_json((blobs.text(answer_blob) if answer_blob else answer) or "null")
-    document.add_all(said_in(output.get("blocks") if isinstance(output, dict) else output))
+    document.add_all(texts_in(output.get("blocks") if isinstance(output, dict) else output))
     document.add(error)
 
 
 class _Blobs:
-    """Contents of blobs: small ones are read together before they are needed, others one by one and not kept."""
+    """Contents of blobs. Small ones are read together in advance, others one by one and not stored."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def fetch(self, digests: Iterable[str]) -> None:
-        """In place of what was fetched before."""
+        """Read the small blobs among `digests` and forget those read before."""
         wanted = set(digests)
         small = Blob.objects.filter(digest__in=wanted, size_bytes__lte=SMALL_BLOB_BYTES) if wanted else ()
         self._texts = {blob.digest: blob.text for blob in small}
 
     def text(self, digest: str) -> str:
-        """Empty: it is too large, or gone."""
+        """Return the text of a blob; empty if it is too large or does not exist."""
         if digest in self._texts:
             return self._texts[digest]
         blob = Blob.objects.filter(digest=digest, size_bytes__lte=MAX_BLOB_BYTES).first()

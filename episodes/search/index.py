@@ -1,9 +1,9 @@
-"""Search: which episodes have a text in their transcript. Filled by the follower as episodes end, asked by pages.
+"""The full-text index of transcripts. The follower fills it as episodes end; filters of episodes search it.
 
-Each episode's document (`documents.py`) is a row of TranscriptText, and its words stand under the row's id: on SQLite
-in a full-text table (FTS5) that keeps no second copy of the text, on PostgreSQL in a column `words` with a GIN index.
-Rows are never changed, so what is left of a document whose row is gone is found by nobody. PostgreSQL knows of a word's
-first 255 places within the first 16,383 of a document, so there a phrase may be missed in the rest of a long one.
+The document of each episode (`documents.py`) is a row of TranscriptText. Its words are stored under the id of that row:
+on SQLite in a full-text table (FTS5) without a second copy of the text, on PostgreSQL in a column `words` with a GIN
+index. Rows are never changed, so words that remain after their row was deleted are never found. PostgreSQL stores the
+first 255 positions of a word within the first 16,383 of a document, so a phrase later in a long document may be missed.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from episodes.search.documents import SearchDocument, documents_of
 from episodes.search.words import Term, terms_of
 
 MAX_MATCHES = 50_000
-"""Of one search, the newest; words that stand in nearly every transcript are no filter."""
+"""Number of matches of one search, the newest ones. Words that nearly every transcript contains do not filter."""
 MAX_LOOKED_AT = 20_000
-"""Documents that PostgreSQL reads to see whether the words of a phrase follow each other, the newest that have them
-all. Its index does not know, and to read so many takes 0.2 to 0.7 s, by their length."""
+"""Number of documents that PostgreSQL reads to check that the words of a phrase follow each other: the newest with all
+words. The index does not store the order. Reading so many takes 0.2 to 0.7 s, depending on their length."""
 BLOCK_EPISODES = 16_384
-"""See the function that migration 0003 makes for PostgreSQL."""
+"""Number of episodes in a block, the unit of the function that migration 0003 creates for PostgreSQL."""
 
 _MAX_POSITIONS = 255
-"""Of one word in one tsvector; PostgreSQL leaves out the others and takes those beyond 16,383 for that."""
+"""Number of positions of one word in a tsvector. PostgreSQL drops the others and clips those beyond 16,383."""
 
 
-# --- asking ----------------------------------------------------------------------------------------------------------
+# --- searching-------------------------------------------------------------------------------------------------------
 
 
 def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptText, int]:
-    """Ids of the episodes whose transcripts have all terms of `text`, the newest first, `most` of them.
+    """Return the ids of up to `most` episodes whose transcripts contain all terms of `text`, newest first.
 
-    Terms are words, "words in a row" and begin*. Any text may be asked for: one without a letter or digit matches none.
-    None for `most`: all of them, however long that takes.
+    Terms are words, "words in a row" and prefix*. Any text is allowed; one without a letter or digit matches nothing.
+    None for `most` returns all matches, however long that takes.
     """
     rows = TranscriptText.objects.order_by("-episode_id")
     if not (terms := terms_of(text)):
@@ -69,7 +69,7 @@ def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
 
 
 def _lexemes(term: Term) -> list[str]:
-    """Words consist of letters and digits, so nothing has to be escaped."""
+    """Return the lexemes of a term. Words consist of letters and digits, so nothing has to be escaped."""
     *words, last = (f"'{word}'" for word in term.words)
     return [*words, f"{last}:*" if term.is_prefix else last]
 
@@ -78,12 +78,12 @@ def _lexemes(term: Term) -> list[str]:
 
 
 def index(episodes: Collection[int]) -> None:
-    """Index the ended `episodes`, and index again those that already are. Runs within the caller's transaction."""
+    """Add the ended `episodes` to the index, or replace them there, within the transaction of the caller."""
     write(documents_of(episodes))
 
 
 def write(documents: Sequence[SearchDocument]) -> None:
-    """Replaces what was there of the same episodes. Raises: django.db.Error."""
+    """Store the documents and replace those of the same episodes. Raises: django.db.Error."""
     with transaction.atomic():
         TranscriptText.objects.filter(episode_id__in=[one.episode for one in documents]).delete()
         (_fill_sqlite if connection.vendor == "sqlite" else _fill_postgresql)(documents)
@@ -106,7 +106,7 @@ def _fill_postgresql(documents: Sequence[SearchDocument]) -> None:
 
 
 def empty() -> None:
-    """Delete all documents; the follower can make them again."""
+    """Delete all documents. The follower can create them again."""
     with transaction.atomic():
         TranscriptText.objects.all().delete()
         if connection.vendor == "sqlite":
@@ -115,7 +115,7 @@ def empty() -> None:
 
 
 def _tsvector(document: SearchDocument) -> str:
-    """As PostgreSQL reads one, with the lexeme of the document's block."""
+    """Return the document as the text of a tsvector, with a lexeme for the block of the document."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(document.words, 1):
         places[word].append(place)

@@ -1,10 +1,10 @@
-"""Terms: how a transcript's texts, and what people search for in them, are cut into words. The same on every database.
+"""Splits transcripts and search terms into words, for every database in the same way.
 
-Databases cut texts each in its own way (PostgreSQL's parser takes `a/b.txt` for one path, SQLite's for three words), so
-both get words that were cut here and differ in nothing that they find.
+Databases split texts differently (the parser of PostgreSQL reads `a/b.txt` as one path, that of SQLite as three words),
+so both receive words that were split here and find the same episodes.
 
-A word is a run of letters and digits, in lower case and without accents; a character of a script that writes no blanks
-between words is one by itself. Everything else separates, so `file_name.txt` is three words in a row.
+A word is a run of letters and digits, in lower case and without accents. A character of a script without spaces between
+words is a word by itself. All other characters separate words, so `file_name.txt` is three words in a row.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import unicodedata
 from dataclasses import dataclass
 
 MAX_CHARACTERS = 64
-"""Of a word; what is longer is known by its beginning."""
-SHORTEST_PREFIX = 3
-"""Characters; what begins with fewer is too much to be read (one letter among 1,000,000 documents: 7 s)."""
+"""Length of a word; longer words are truncated."""
+MIN_PREFIX_CHARACTERS = 3
+"""Length of a prefix. Shorter ones match too much (one letter among 1,000,000 documents takes 7 s)."""
 MAX_TERMS = 32
-"""Of one search; what follows is left out."""
+"""Number of terms of one search; further terms are ignored."""
 
 _ALONE = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
@@ -29,16 +29,16 @@ _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Words that have to follow each other."""
+    """One or more words that must follow each other."""
 
     words: tuple[str, ...]
-    """At least one; letters and digits only."""
+    """At least one word; each consists of letters and digits only."""
     is_prefix: bool = False
-    """Whether the last word may go on."""
+    """Whether the last word is a prefix of the words to find."""
 
 
 def words_of(text: str) -> list[str]:
-    """In order. Each consists of letters and digits alone, so it needs no quoting anywhere."""
+    """Return the words of `text` in order. They consist of letters and digits, so they never need quoting."""
     if text.isascii():
         found = _ASCII_WORD.findall(text.lower())
     else:
@@ -48,13 +48,13 @@ def words_of(text: str) -> list[str]:
 
 
 def terms_of(text: str) -> list[Term]:
-    """What `text` asks for: words, "words in a row", begin*. All have to be found; empty: it names none.
+    """Return the terms of a search, which must all be found: words, "words in a row" and prefix*.
 
-    Fewer than SHORTEST_PREFIX characters before a star are a whole word.
+    With fewer than MIN_PREFIX_CHARACTERS before the star, the text is a whole word.
     """
     terms = []
     for quoted, star, bare in _TERM.findall(text):
         if words := words_of(quoted or bare):
             has_star = bool(star) or (quoted or bare).endswith("*")
-            terms.append(Term(tuple(words), is_prefix=has_star and len(words[-1]) >= SHORTEST_PREFIX))
+            terms.append(Term(tuple(words), is_prefix=has_star and len(words[-1]) >= MIN_PREFIX_CHARACTERS))
     return list(dict.fromkeys(terms))[:MAX_TERMS]

@@ -26,7 +26,7 @@ def sparkline(
     width: int = 96,
     height: int = 20,
 ) -> SafeString:
-    """A line through `points`, oldest first, with gaps where they are None and a dot at the end.
+    """Return a line through `points`, oldest first, with gaps where they are None and a dot at the end.
 
     `low` and `high` fix the scale, such as an environment's range of rewards; points outside widen it. Without them the
     scale is that of the points. Screen readers read `label`; without a label the chart is hidden from them, because the

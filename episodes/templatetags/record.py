@@ -41,7 +41,7 @@ _CAUSES = {"running": "running", "probe": "probe", "continued": "continued", **d
 
 @register.filter
 def ending(episode: Episode) -> SafeString:
-    """The ending of an episode as mark and label, and its details on hover."""
+    """Return the ending of an episode as mark and label, and its details on hover."""
     name = "running" if episode.status == "running" else episode.cause
     words = episode.detail or _CAUSES.get(name, name)
     if episode.is_probe:
@@ -57,7 +57,7 @@ def ending(episode: Episode) -> SafeString:
 
 @register.filter
 def ending_named(name: str) -> SafeString:
-    """The ending with that name (a cause, "probe", "continued" or "running") as mark and label."""
+    """Return the ending with that name (a cause, "probe", "continued" or "running") as mark and label."""
     return format_html(
         '<span class="ending" data-ending="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
@@ -101,7 +101,7 @@ def player_named(kind: str) -> SafeString:
 
 @register.filter
 def since(when: datetime | None, start: datetime) -> SafeString:
-    """The time from `start` to `when`, and the exact time (UTC) on hover."""
+    """Return the time from `start` to `when`, and the exact time (UTC) on hover."""
     if when is None:
         return NONE
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
@@ -110,7 +110,7 @@ def since(when: datetime | None, start: datetime) -> SafeString:
 
 @register.filter
 def seconds(value: float) -> str:
-    """A duration in seconds, in the largest unit that fits."""
+    """Return a duration in seconds, in the largest unit that fits."""
     return milliseconds(value * 1000)
 
 
@@ -122,7 +122,7 @@ def acted(episode: Episode) -> str:
 
 @register.filter
 def under_way(episode: Episode) -> str:
-    """The duration of a running episode, from ready until now."""
+    """Return the duration of a running episode, from ready until now."""
     return milliseconds((timezone.now() - (episode.ready or episode.created)).total_seconds() * 1000)
 
 
@@ -132,8 +132,8 @@ def steps(episode: Episode) -> SafeString:
     if episode.status == "running":
         return NONE
     refused = episode.refused_count
-    beside = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
-    return format_html('<span class="number">{}{}</span>', episode.steps_count, beside)
+    suffix = format_html(' <span class="refused" title="refused">({})</span>', refused) if refused else ""
+    return format_html('<span class="number">{}{}</span>', episode.steps_count, suffix)
 
 
 @register.filter
@@ -161,6 +161,6 @@ def task_name(episode: Episode) -> str:
 
 @register.filter
 def own_return(episode: Episode) -> SafeString:
-    """The return by the environment's own definition. `episode` has its environment."""
+    """Return the return by the environment's own definition. `episode` has its environment."""
     environment = episode.environment
     return reward(episode.returns[environment.default_return], environment)

@@ -22,7 +22,7 @@ def visible_text(value: object) -> str:
 
 @register.filter
 def component_bar(value: float, widest: float) -> SafeString:
-    """A bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
+    """Return a bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
     share = max(-1.0, min(1.0, value / widest)) if value == value else 0.0
     return format_html(
         '<rect class="{}" x="{}" y="0" width="{}" height="4"/>',
@@ -34,6 +34,6 @@ def component_bar(value: float, widest: float) -> SafeString:
 
 @register.simple_tag(takes_context=True)
 def step_card(context: Context, card: Card, **options: object) -> SafeString:
-    """One step as HTML. `options` and the context are its `step_html.DisplayOptions`."""
+    """Return one step as HTML. `options` and the context are its `step_html.DisplayOptions`."""
     with context.push(**options):
         return step_html(card, context)

@@ -47,13 +47,13 @@ class NoSuchPart(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class MessageCard:
-    """One text or image of a step or prompt, as HTML."""
+    """A text or image of a step or prompt, as HTML."""
 
     place: str
     label: str
     kind: Kind | Literal["image"]
     html: SafeString
-    """Empty for an image, which pages load by its place."""
+    """Text of the message; empty for an image, which pages load by its place."""
     kinds: tuple[Kind, ...]
     """Kinds as which the text can be shown; empty if there is no choice."""
     omitted: int
@@ -74,7 +74,7 @@ class MessageCard:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One step with rendered texts. Its other facts are those of the row."""
+    """A step with rendered texts. Its row has its other facts."""
 
     step: Step
     tool: str
@@ -171,7 +171,7 @@ def image_response(found: Sequence[Part], number: int) -> HttpResponse:
 
 
 def _language(part: Part, side: str) -> str | None:
-    """Language of a part that holds code, else None. The name of an input field tells more than its text."""
+    """Return the language of a part that holds code, else None. The name of an input field says more than its text."""
     if part.kind == "json":
         return "json"
     if side == "input" and part.label.lower() in _CODE:

@@ -21,7 +21,7 @@ from episodes.transcript.steps import TranscriptView, lines_at
 MAX_COMPARED = 1_000
 """Steps of each episode, from the first: matching takes time in the square of their number."""
 ROWS = 40
-"""Rows of a window."""
+"""Number of rows of a window."""
 
 Verdict = Literal["same", "answer", "call", "left", "right"]
 """same call and answer; same call, different answer; different call; step only on the left; step only on the right"""
@@ -29,7 +29,7 @@ Verdict = Literal["same", "answer", "call", "left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class ComparedSteps:
-    """One row of the comparison, with its place among all rows."""
+    """A row of the comparison, with its place among all rows."""
 
     place: int
     left: Card | None
@@ -62,7 +62,7 @@ class EpisodeComparison:
 
 
 def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
-    """The window that contains row `place`. At most eight queries, independent of the number of steps."""
+    """Return the window that contains row `place`. At most eight queries, independent of the number of steps."""
     rows = align(_traces(left), _traces(right))
     divergence = first_divergence(rows)
     place = min(max(0, place), max(0, len(rows) - 1))
@@ -89,7 +89,7 @@ def _is_all(*episodes: Episode) -> bool:
 
 
 def _traces(episode: Episode) -> list[Trace]:
-    """What is compared of the first MAX_COMPARED steps. One query."""
+    """Return the traces of the first MAX_COMPARED steps. One query."""
     columns = ("tool", "input", "input_blob", "output", "output_blob", "status", "error")
     rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
     return [
@@ -120,7 +120,7 @@ def _cards(episode: Episode, indexes: Iterable[int | None], view: TranscriptView
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is compared of one step. Equal values mean equal content."""
+    """The compared values of one step. Equal values mean equal content."""
 
     call: Hashable
     answer: Hashable

@@ -59,7 +59,7 @@ def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
 
 
 def _sized(digests: list[str], room: int) -> list[str]:
-    """The first of `digests`, as many as fit into `room` bytes."""
+    """Return the first of `digests`, as many as fit into `room` bytes."""
     sizes = dict(Blob.objects.filter(digest__in=digests).values_list("digest", "size_bytes"))
     chosen = []
     for digest in digests:

@@ -1,4 +1,4 @@
-"""How the time of a step and durations are written, for step cards and template tags."""
+"""Formats of times and durations of steps, for step cards and template tags."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from environments.display.formats import NOTHING
 
 
 def clock(when: datetime | None) -> str:
-    """The time of day (UTC) with milliseconds, for comparing steps with logs."""
+    """Return the time of day (UTC) with milliseconds, for comparing steps with logs."""
     return f"{when.astimezone(UTC):%H:%M:%S.%f}"[:-3] if when else NOTHING
 
 
 def milliseconds(value: float | None) -> str:
-    """A duration in the largest unit that fits: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05 min."""
+    """Return a duration in the largest unit that fits: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05 min."""
     if value is None:
         return NOTHING
     seconds = value / 1000

@@ -8,7 +8,7 @@ from environments.errors import OrsError, shorten
 from episodes.models import Episode, Note
 
 MAX_CHARACTERS = 4_000
-"""Characters of one note."""
+"""Number of characters of one note."""
 MAX_NOTES = 300
 """Notes on one episode; pages show all of them."""
 
@@ -41,7 +41,7 @@ def remove_note(episode: Episode, author: str, number: str) -> None:
     """Delete the note with id `number` if `author` wrote it. Raises: BadNote."""
     own = Note.objects.filter(episode=episode, author=author)
     if not (number.isdecimal() and len(number) < 19 and own.filter(pk=int(number)).delete()[0]):
-        raise BadNote("This note can't be deleted: it is already gone, or somebody else wrote it.")
+        raise BadNote("This note can't be deleted: it is already gone, or another person wrote it.")
 
 
 def _index(episode: Episode, step: str) -> int | None:

@@ -40,7 +40,7 @@ def peers_of(episode: Episode, definition: str) -> Peers:
 
 @dataclass(frozen=True, slots=True)
 class PeerStanding:
-    """How players of one kind did at a task."""
+    """The results of players of one kind at a task."""
 
     player: str
     """ "agent", "human" or "script"."""

@@ -44,7 +44,7 @@ class EpisodePreview:
 
 
 def preview_of(episode: Episode) -> EpisodePreview:
-    """The preview of `episode`. Three queries, and one for each blob of the six steps."""
+    """Return the preview of `episode`. Three queries, and one for each blob of the six steps."""
     rows = episode.steps.select_related("input_blob", "output_blob").defer("input_blob__data", "output_blob__data")
     first = list(rows.order_by("index")[:STEPS_AT_EACH_END])
     after = first[-1].index if first else -1
@@ -75,6 +75,6 @@ def _read(blob: Blob | None, text: str) -> str:
 
 
 def _text(parts: Sequence[Part]) -> str:
-    """The parts as text. An image becomes its media type in brackets."""
+    """Return the parts as text. An image becomes its media type in brackets."""
     lines = [f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text for part in parts]
     return visible(shorten("\n".join(lines).strip(), SHOWN_CHARACTERS))

@@ -43,7 +43,7 @@ Texts = dict[str, str]
 
 
 class DisplayOptions(Protocol):
-    """How a page shows steps: a mapping or a template's context with these names.
+    """Options of how a page shows steps: a mapping or a template's context with these names.
 
     `episode` (with its environment), `definition` (of return), `base` (address below which the step's parts are, by
     default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
@@ -72,7 +72,7 @@ class _CardShape:
 
 
 def step_html(card: Card, options: DisplayOptions) -> SafeString:
-    """One step as `episodes/step_card.html` renders it."""
+    """Return one step as `episodes/step_card.html` renders it."""
     step = card.step
     texts = _texts(card, options)
     shape = _CardShape(
@@ -187,7 +187,7 @@ def block_html(
     is_open: bool = False,
     is_alone: bool = False,
 ) -> SafeString:
-    """One text or image as `episodes/content_block.html`, which describes the arguments, renders it.
+    """Return one text or image as `episodes/content_block.html`, which describes the arguments, renders it.
 
     An image keeps its data: address.
     """
@@ -225,7 +225,7 @@ def _block_frame(shape: _BlockShape) -> Frame:
 
 
 def _mark(name: str) -> SafeString:
-    """Where the text `name` is filled in: a value for the context of a template."""
+    """Return the placeholder for the text `name`, a value for the context of a template."""
     return SafeString(f"{_MARK}-{name}-")
 
 

@@ -30,7 +30,7 @@ _STATES = {"ok": "o", "refused": "r", "failed": "f"}
 
 @dataclass(frozen=True, slots=True)
 class TranscriptView:
-    """How much of a transcript is shown, and by which definition of return."""
+    """The extent of a transcript that is shown, and the definition of the return."""
 
     steps: int = STEPS_PER_PAGE
     definition: str = "sum"
@@ -48,7 +48,7 @@ WHOLE = TranscriptView()
 
 @dataclass(frozen=True, slots=True)
 class StepLine:
-    """One step, ready to show."""
+    """A step, ready to show."""
 
     step: Step
     input: list[Part]
@@ -100,7 +100,7 @@ class Transcript:
 
 
 def transcript_of(episode: Episode, index: int = 0, view: TranscriptView = WHOLE) -> Transcript:
-    """The window that contains step `index`, or the last window where there is no such step. Four queries."""
+    """Return the window that contains step `index`, or the last window where there is no such step. Four queries."""
     last = episode.steps.aggregate(last=Max("index"))["last"]
     index = min(index, last or 0)
     first = index - index % view.steps
@@ -119,7 +119,7 @@ def lines_after(episode: Episode, last: int, so_far: ReturnSoFar, view: Transcri
 
 
 def line_after(step: Step, so_far: ReturnSoFar, view: TranscriptView) -> StepLine:
-    """One step, whose reward is added to `so_far`, the return before it. No query, unless the step has blobs."""
+    """Return one step, with its reward added to `so_far`, the return before it. No query, unless it has blobs."""
     return next(iter(_lines([step], so_far, view)))
 
 
@@ -134,17 +134,17 @@ def _steps(episode: Episode) -> Any:
 
 
 def return_so_far(episode: Episode, definition: str) -> float | None:
-    """The return up to now of a running episode, whose row has no return yet. One query."""
+    """Return the return up to now of a running episode, whose row has no return yet. One query."""
     return _sum_of(episode.steps.all(), definition).value
 
 
 def _before(episode: Episode, first: int, view: TranscriptView) -> ReturnSoFar:
-    """The return before step `first`."""
+    """Return the return before step `first`."""
     return _sum_of(episode.steps.filter(index__lt=first), view.definition) if first else ReturnSoFar(view.definition)
 
 
 def _sum_of(steps: QuerySet[Step], definition: str) -> ReturnSoFar:
-    """The return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
+    """Return the return of `steps`. Added here, because PostgreSQL raises an error where a sum overflows."""
     so_far = ReturnSoFar(definition)
     for reward in steps.filter(reward__isnull=False).order_by("index").values_list("reward", flat=True):
         so_far.add(reward)
@@ -172,7 +172,7 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
 
 
 def components(metadata: Any) -> list[tuple[str, float]]:
-    """The numbers under the first of COMPONENTS that `metadata` has, at most 40."""
+    """Return the numbers under the first of COMPONENTS that `metadata` has, at most 40."""
     if not isinstance(metadata, dict):
         return []
     for name in COMPONENTS:
@@ -197,7 +197,7 @@ def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:
 
 
 def steps_after(episode: int, index: int, most: int) -> list[Step]:
-    """At most `most` steps after `index`, in order, with their blobs, whose data is deferred.
+    """Return at most `most` steps after `index`, in order, with their blobs, whose data is deferred.
 
     One query, two when there are blobs. It runs after every call that a person makes, and Django needs twenty times as
     long to compile the statement as the database to answer it. So the statement is compiled once, and rows are made of
@@ -245,7 +245,7 @@ def step_json(step: Step) -> str:
 
 
 def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
-    """Facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of steps. Two queries.
+    """Return facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of steps. Two queries.
 
     `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and per step: `tool`
     (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null), `ms`.

@@ -35,7 +35,7 @@ _PLAY_COLUMNS = (
 
 
 class ExportedPlay(NamedTuple):
-    """How a person played an episode."""
+    """The facts about how a person played an episode."""
 
     is_blind: bool
     differs_at: int | None
@@ -189,13 +189,13 @@ _EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]
 
 
 class ExportedStep(NamedTuple):
-    """One step with its complete texts."""
+    """A step with its complete texts."""
 
     number: int
     """`Step.index`: 0-based, in order of completion."""
     tool: str
     input: str
-    """Exact JSON text."""
+    """Input of the call, as exact JSON text."""
     output: str
     """Exact JSON text; empty unless status is ok."""
     reward: float | None
@@ -213,12 +213,12 @@ _STEP_COLUMNS = ("episode_id", "index", *ExportedStep._fields[1:], "input_blob_i
 _INPUT, _OUTPUT = _STEP_COLUMNS.index("input"), _STEP_COLUMNS.index("output")
 NO_ADDITIONS = Additions(())
 _Row = tuple[object, ...]
-"""Values of _STEP_COLUMNS."""
+"""A row with the values of _STEP_COLUMNS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One episode to export."""
+    """An episode with the rows that are exported with it."""
 
     facts: EpisodeFacts
     prompt: str

@@ -53,7 +53,7 @@ class EpisodeImportReport:
     imported: int = 0
     steps: int = 0
     skipped: int = 0
-    """Episodes that already existed."""
+    """Number of episodes that already existed."""
     renumbered: int = 0
     """Imported episodes whose id was taken by another episode."""
     new_ids: dict[int, int] = field(default_factory=dict)

@@ -81,7 +81,7 @@ class OwnPagesOnly:
 
 
 def _operator() -> User:
-    """The account of the local operator, a superuser without a usable password."""
+    """Return the account of the local operator, a superuser without a usable password."""
     defaults = {"is_staff": True, "is_superuser": True, "password": make_password(None)}
     return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
 
@@ -123,13 +123,13 @@ def _check_admin(request: HttpRequest) -> None:
 
 
 def _page_after_login(request: HttpRequest) -> str:
-    """The address to open after the login: never the target of a form, nor the admin's own login page."""
+    """Return the address to open after the login: never the target of a form, nor the admin's own login page."""
     if request.path == reverse("admin:login"):
         return request.GET.get("next", reverse("admin:index"))
     return request.get_full_path() if request.method in ("GET", "HEAD") else reverse("overview")
 
 
 def _is_for_guests(request: HttpRequest) -> bool:
-    """Whether the request is for the link of an invite, or is a guest's for the player's pages."""
+    """Return whether the request is for the link of an invite, or is a guest's for the player's pages."""
     play = reverse("play")
     return request.path.startswith(f"{play}invite/") or (request.path.startswith(play) and "guest" in request.session)

@@ -30,11 +30,11 @@ class Clock:
 
     @property
     def moment(self) -> float:
-        """The pretended time now."""
+        """Return the current pretended time."""
         return self.pretended(self._now())
 
     def pretended(self, real: float) -> float:
-        """The pretended time that belongs to a real time."""
+        """Return the pretended time that belongs to a real time."""
         return real + self._offsets[bisect_right(self._since, real) - 1]
 
     def start(self, moment: float) -> None:

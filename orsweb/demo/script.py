@@ -21,19 +21,19 @@ SHARES = {"demo-train-fast": 0.38, "demo-train-slow": 0.26}
 DAYS = 6.0
 """Days before now over which the episodes are spread."""
 MODELS = {"scripted-novice": 0.12, "scripted-adept": 0.55, "scripted-expert": 0.95}
-"""Model -> its skill."""
+"""Skill of each scripted model."""
 _UNLIMITED = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptPart:
-    """One episode to play."""
+    """An episode that the script plays."""
 
     environment: str
     split: str
     index: int
     skill: float
-    """From 0, random actions, to 1, the best actions."""
+    """Skill of the player, from 0 (random actions) to 1 (best actions)."""
     model: str
     run: str = ""
     step: int | None = None
@@ -50,7 +50,7 @@ class ScriptPart:
 def script(
     environments: Sequence[str], counts: dict[tuple[str, str], int], episodes: int, seed: int
 ) -> list[ScriptPart]:
-    """The episodes in the order in which they are played. `counts`: number of tasks by environment and split."""
+    """Return the episodes in the order in which they are played. `counts`: number of tasks by environment and split."""
     random = Random(f"demo/{seed}")
     special = list(_special_cases(environments, episodes))
     parts = [

@@ -71,7 +71,7 @@ def _page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpR
 
 
 def _bare_links(request: HttpRequest, fault: Fault) -> list[tuple[str, str]]:
-    """A link to the page without its parameters, if these may have caused the error."""
+    """Return a link to the page without its parameters, if these may have caused the error."""
     has_parameters = fault.status == 400 and request.method in ("GET", "HEAD") and request.GET
     return [(request.path, "This page without parameters")] if has_parameters else []
 

@@ -52,7 +52,7 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         return HttpResponse(zipped.body, headers=zipped.headers)
 
     def _is_for(self, request: HttpRequest) -> bool:
-        """Whether to answer with the gzipped file.
+        """Return whether to answer with the gzipped file.
 
         Ranges count bytes of the plain file, and with DEBUG files may change.
         """
@@ -61,7 +61,7 @@ class Assets(ServeStaticMiddleware):  # type: ignore[misc]  # has no types
         return "gzip" in parse_accept_encoding(request.headers.get("Accept-Encoding", ""))
 
     async def _as_zipped(self, file: StaticFile | Redirect) -> _Zipped | None:
-        """The gzipped file, or None if compressing it is not worthwhile."""
+        """Return the gzipped file, or None if compressing it is not worthwhile."""
         if isinstance(file, Redirect):
             return None
         if file not in self._zipped:

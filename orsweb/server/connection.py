@@ -130,7 +130,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def _is_ordinary(self) -> bool:
-        """Whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
+        """Return whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
         is_free = self.cycle is None or self.cycle.response_complete
         parser = self.parser
         return (

@@ -156,7 +156,7 @@ class Exchange:
         return True
 
     def _head(self, status: int, headers: Headers) -> bytes:
-        """The status line and headers, without the empty line that ends them."""
+        """Return the status line and headers, without the empty line that ends them."""
         if not self.keep_alive:
             headers = (*(pair for pair in headers if pair[0] != CLOSE[0]), CLOSE)
         return b"".join([_encoded(status, headers), *map(_line, self._connection.server_state.default_headers)])

@@ -10,7 +10,7 @@ _REMEDY = "set ORSWEB_API_KEYS=label:key (each key at least 8 characters) first"
 
 
 def refusal_of(host: str) -> str | None:
-    """A sentence that says what to set before the server may listen on `host`; None if it may."""
+    """Return a sentence that says what to set before the server may listen on `host`; None if it may."""
     if settings.ORSWEB_API_KEYS:
         return None
     if not is_loopback(host):
@@ -22,7 +22,7 @@ def refusal_of(host: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is a loopback address or "localhost"."""
+    """Return whether `host` is a loopback address or "localhost"."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

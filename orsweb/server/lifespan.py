@@ -1,4 +1,4 @@
-"""What happens at the start and the end of the server, in response to the lifespan events that uvicorn sends.
+"""Opens and closes the service in response to the lifespan events that uvicorn sends.
 
 At the start, the database's lock is acquired and the service opened; at the end, the service is drained and the lock
 released. daphne's `runserver` sends no such events: the service opens at the first request, and no lock is acquired,

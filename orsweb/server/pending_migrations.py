@@ -17,7 +17,7 @@ class NotMigrated(Exception):
 
 
 def is_behind() -> bool:
-    """Whether an embedded database has pending migrations.
+    """Return whether an embedded database has pending migrations.
 
     Raises: NotMigrated if a database that is not embedded has pending migrations; django.db.Error.
     """

@@ -53,7 +53,7 @@ RAIL = (
 
 @register.simple_tag(takes_context=True)
 def is_outsider(context: dict[str, Any]) -> bool:
-    """Whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
+    """Return whether the visitor is a guest or not logged in and so may see no other page; then no links are shown."""
     request, seat = context.get("request"), context.get("seat")
     if seat is not None:
         return seat.guest is not None
@@ -65,7 +65,7 @@ def is_outsider(context: dict[str, Any]) -> bool:
 
 @register.inclusion_tag("orsweb/navigation.html", takes_context=True)
 def rail(context: dict[str, Any]) -> dict[str, Any]:
-    """The pages of the rail in order, each with its URL and whether it contains the current path."""
+    """Return the pages of the rail in order, each with its URL and whether it contains the current path."""
     request = context.get("request")
     if is_outsider(context):
         return {"pages": [], "is_outsider": True}
@@ -75,18 +75,18 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
 
 @register.simple_tag(takes_context=True)
 def page_keys(context: dict[str, Any]) -> list[MenuPage]:
-    """The pages of the rail, for the list of keyboard shortcuts."""
+    """Return the pages of the rail, for the list of keyboard shortcuts."""
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
 @register.simple_tag
 def url_if_any(name: str, *args: object) -> str:
-    """The URL with this name; empty if there is no such page."""
+    """Return the URL with this name; empty if there is no such page."""
     return _url(name, *args)
 
 
 def _open_pages(context: dict[str, Any]) -> list[tuple[MenuPage, str]]:
-    """The pages of the rail that the visitor may see, with their URLs. On a bare page, all of them."""
+    """Return the pages of the rail that the visitor may see, with their URLs. On a bare page, all of them."""
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
     is_staff = user is None or user.is_staff
     found = [page for page in RAIL if is_staff or not page.is_for_staff]

@@ -12,13 +12,13 @@ from tests.server import LiveServer
 
 
 class Agent:
-    """One session of `echo`, as a client drives it."""
+    """A session of `echo` that a client plays."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
     def ask(self) -> None:
-        """For the prompt."""
+        """Request the prompt."""
         self._http.get("/echo/prompt").raise_for_status()
 
     def call(self, tool: str, text: str = "hi") -> None:
@@ -27,7 +27,7 @@ class Agent:
 
 @contextmanager
 def playing(live: LiveServer, goal: str = "talk", run: str | None = None) -> Iterator[Agent]:
-    """Ends with the block. `goal` tells tasks apart."""
+    """Play a session that ends with the block. `goal` distinguishes tasks."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "replayed"}, timeout=30) as http:
         named = {"X-Run": run} if run else {}
         http.post("/create", json={"env_name": "echo", "task_spec": {"goal": goal}}, headers=named).raise_for_status()

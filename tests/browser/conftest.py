@@ -1,4 +1,4 @@
-"""What every browser test stands on: Debian's chromium, one real server for all of them, a page that reports errors.
+"""Fixtures of the browser tests: Debian's chromium, one real server for all tests, and a page that reports errors.
 
 Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
 about through the pages themselves, under names of its own.
@@ -61,7 +61,7 @@ def page(browser: Browser, live: LiveServer) -> Iterator[Page]:
 
 @pytest.fixture
 def complaints(page: Page) -> Iterator[list[str]]:
-    """What the browser's console says of errors, such as a breach of the policy; there must be none."""
+    """Errors in the console of the browser, such as a breach of the policy; there must be none."""
     found: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:

@@ -31,7 +31,7 @@ def table(page: Page, live: LiveServer, request: pytest.FixtureRequest) -> Page:
     return page
 
 
-def test_a_chosen_filter_stands_in_the_address_and_as_a_chip(table: Page) -> None:
+def test_a_chosen_filter_is_in_the_address_and_as_a_chip(table: Page) -> None:
     table.locator("#f-ending").select_option("finished")
     expect(table).to_have_url(re.compile(r"\?run=run-[^&]+&ending=finished$"))
     table.get_by_label("Remove filter ending finished").click()

@@ -70,11 +70,11 @@ def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServe
     child = int(page.url.split("/")[-2])
     page.goto(f"/episodes/{child}/")
     link = page.get_by_role("link", name=f"episode {parent} from step 1")
-    page.goto(str(link.get_attribute("href")))  # not pressed: the headline of an episode that runs is made anew
+    page.goto(str(link.get_attribute("href")))  # not pressed: the headline of a running episode is replaced
     expect(page.locator(".replay-side")).to_contain_text(f"Continued in episode {child} from step 1")
 
 
-def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, live: LiveServer) -> None:
+def test_a_different_step_is_reported_before_continuing(page: Page, live: LiveServer) -> None:
     ask(page, recorded(live, ROLLS), 3)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Step 1 gave a different result")).to_be_visible()
@@ -89,7 +89,7 @@ def test_a_step_that_comes_out_otherwise_is_told_before_going_on(page: Page, liv
     expect(page.locator("main")).to_contain_text("2 results differ from the recording, the first at step 1.")
 
 
-def test_a_note_stands_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) -> None:
+def test_a_note_is_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) -> None:
     page.goto(f"/episodes/{recorded(live, LOOKS)}/#step-1")
     expect(page.locator(".step.current")).to_have_id("step-1")
     page.keyboard.press("m")
@@ -131,7 +131,7 @@ def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
     expect(page.locator("body")).to_contain_text("Resolved 1 flag.")
 
 
-def test_the_page_that_asks_keeps_nobody_out(page: Page, live: LiveServer) -> None:
+def test_the_page_of_choices_locks_no_one_out(page: Page, live: LiveServer) -> None:
     ask(page, recorded(live, LOOKS), 0)
     page.evaluate(AXE.read_text(encoding="utf-8"))
     assert serious(page) == []

@@ -32,7 +32,7 @@ def curve(page: Page, runs: dict[str, list[int]]) -> Page:
 
 
 def chart(page: Page, question: str) -> Any:
-    """What Chart.js answers about the line that is drawn last, such as "line.data.length"."""
+    """Return what Chart.js says about the line that was drawn last, such as "line.data.length"."""
     return page.evaluate(
         f"() => {{ const line = Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1);"
         f" return {question}; }}"
@@ -45,7 +45,7 @@ def points(page: Page) -> list[float]:
 
 
 def across(page: Page, share: float) -> tuple[float, float]:
-    """Where on the screen that share of the chart's width is, at half its height."""
+    """Return the screen position at that share of the chart's width, at half its height."""
     page.locator("[data-chart]").scroll_into_view_if_needed()
     box = page.locator("[data-chart]").bounding_box()
     assert box is not None
@@ -63,7 +63,7 @@ def test_a_click_on_a_point_lists_the_episodes_behind_it(curve: Page, runs: dict
     expect(curve.locator("tr[data-episode]")).to_have_count(1)
 
 
-def test_dragging_looks_closer_and_stands_in_the_address(curve: Page) -> None:
+def test_dragging_looks_closer_and_is_in_the_address(curve: Page) -> None:
     curve.mouse.move(*across(curve, 0.4))
     curve.mouse.down()
     curve.mouse.move(*across(curve, 0.7))
@@ -99,7 +99,7 @@ def told(page: Page, *keys: str) -> str:
     return str(head)
 
 
-def test_a_point_is_told_by_the_endings_within_it(curve: Page) -> None:
+def test_a_point_is_described_by_its_endings(curve: Page) -> None:
     assert told(curve, "ArrowRight") == "the 1st ending"
     assert told(curve, "ArrowRight", "ArrowRight") == "the 3rd ending"
 
@@ -111,7 +111,7 @@ def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServ
     assert told(page, "ArrowRight") == "2 endings, the 3rd to 4th"
 
 
-def test_it_is_drawn_anew_in_the_dark(curve: Page) -> None:
+def test_it_is_drawn_again_in_dark_mode(curve: Page) -> None:
     light = chart(curve, "line.borderColor")
     curve.emulate_media(color_scheme="dark", reduced_motion="reduce")
     wait_until(

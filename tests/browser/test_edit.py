@@ -13,7 +13,7 @@ from tests.server import LiveServer
 
 
 def tasks(live: LiveServer, environment: str, split: str) -> list[dict[str, Any]]:
-    """What an agent is served."""
+    """Return the tasks that agents receive."""
     answer = httpx.post(f"{live.url}/{environment}/tasks", json={"split": split}, timeout=60)
     listed: list[dict[str, Any]] = answer.json()["tasks"]
     return listed
@@ -76,7 +76,7 @@ def test_what_fails_to_play_is_quoted(page: Page) -> None:
     expect(page.locator("#verdict")).to_contain_text("KeyError: 'question'")
 
 
-def test_a_wrong_field_is_told_where_it_is(page: Page) -> None:
+def test_a_wrong_field_is_reported_where_it_is(page: Page) -> None:
     open_editor(page, "strict", "The first of train?")
     write(page, {"question": "First?", "level": "high"})
     press(page, "Check")
@@ -86,7 +86,7 @@ def test_a_wrong_field_is_told_where_it_is(page: Page) -> None:
     expect(page.locator("#spec")).to_have_value('{\n  "question": "First?",\n  "level": "high"\n}')
 
 
-def test_the_second_editor_is_told_and_loses_nothing(page: Page, browser: Browser, live: LiveServer) -> None:
+def test_the_second_editor_is_warned_and_loses_nothing(page: Page, browser: Browser, live: LiveServer) -> None:
     other = browser.new_context(base_url=live.url).new_page()
     for one in (page, other):
         open_editor(one, "quiz", "What is train 5?")

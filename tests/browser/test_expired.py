@@ -21,7 +21,7 @@ SOCKETS = """
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """One that strangers can reach, with one account."""
+    """A server that strangers can reach, with one account."""
     with with_account("tests.envs:Echo", NAME) as running:
         yield running
 
@@ -49,7 +49,7 @@ def break_off(page: Page) -> None:
     page.evaluate("sockets.at(-1).close()")
 
 
-def test_a_login_that_expired_is_told_and_leads_to_another(player: Page) -> None:
+def test_a_login_that_expired_is_reported_and_leads_to_another(player: Page) -> None:
     address = player.url
     player.context.clear_cookies()
     break_off(player)
@@ -73,8 +73,8 @@ def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-def test_an_invite_that_is_over_is_told(player: Page, live: LiveServer, is_open: bool) -> None:
-    """To a guest who goes on playing, and to one whose connection breaks."""
+def test_an_invite_that_is_over_is_reported(player: Page, live: LiveServer, is_open: bool) -> None:
+    """Both a guest who continues to play and one whose connection breaks see the message."""
     player.goto("/play/invites/")
     player.get_by_label("Name").fill(f"pilot {is_open}")
     player.keyboard.press("Enter")

@@ -66,7 +66,7 @@ def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
     with playing(live, run="pressed") as agent:
         page.goto(latest(live))
         expect(page.locator("[data-live-state=live]")).to_be_visible()
-        # a press alone: while a link is dragged no release is told
+        # a press alone: a dragged link gets no release event
         page.evaluate("document.addEventListener('dragstart', (event) => event.preventDefault())")
         with pressed_while_told(page, agent):
             page.mouse.move(5, 500)

@@ -35,7 +35,7 @@ def live() -> Iterator[LiveServer]:
 
 @pytest.fixture
 def form(page: Page) -> Locator:
-    """The form of `order`, in a play that has just begun."""
+    """The form of `order`, in a play that has just started."""
     page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.goto("/play/?environment=forms&split=train")
     page.get_by_role("button", name="Play", exact=True).click()
@@ -55,7 +55,7 @@ def write_json(form: Locator, text: str) -> None:
 
 
 def answered(page: Page, number: int = 0) -> Any:
-    """What the environment got in step `number`."""
+    """Return the input that the environment got in step `number`."""
     step = page.locator(f"#step-{number}")
     expect(step).to_be_visible()
     return json.loads(step.locator("[data-side=output] .said-text").first.inner_text())
@@ -131,7 +131,7 @@ def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complain
     expect(form.get_by_text("It has four corners.")).to_be_visible()
 
 
-def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_what_is_missing_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     field(form, "/pname").press("Enter")
     expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required. Press Ctrl+Enter to send it empty.")
     page.keyboard.press("Control+Enter")
@@ -143,7 +143,7 @@ def test_what_is_missing_is_told_at_its_field(page: Page, form: Locator, complai
     expect(page.locator(".step")).to_have_count(0)
 
 
-def test_what_the_schema_refuses_is_told_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_what_the_schema_refuses_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()

@@ -59,7 +59,7 @@ def test_an_episode_of_the_clients_library_appears_without_a_reload(page: Page, 
 
 
 WIDTHS = "(place) => { const at = document.querySelector(place); return [at.clientWidth, at.scrollWidth]; }"
-"""Found and measured at once, for the page may replace it any time."""
+"""Script that finds and measures an element at once, because the page may replace it at any time."""
 
 
 @pytest.mark.parametrize("width", [720, 780, 900, 1110, 1260, 1440])

@@ -17,7 +17,7 @@ def still(page: Page) -> None:
 
 
 def make_link(page: Page, name: str) -> str:
-    """For `echo`, all of it; the page still shows it."""
+    """Create an invite for all of `echo`; the page still shows its link."""
     page.goto("/play/invites/")
     page.get_by_label("Environment or split").select_option(label="echo: every split")
     page.get_by_label("Name").fill(name)
@@ -46,7 +46,7 @@ def test_a_guest_comes_in_by_the_link_and_plays(page: Page, live: LiveServer) ->
     expect(page.locator(".who summary")).to_have_text("Zoë, guest")
 
 
-def test_whoever_invited_takes_it_back_in_the_list(page: Page, live: LiveServer) -> None:
+def test_the_author_of_an_invite_revokes_it_in_the_list(page: Page, live: LiveServer) -> None:
     make_link(page, "soon over")
     row = page.get_by_role("row").filter(has_text="soon over")
     row.get_by_role("button", name="Revoke").press("Enter")

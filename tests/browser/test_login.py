@@ -19,7 +19,7 @@ NAME = "somebody-with-a-rather-long-name"
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """In place of the server of the other files: one that strangers can reach, with one account."""
+    """Replace the server of the other files by one that strangers can reach, with one account."""
     with with_account("environments.builtin.guess:Guess", NAME) as running:
         yield running
 
@@ -43,7 +43,7 @@ def test_a_stranger_logs_in_and_out(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_login_page_keeps_nobody_out(page: Page, scheme: str) -> None:
+def test_the_login_page_locks_no_one_out(page: Page, scheme: str) -> None:
     page.set_viewport_size({"width": 400, "height": 860})
     page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.goto("/")

@@ -90,7 +90,7 @@ def test_a_form_of_the_admin_is_no_wider_than_the_page(page: Page, path: str) ->
 
 
 def use_of_tools(page: Page) -> Locator:
-    """Its card on the page of `guess`; it is counted a little later than the rest."""
+    """Return the card about tools on the page of `guess`, whose figures arrive a little later than the others."""
     page.goto("/environments/guess/")
     card = page.locator("[aria-labelledby=use]")
     for _ in range(100):

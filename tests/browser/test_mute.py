@@ -1,4 +1,4 @@
-"""A connection that goes mute while somebody plays, or a browser that is offline: the page notices and goes on."""
+"""Tests of a connection that falls silent during a play, and of an offline browser: the page notices and recovers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.server import LiveServer
 BETWEEN_BEATS_MS = 10_500
 """The server is asked whether it is there when nothing was heard for 10 s."""
 UNTIL_NOTICED_MS = 22_000
-"""It is given 10 s to answer."""
+"""Time until the page notices, which waits 10 s for a response."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def live() -> Iterator[MutingProxy]:
 
 @pytest.fixture
 def sockets(page: Page) -> list[WebSocket]:
-    """Those that the page has opened."""
+    """Return the sockets that the page has opened."""
     found: list[WebSocket] = []
     page.on("websocket", lambda socket: found.append(socket))
     return found

@@ -1,4 +1,4 @@
-"""Images that cannot be displayed, in a browser: wherever a step is shown, words stand in their place."""
+"""Tests of images that the browser cannot display: every page that shows a step shows a text instead."""
 
 from __future__ import annotations
 

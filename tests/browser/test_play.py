@@ -58,7 +58,7 @@ def send(page: Page, text: str = "") -> None:
 
 
 def choose(page: Page, tool: str) -> None:
-    """By its number, from within a field."""
+    """Choose a tool by its number while a field has the focus."""
     tab = page.locator(f".tool-tab:has(code:text-is('{tool}'))")
     page.keyboard.press(f"Alt+{int(tab.get_attribute('data-tool') or 0) + 1}")
     expect(tab).to_have_attribute("aria-selected", "true")
@@ -66,7 +66,7 @@ def choose(page: Page, tool: str) -> None:
 
 
 def is_found(page: Page, environment: str, episode: int, returned: str) -> None:
-    """In the replay, in the curves, on the leaderboard."""
+    """Check that the episode is in the replay, in the curves and on the leaderboard."""
     page.goto(f"/episodes/{episode}/")
     expect(page.locator("#headline")).to_contain_text("finished")
     expect(page.locator("#headline")).to_contain_text(returned)
@@ -77,7 +77,7 @@ def is_found(page: Page, environment: str, episode: int, returned: str) -> None:
 
 
 def content_of(page: Page, episode: int) -> dict[str, Any]:
-    """Of the task that is played, the answer too, which no player gets to see."""
+    """Return the spec of the played task, including the answer, which no player sees."""
     return dict(json.loads(page.request.get(f"/episodes/{episode}/task.json").text()))
 
 
@@ -170,7 +170,7 @@ def test_earlier_inputs_come_back_by_the_arrow_keys(page: Page) -> None:
 def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_for(
     page: Page, keys: list[str], typed: str, sent: str
 ) -> None:
-    """However late that comes."""
+    """This holds however late the response to the request arrives."""
     sit_down(page, "echo")
     for text in ("first", "second"):
         send(page, text)
@@ -209,7 +209,7 @@ def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: P
         expect(page.locator(".step [data-side=input]").last).to_contain_text(text)
 
 
-def test_what_does_not_fit_is_told_at_its_field(page: Page) -> None:
+def test_what_does_not_fit_is_reported_at_its_field(page: Page) -> None:
     sit_down(page, "chart")
     choose(page, "submit")
     page.keyboard.type("much")
@@ -282,7 +282,7 @@ def test_a_call_that_was_lost_on_its_way_is_sent_again(page: Page) -> None:
     expect(page.locator("[data-notice=lost]")).to_have_count(0)
 
 
-def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page) -> None:
+def test_a_lost_answer_is_sent_again_and_nothing_runs_twice(page: Page) -> None:
     Wire(page, loses="step")
     episode = sit_down(page, "echo")
     send(page, "first")
@@ -291,7 +291,7 @@ def test_an_answer_that_was_lost_is_told_again_and_nothing_runs_twice(page: Page
     assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
 
 
-def test_an_end_that_is_told_after_a_loss_is_the_recorded_one(page: Page) -> None:
+def test_an_end_that_is_sent_after_a_loss_is_the_recorded_one(page: Page) -> None:
     Wire(page, loses="ended")
     episode = sit_down(page, "echo")
     expect(page.locator(".replay-side")).to_contain_text("replay, live")
@@ -348,7 +348,7 @@ def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page
 
 
 def assert_sound(page: Page) -> None:
-    """In light and in dark, and no wider than a phone."""
+    """Check the page in light and dark mode, and that it is not wider than a phone."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""One press too many, in a browser: while a call is on its way no other begins, whatever is pressed."""
+"""Tests of repeated presses: while a call is running no other call starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def still(page: Page) -> None:
 
 
 def recorded(page: Page, episode: int) -> list[str]:
-    """What the calls of `echo` said, after one more call: what was sent before it is recorded by then."""
+    """Return the inputs of the calls of `echo`, after one more call, by which time earlier ones are recorded."""
     choose(page, "echo")
     page.keyboard.press("Control+a")
     send(page, "the last")
@@ -76,7 +76,7 @@ class Wire:
         self.is_in = True
         self.keeps = False
         self.breaks = False
-        """With the next thing that the page asks."""
+        """Whether the connection breaks at the next request of the page."""
         self._kept: list[str] = []
         page.route_web_socket(re.compile("/ws/play/"), self._join)
 

@@ -170,7 +170,7 @@ def test_it_can_be_read_by_those_who_do_not_see_it(browser: Browser, live: LiveS
     assert not [one["id"] for one in found if one["impact"] in ("serious", "critical")]
 
 
-# --- two episodes beside each other ----------------------------------------------------------------------------------
+# --- two episodes side by side ---------------------------------------------------------------------------------------
 
 
 def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live: LiveServer) -> None:

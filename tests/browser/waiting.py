@@ -1,4 +1,4 @@
-"""Waiting for what a page's scripts come to hold, under a policy that forbids evaluating strings."""
+"""Waiting for values in the scripts of a page, under a policy that forbids evaluating strings."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Answer:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """The RunToolOutput."""
+        """Return the RunToolOutput of a call."""
         outcome: dict[str, Any] = json.loads("".join(data for name, data in self.events if name in ("chunk", "end")))
         return outcome
 
@@ -72,7 +72,7 @@ def answer_of(raw: bytes) -> Answer:
 
 
 class Agent:
-    """One session, or none before `open`. Closing it sends /delete, as clients do."""
+    """An agent with one session, or none before `open`. Closing it sends /delete, as clients do."""
 
     def __init__(self, server: LiveServer, **headers: str) -> None:
         # verify=False avoids loading certificates, which takes longer than an episode

@@ -18,7 +18,7 @@ from tests.server import LiveServer
 
 @pytest.fixture
 def http(server: LiveServer) -> Any:
-    """Discovery needs no session."""
+    """Discovery does not need a session."""
     return Agent(server).http
 
 

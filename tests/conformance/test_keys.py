@@ -1,4 +1,4 @@
-"""With ORSWEB_API_KEYS set, every request but /health needs a key, and a session is its key's alone."""
+"""Tests with ORSWEB_API_KEYS: every request except /health needs a key, and only the key of a session can use it."""
 
 from __future__ import annotations
 

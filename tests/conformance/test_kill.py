@@ -22,7 +22,7 @@ STEPS_AN_EPISODE = 20
 
 @dataclass
 class Counted:
-    """What the clients know: the task_ids of the answered calls of each session, in order."""
+    """The state of the clients: the task_ids of the answered calls of each session, in order."""
 
     answered: dict[str, list[str]] = field(default_factory=dict)
     is_over: threading.Event = field(default_factory=threading.Event)

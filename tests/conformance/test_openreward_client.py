@@ -1,4 +1,6 @@
-"""What only the openreward client does: bare paths, X-Deployment, variants, messages, terminal tools, group scores."""
+"""Tests of what only the openreward client does: bare paths, X-Deployment, variants, messages, terminal tools, group
+scores.
+"""
 
 from __future__ import annotations
 

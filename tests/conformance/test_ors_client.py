@@ -1,4 +1,6 @@
-"""What only the ors client does: environments in the path, split and index without an environment's name, no ids."""
+"""Tests of what only the ors client does: environments in the path, split and index without an environment's name, no
+ids.
+"""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ TASK_ID = re.compile(r"data: [0-9a-f]{32}\n")
 
 
 async def closing_post(server: LiveServer, path: str, sid: str, body: dict[str, Any]) -> str:
-    """One connection a request, closed as soon as the answer is read."""
+    """Send a request on its own connection, which is closed as soon as the response is read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {sid}\r\nContent-Type: application/json\r\n"

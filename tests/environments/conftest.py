@@ -1,4 +1,4 @@
-"""What tests of the catalogue share."""
+"""Fixtures of the tests of environments and tasks."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_directory_that_was_deleted_is_no_fault(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.django_db
-def test_strangers_are_not_told_where_the_server_lies(settings: Settings) -> None:
+def test_strangers_do_not_see_the_directory_of_the_server(settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"lab": "a-key-of-the-lab"}
     page = Client().get("/login/", follow=True).content.decode()
     assert "<code>manage.py createsuperuser</code>" in page

@@ -62,7 +62,7 @@ def test_it_writes_a_reward_that_is_no_number_as_null(reward: float) -> None:
 @pytest.mark.parametrize("write", [value_json, lambda value: model_json(TextBlock(text="\ud800", detail=value))])
 @pytest.mark.parametrize("holder", [lambda n: {"a": [n, {"b": n}]}, lambda n: {"a": (n, n)}, lambda n: {"a": {n}}])
 @pytest.mark.parametrize("number", [NAN, INF, -INF])
-def test_it_writes_strict_json_wherever_such_a_number_stands(write: Any, holder: Any, number: float) -> None:
+def test_it_writes_strict_json_wherever_such_a_number_is(write: Any, holder: Any, number: float) -> None:
     written = write(holder(number))
     assert "NaN" not in written and "Infinity" not in written
     assert "null" in written

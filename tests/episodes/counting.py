@@ -19,7 +19,7 @@ from tests.factories import episode_ended, episode_started
 Place = tuple[str, str, str, str]
 """Environment, spec, `by` and `key`."""
 StatisticsByPlace = dict[Place, tuple[Any, ...]]
-"""By place: attempts, scored, successes, total, low, high, rate."""
+"""Statistics by place, as attempts, scored, successes, total, low, high, rate."""
 
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted")
 

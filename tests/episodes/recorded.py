@@ -35,7 +35,7 @@ async def commit(recorder: Recorder, *rows: Row) -> None:
 
 
 async def query(fn: Callable[[], T]) -> T:
-    """What `fn` reads from the database in another thread."""
+    """Return what `fn` reads from the database in another thread."""
 
     def read() -> T:
         try:
@@ -47,7 +47,7 @@ async def query(fn: Callable[[], T]) -> T:
 
 
 def run(play: Callable[[Recorder], Awaitable[T]]) -> T:
-    """What `play` returns, which has a recorder of its own and a loop to itself."""
+    """Return what `play` returns, which runs in its own loop with its own recorder."""
 
     async def main() -> T:
         async with recording() as recorder:

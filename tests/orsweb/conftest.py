@@ -9,6 +9,6 @@ from tests.server import LiveServer
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
-    """One server for a whole file; tests that stop theirs start their own."""
+    """A server for a whole file; tests that stop theirs start their own."""
     with LiveServer("tests.envs:Echo") as running:
         yield running

@@ -54,7 +54,7 @@ class Canvas:
             self._draw.polygon([*corners, (far_x - across, far_y - down), (x - across, y - down)], fill=colour)
 
     def hairline(self, start: Point, end: Point, colour: Colour) -> None:
-        """One pixel wide at every magnification."""
+        """Draw a line that is one pixel wide at every magnification."""
         self._draw.line([self._at(*start), self._at(*end)], fill=colour, width=FINE)
 
     def box(self, left: float, top: float, right: float, bottom: float, colour: Colour) -> None:

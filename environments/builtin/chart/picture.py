@@ -15,21 +15,21 @@ from pydantic import BaseModel, Field
 from environments.builtin.chart.canvas import HEIGHT, PAPER, WIDTH, Canvas, Colour, Point
 
 LEFT, RIGHT, TOP, BOTTOM = 76, WIDTH - 34, 124, HEIGHT - 74
-"""Edges of the plot."""
+"""Edges of the plot, in pixels."""
 INK: Colour = (33, 37, 46)
 MUTED: Colour = (94, 101, 115)
 AXIS: Colour = (140, 147, 160)
 GRID: Colour = (214, 219, 228)
 FAINT: Colour = (236, 239, 245)
 COLOURS: list[Colour] = [(43, 108, 176), (224, 133, 36), (26, 140, 120), (176, 58, 96), (122, 92, 168), (120, 128, 140)]
-"""Of series and slices; told apart by the colour-blind too."""
+"""Colours of series and slices, which colour-blind people can distinguish too."""
 PIE_MIDDLE: Point = (310, 318)
 PIE_RADIUS = 176.0
 MAX_TICKS = 7
 
 
 class Series(BaseModel):
-    """One colour of a chart."""
+    """A series of values, drawn in one colour."""
 
     name: str
     values: list[float] = Field(default=[], description="One for each category; of a pie's only series, the shares.")
@@ -37,7 +37,7 @@ class Series(BaseModel):
 
 
 class Data(BaseModel):
-    """What is drawn."""
+    """The data that a chart shows."""
 
     kind: Literal["bars", "stacked", "lines", "scatter", "pie"]
     title: str
@@ -47,7 +47,7 @@ class Data(BaseModel):
     series: list[Series] = Field(min_length=1, max_length=len(COLOURS))
 
     def check(self) -> None:
-        """Raises: ValueError with one sentence that says which part of the data does not fit the kind."""
+        """Check that the data fits the kind. Raises: ValueError with a sentence about the part that does not."""
         for one in self.series:
             if self.kind == "scatter" and not one.points:
                 raise ValueError(f"series {one.name!r} has no points; a scatter plot needs pairs of x and y.")
@@ -96,7 +96,7 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def label(self, value: float) -> str:
-        """`value` with as many decimals as ticks need, small ones where it stands at one of them."""
+        """Return `value` with as many decimals as its ticks need, for small ticks if it is at one of them."""
         is_small = abs(value / self.step - round(value / self.step)) > 1e-6
         digits = max(0, -math.floor(math.log10(self.small_step if is_small else self.step) + 1e-9))
         return f"{round(value, 9) + 0.0:,.{digits}f}"

@@ -23,7 +23,7 @@ HOURS = [f"{hour}:00" for hour in range(6, 20)]
 
 @dataclass(frozen=True)
 class Theme:
-    """What a chart of categories is about; values lie between `low` and `high`."""
+    """The subject of a chart of categories, with values between `low` and `high`."""
 
     title: str
     y_label: str
@@ -60,7 +60,7 @@ PIES = [
 
 @dataclass(frozen=True)
 class Scene:
-    """What a scatter plot is about; y runs from one of `ends` to the other between x `low` and `high`."""
+    """The subject of a scatter plot; y runs from one of `ends` to the other between x `low` and `high`."""
 
     title: str
     x_label: str
@@ -117,7 +117,7 @@ def task(split: str, index: int) -> dict[str, Any]:
 
 
 def _precision(data: Data, question: Question) -> float:
-    """Half of a small tick for each reading; of a pie a full one, for a slice has two edges."""
+    """Return half of a small tick for each reading; for a pie a full one, because a slice has two edges."""
     if data.kind == "pie":
         return float(question.readings)
     axis = x_axis(data) if question.is_across else y_axis(data)

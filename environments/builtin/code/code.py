@@ -58,7 +58,7 @@ class Program(BaseModel):
 
 
 class Answer(BaseModel):
-    """What became of one call; `text` is its result as JSON, or the exception."""
+    """The result of one call; `text` is its result as JSON, or the exception."""
 
     how: Literal["returned", "raised", "timeout", "died", "untried"]
     text: str
@@ -156,7 +156,7 @@ class Code(Environment):
         return found if found or is_public else self.task.test_cases
 
     def _ask(self, program: str, cases: list[Case], *, has_free_run: bool) -> tuple[Ran, list[Answer]]:
-        """How the run ended and an answer per case (before them the program's alone); none if it forged or broke it.
+        """Return how the run ended, and the answers of the program alone and of each case; none if they are invalid.
 
         Raises: SandboxError, a fault of the machine that is never counted as a wrong answer.
         """
@@ -191,7 +191,7 @@ def is_right(case: Case, answer: Answer) -> bool:
 
 
 def is_same(given: Any, expected: JSONValue) -> bool:
-    """Whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
+    """Return whether two JSON values are equal: floats to nine digits, 2 like 2.0, but true unlike 1."""
     if isinstance(expected, bool) or expected is None:
         return given is expected
     if isinstance(expected, int | float):
@@ -246,7 +246,7 @@ def _what_happened(answer: Answer) -> str:
 
 
 def _failures(cases: list[Case], answers: list[Answer], ran: Ran) -> str:
-    """What went wrong, in one sentence that tells neither inputs nor expected results; empty if nothing did."""
+    """Return a sentence about what failed, without inputs and expected results; empty if nothing did."""
     if ran.stopped:
         return f"The program was stopped: {ran.stopped}."
     if not answers:

@@ -1,4 +1,4 @@
-"""The grid of a maze: what stands where, what an action changes, how far every situation is from the exit.
+"""The grid of a maze: its cells, the effects of actions, and the distance of every situation from the exit.
 
 Driven by `maze` (playing) and `maze_tasks` (making tasks). Cells are (row, column), from 0 at the top left.
 """
@@ -20,7 +20,7 @@ MAX_LOCKS = 5
 
 
 class Situation(NamedTuple):
-    """Where the player stands, which keys are carried, which doors are open. A tuple, for thousands are compared."""
+    """Position of the player, carried keys and open doors. A tuple, because thousands are compared."""
 
     cell: Cell
     keys: frozenset[str] = frozenset()
@@ -70,23 +70,23 @@ class Grid:
         return self.rows[y][x] if 0 <= y < self.height and 0 <= x < self.width else WALL
 
     def is_closed(self, cell: Cell, opened: frozenset[Cell]) -> bool:
-        """Whether neither feet nor eyes get through: a wall, or a door that is not in `opened`."""
+        """Return whether neither feet nor eyes get through: a wall, or a door that is not in `opened`."""
         return self.at(cell) == WALL or (cell in self.doors and cell not in opened)
 
     # --- actions: each answers the situation after it, the same one when it changes nothing ---
 
     def walk(self, before: Situation, direction: str) -> Situation:
-        """One cell in `direction`."""
+        """Move one cell in `direction`."""
         target = beside(before.cell, direction)
         return before if self.is_closed(target, before.opened) else before._replace(cell=target)
 
     def pick_up(self, before: Situation) -> Situation:
-        """The key that lies here, if there is one."""
+        """Pick up the key in this cell, if there is one."""
         key = self.keys.get(before.cell)
         return before if key is None else before._replace(keys=before.keys | {key})
 
     def unlock(self, before: Situation) -> Situation:
-        """Open every door beside the player that a carried key fits."""
+        """Open every door next to the player that a carried key fits."""
         fitting = {cell for cell in self._free[before.cell] if self.doors.get(cell, "").lower() in before.keys}
         return before._replace(opened=before.opened | fitting) if fitting else before
 
@@ -127,14 +127,14 @@ class Grid:
         return {(y + dy, x + dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1)}
 
     def ahead(self, cell: Cell, direction: str, opened: frozenset[Cell]) -> set[Cell]:
-        """What a look along `direction` shows: the corridor with its sides, up to what stops it."""
+        """Return what a look along `direction` shows: the corridor with its sides, up to what stops it."""
         seen = self.around(cell)
         while not self.is_closed(cell := beside(cell, direction), opened):
             seen |= self.around(cell)
         return seen
 
     def within(self, cell: Cell, reach: int, opened: frozenset[Cell]) -> set[Cell]:
-        """What a light shows: all that is at most `reach` steps away, and the walls about it."""
+        """Return what a light shows: all that is at most `reach` steps away, and the walls about it."""
         edge, lit = {cell}, {cell}
         for _ in range(reach):
             reached = {beside(one, direction) for one in edge for direction in DIRECTIONS} - lit

@@ -40,7 +40,7 @@ from environments.builtin.maze.grid import DIRECTIONS, DOORS, FLOOR, PLAYER, UNS
 WAY_REWARD, EXIT_REWARD, SHORTNESS_REWARD = 0.5, 0.3, 0.2
 MATCH_REACH, MATCH_STEPS = 4, 6
 TASK_TOOLS = {1: (), 2: ("look",), 3: ("pick_up", "unlock"), 4: ("pick_up", "unlock", "light", "map")}
-"""Level -> its tools beside `move`."""
+"""Tools by level, in addition to `move`."""
 HAS_ALL_IN_SIGHT = (1, 3)
 PROMPTS = {
     1: "You see all of it.",
@@ -221,7 +221,7 @@ class Maze(Environment):
         return self.grid.around(self.now.cell)
 
     def _reward(self) -> float:
-        """What this action adds to the return, so that the sum stays exact to a millionth."""
+        """Return what this action adds to the return, so that the sum stays exact to a millionth."""
         fewest = self.distances[Situation(self.grid.start)]
         due = WAY_REWARD * max(-1.0, 1 - self.distances[self.now] / max(1, fewest))
         if self.now.cell == self.grid.exit:

@@ -16,7 +16,7 @@ from environments.builtin.maze.grid import DOORS, EXIT, FLOOR, KEYS, PLAYER, STA
 from environments.wire import ImageBlock
 
 TILE = 32
-"""Side in pixels."""
+"""Length of a side of a tile, in pixels."""
 FINE = 4
 """Tiles are drawn this many times larger and then reduced, for smooth edges."""
 TRAIL, FRONT = "*", "="
@@ -68,7 +68,7 @@ def _tiles() -> dict[str, Image.Image]:
 
 
 def _drawn(mark: str) -> Image.Image:
-    """One tile, FINE times its size. Coordinates below are thirty-seconds of its side."""
+    """Return a tile at FINE times its size. Coordinates below are thirty-seconds of its side."""
     side = TILE * FINE
     tile = Image.new("RGB", (side, side), PAPER)
     brush = _Brush(tile)

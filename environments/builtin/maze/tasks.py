@@ -78,7 +78,7 @@ def _longest_way(marks: dict[Cell, str], start: Cell) -> list[Cell]:
 
 
 def _regions(marks: dict[Cell, str], start: Cell, doors: list[Cell]) -> list[set[Cell]]:
-    """What each door shuts off from the one before: the first region holds the start, the last the exit."""
+    """Return the regions between doors: the first region holds the start, the last the exit."""
     regions: list[set[Cell]] = []
     entrance = start
     for door in [*doors, None]:

@@ -49,7 +49,7 @@ def write(files: Mapping[str, str]) -> bytes:
 
 
 def read(archive: bytes) -> Directory:
-    """What the archive holds. Raises: BadArchive."""
+    """Return the content of the archive. Raises: BadArchive."""
     found, at = Directory(), 0
     while (header := archive[at : at + _BLOCK_BYTES]).strip(b"\0"):
         if len(header) < _BLOCK_BYTES:

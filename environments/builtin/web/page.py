@@ -23,7 +23,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`choices` empty: any text."""
+    """A field of a page; with empty `choices` it takes any text."""
 
     name: str
     label: str
@@ -33,7 +33,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """`action` is what the site is told, together with the page's fields."""
+    """A button; `action` is sent to the site together with the fields of the page."""
 
     label: str
     action: str
@@ -51,7 +51,7 @@ class Page:
     title: str
     rows: list[Row]
     controls: list[Control] = field(init=False)
-    """In order of appearance; a control's number is its place, from 1."""
+    """Controls in order of appearance; the number of a control is its position, from 1."""
 
     def __post_init__(self) -> None:
         found = [part for row in self.rows for part in row if not isinstance(part, str)]
@@ -82,7 +82,7 @@ class Page:
         return found
 
     def _find(self, target: str, among: Sequence[Control]) -> Control:
-        """By number any control of the page; by text one of `among`: the whole label, else the only one that has it."""
+        """Find a control by number, or one of `among` by text: the whole label, else the only one that has it."""
         number = target.strip("[]{}<> ")
         if number.isdecimal():
             if 1 <= int(number) <= len(self.controls):

@@ -16,11 +16,11 @@ from environments.builtin.web.stock import DEPARTMENTS, SHIPPING, TOPICS, Item, 
 HOST = "http://harbourpine.example"
 YES_NO = ("yes", "no")
 Done = tuple[str, str]
-"""Where a button leads, and what the page there says first."""
+"""Address to which a button leads, and the first line of the page there."""
 
 
 class Site:
-    """One visitor's session with the site number `number`."""
+    """The session of one visitor with the site number `number`."""
 
     def __init__(self, number: int) -> None:
         self.stock = web_stock.stock_of(number)
@@ -30,12 +30,12 @@ class Site:
         self.profile = {"city": self.stock.city, "newsletter": "no"}
         self.cancelled: set[int] = set()
         self.has_written = False
-        """Only one message is taken, or writing under every topic would be sure to hit the right one."""
+        """Only one message is accepted; otherwise writing under every topic would reach the right one."""
         self.done: set[str] = set()
-        """What has happened, in sentences."""
+        """Events so far, as sentences."""
 
     def facts(self) -> set[str]:
-        """What has happened and what is so now."""
+        """Return the events so far and the current state."""
         now = {f"cart: {self._lines()}"} if self.cart else set()
         now |= {f"profile: city {self.profile['city']}, newsletter {self.profile['newsletter']}"}
         now |= {f"cancelled: {', '.join(map(str, sorted(self.cancelled)))}"} if self.cancelled else set()
@@ -48,7 +48,7 @@ class Site:
     # --- pages ---
 
     def page(self, url: str) -> Page:
-        """What stands at `url`; an unknown path has a page that says so."""
+        """Return the page at `url`; for an unknown path, a page that says so."""
         address = urlsplit(url)
         self.done.add(f"opened {address.path}")
         query = {name: values[0] for name, values in parse_qs(address.query).items()}

@@ -1,4 +1,4 @@
-"""What the bundled shop sells, tells and remembers, from the number of the site; used by `site.py` and `tasks.py`.
+"""The goods, texts and accounts of the bundled shop, derived from the site number. Used by `site.py` and `tasks.py`.
 
 Amounts are in cents.
 """

@@ -51,7 +51,7 @@ def _sold(random: Random, stock: Stock) -> Item:
 
 
 def _ordered(random: Random, lines: str, coupon: str = "") -> tuple[str, str]:
-    """How an order is to be sent, as the goal says it and as the site does."""
+    """Return how an order is to be sent, in the words of the goal and of the site."""
     person, city, way = random.choice(PEOPLE), random.choice(CITIES), random.choice(SHIPPING)
     with_coupon = f" with {coupon}" if coupon else ""
     return f"for {person} in {city}, delivery: {way}", f"ordered: {lines} by {way} to {person}, {city}{with_coupon}"

@@ -210,7 +210,7 @@ class Web(Environment):
         self.page = self.site.page(url)
 
     def _told(self, steps: int = 1) -> ToolOutput:
-        """Return the current page, rendered again, with the reward for what has changed."""
+        """Return the current page, rendered again after changes, and the reward for them."""
         self.steps_taken += steps
         self.page = self.site.page(self.url)
         reward, is_reached = self._reward()
@@ -221,7 +221,7 @@ class Web(Environment):
         return ToolOutput(blocks=[TextBlock(text=text)], reward=reward, finished=is_reached or not left)
 
     def _reward(self) -> tuple[float, bool]:
-        """What milestones have newly been reached are worth, and whether the goal is among them."""
+        """Return the reward for newly reached milestones, and whether the goal is among them."""
         facts, milestones = self.site.facts(), self.task.milestones
         self.reached |= facts & set(milestones)
         is_reached = not self.task.answer and self._is_goal_reached(facts)
@@ -246,7 +246,7 @@ def plain(text: str) -> str:
 
 
 def _within(url: str, base: str) -> str:
-    """`url` in full, from the page `base`. Raises: ToolError for an address of another site, or that is none."""
+    """Return the absolute `url` from the page `base`. Raises: ToolError for an invalid address or another site."""
     try:
         address = urlsplit(urljoin(base, url.strip()))
     except ValueError:  # such as an unclosed [ for an IPv6 host

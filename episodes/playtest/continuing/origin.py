@@ -32,7 +32,7 @@ class Origin:
     """A step from which an episode can be continued."""
 
     episode: Episode
-    """With its environment and task."""
+    """The episode with its environment and task."""
     step: int
     """Index of the last step that is run again."""
     masked: list[int]
@@ -44,7 +44,7 @@ class Origin:
         return self.step + 1
 
     def session(self, seat: PlayerSeat, user_agent: str) -> NewSession:
-        """A session of the recorded task, independent of what its splits contain now."""
+        """Return a session of the recorded task, independent of what its splits contain now."""
         return NewSession(
             sid=str(uuid.uuid4()),
             owner=seat.owner,
@@ -56,7 +56,7 @@ class Origin:
 
 
 def origin_of(episode: Episode, index: str) -> Origin:
-    """The step from which to continue. `episode` has its environment and task; `index` comes from a form.
+    """Return the step from which to continue. `episode` has its environment and task; `index` comes from a form.
 
     Raises: CannotContinue.
     """

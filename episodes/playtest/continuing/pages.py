@@ -63,7 +63,7 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
 
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
-    """The episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
+    """Return the episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
     rows = Episode.objects.select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
@@ -106,7 +106,7 @@ def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str,
 @never_cache
 @seated
 def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
-    """The progress of running recorded steps again; a POST sends a `choice` of CHOICES."""
+    """Return the progress of running recorded steps again; a POST sends a `choice` of CHOICES."""
     facts = play_or_404(pk, seat)
     if request.method == "POST":
         return _choose(request, facts)

@@ -44,12 +44,12 @@ class NotOnRecord(OrsError):
 
 @dataclass(frozen=True, slots=True)
 class RerunStep:
-    """One step that was run again."""
+    """A recorded step that was run again."""
 
     index: int
     """Index of the step, from 0. It is the index of the recorded step, too."""
     differing: tuple[Aspect, ...]
-    """What differs from the recorded step; empty if nothing does."""
+    """Aspects that differ from the recorded step; empty if none does."""
 
     @property
     def is_other(self) -> bool:
@@ -59,7 +59,7 @@ class RerunStep:
 
 @dataclass(frozen=True, slots=True)
 class RerunProgress:
-    """How many steps were run again, and how they differ from the record."""
+    """The steps that were run again so far, and how they differ from the record."""
 
     state: Literal["running", "differs", "done", "failed"]
     """differs: a step has a different result, and the player has not yet decided what to do."""
@@ -74,14 +74,14 @@ class RerunProgress:
     asides: int = 0
     """Number of steps that differ in their metadata only."""
     fault: str = ""
-    """Why running the steps failed, as a sentence."""
+    """Sentence about why running the steps failed."""
 
     @property
     def left(self) -> int:
         return self.total - self.done
 
     def after(self, step: RerunStep) -> RerunProgress:
-        """The progress with one more step."""
+        """Return the progress with one more step."""
         return replace(
             self,
             done=self.done + 1,
@@ -179,7 +179,7 @@ async def recorded_steps(episode: int, first: int, last: int) -> AsyncGenerator[
 
 
 def differing(then: Step, now: Step) -> tuple[Aspect, ...]:
-    """How the results of two steps differ. JSON is compared exactly: 1, 1.0 and true are different values."""
+    """Return how the results of two steps differ. JSON is compared exactly: 1, 1.0 and true are different values."""
     before, after = _result_of(then), _result_of(now)
     return tuple(aspect for aspect in before if before[aspect] != after[aspect])
 

@@ -46,12 +46,12 @@ def answer_form(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
-    """Why a tool's schema refuses an input: [{"path": […], "message": "…"}], as the form shows it."""
+    """Return why a tool's schema refuses an input: [{"path": […], "message": "…"}], as the form shows it."""
     return [_problem_json(one.path, one.message) for one in check(schema, value)] if schema is not None else []
 
 
 def _html_of(form: Form) -> SafeString:
-    """The controls of a form with a value. The page has the `<form>` around them."""
+    """Return the controls of a form with a value. The page has the `<form>` around them."""
     return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
 
 

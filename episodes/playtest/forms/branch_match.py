@@ -20,7 +20,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX_DEPTH) -> bool:
-    """Whether `value` has the type, the constants and the members of `schema`, to the given depth."""
+    """Return whether `value` has the type, the constants and the members of `schema`, to the given depth."""
     meaning = document.meaning(schema)
     if meaning.is_nullable and value is None:
         return True
@@ -41,7 +41,7 @@ def matches(document: SchemaDocument, schema: Any, value: Any, depth: int = _MAX
 
 
 def has_own_constant(document: SchemaDocument, schema: Any, value: Any) -> bool:
-    """Whether `value` has a constant member of this branch, such as `"kind": "circle"`."""
+    """Return whether `value` has a constant member of this branch, such as `"kind": "circle"`."""
     members = _members(document.meaning(schema).schema)
     constants = {name: one["const"] for name, one in members.items() if isinstance(one, dict) and "const" in one}
     return isinstance(value, dict) and any(

@@ -82,7 +82,7 @@ def check(schema: Any, value: Any) -> list[FormProblem]:
 
 
 def is_quick(schema: Any, value: Any) -> bool:
-    """Whether a check takes less time than starting a thread for it.
+    """Return whether a check takes less time than starting a thread for it.
 
     True if both texts are short and the schema has no keyword whose cost grows faster than its length.
     """

@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FormProblem:
-    """Why a value cannot be used."""
+    """A problem with a value of the form."""
 
     path: Path
     """The part of the value that the message is about."""
@@ -112,7 +112,7 @@ class Control(ABC):
         """Content of the control on a page, without its parts, as `load` reads it."""
 
     def parts(self) -> Sequence[FormPart]:
-        """The slots inside the control."""
+        """Return the slots inside the control."""
         return []
 
     @abstractmethod

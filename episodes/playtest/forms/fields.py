@@ -128,7 +128,7 @@ class Scalar(TextControl):
         return parsed_number(self.text) if is_number else self.text
 
     def _reads_as_number(self, text: str) -> bool:
-        """Whether `text` is a number that the schema allows."""
+        """Return whether `text` is a number that the schema allows."""
         if not NUMBER.fullmatch(text):
             return False
         try:
@@ -242,13 +242,13 @@ class Raw(Control):
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a number that JSON can represent."""
+    """Return whether `value` is a number that JSON can represent."""
     is_finite = not isinstance(value, float) or math.isfinite(value)
     return isinstance(value, int | float) and not isinstance(value, bool) and is_finite
 
 
 def _is_word(value: Any) -> bool:
-    """Whether `value` is a text that cannot be mistaken for other JSON when it is shown without quotes."""
+    """Return whether `value` is a text that cannot be mistaken for other JSON when it is shown without quotes."""
     if not isinstance(value, str) or not value.strip() == value != "" or not is_plain(value) or len(value) > 60:
         return False
     try:

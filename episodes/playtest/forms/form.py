@@ -83,7 +83,7 @@ class Form:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def value(self) -> tuple[Any, list[FormProblem]]:
-        """The value and its problems. With problems, the value is the best approximation, or NOTHING."""
+        """Return the value and its problems. With problems, the value is the best approximation, or NOTHING."""
         problems: list[FormProblem] = []
         return self.root.value(problems), problems
 
@@ -92,7 +92,7 @@ class Form:
         return dict(entry for slot in _slots(self.root) for entry in _state_of(slot))
 
     def at(self, name: str) -> Slot | None:
-        """The slot with that name on the page; None if there is none."""
+        """Return the slot with that name on the page; None if there is none."""
         return next((slot for slot in _slots(self.root) if slot.place.name == name), None)
 
 

@@ -27,7 +27,7 @@ class Operation:
     """An operation at the slot named `at`."""
 
     do: str
-    """One of show, include, add, remove, up, down, choose, raw, form, reset, refresh, set."""
+    """Name of the operation: show, include, add, remove, up, down, choose, raw, form, reset, refresh, set."""
     at: str = ""
     choice: int = 0
     """Index of the branch, for `choose`."""
@@ -40,7 +40,7 @@ class FormOutcome:
     """The result of an operation."""
 
     problems: list[FormProblem]
-    """Why nothing was done; empty if the form has changed."""
+    """Problems because of which nothing was done; empty if the form has changed."""
     focus: str | None = None
     """Name of the slot that gets the focus; None to leave it where it is."""
 

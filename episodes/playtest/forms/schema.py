@@ -59,7 +59,7 @@ class SchemaDocument:
         self.root = root
 
     def meaning(self, schema: Any) -> Meaning:
-        """The meaning of `schema`, a part of this document. Never raises."""
+        """Return the meaning of `schema`, a part of this document. Never raises."""
         try:
             return _Reading(self.root).meaning(schema)
         except (Contradiction, RecursionError, TypeError, ValueError):  # any keyword can have any value
@@ -135,7 +135,7 @@ class _Reading:
         return found
 
     def _branches(self, flat: Schema) -> list[Meaning]:
-        """The alternatives for a value, each a complete schema; empty if there is only one."""
+        """Return the alternatives for a value, each a complete schema; empty if there is only one."""
         base = {key: value for key, value in flat.items() if key not in _ANNOTATIONS}
         union = next((key for key in _UNIONS if key in flat), None)
         if union:
@@ -166,7 +166,7 @@ class _Reading:
         return [(one, frozenset()) for one in (_by_type(flat) if _has_types(flat) else [flat])]
 
     def _read_alone(self, schema: Any, trail: frozenset[str]) -> tuple[Schema, frozenset[str]]:
-        """A schema without references, and the references that were followed for it."""
+        """Return a schema without references, and the references that were followed for it."""
         before, self.refs = self.refs, set()
         try:
             return self.flat(schema, trail), frozenset(self.refs)
@@ -193,7 +193,7 @@ def _kind(schema: Schema) -> Kind:
 
 
 def _guessed_type(schema: Schema) -> str | None:
-    """The type that the keywords of a schema without `type` suggest."""
+    """Return the type that the keywords of a schema without `type` suggest."""
     return next((kind for kind, words in _KEYWORDS_OF_TYPE.items() if any(word in schema for word in words)), None)
 
 
@@ -205,7 +205,7 @@ def _is_plain_object(schema: Schema) -> bool:
 
 
 def _are_conditions(branches: Any) -> bool:
-    """Whether a union only restricts which members go together. The check of the value enforces that."""
+    """Return whether a union only restricts which members go together. The check of the value enforces that."""
     return isinstance(branches, list) and all(
         isinstance(branch, dict) and branch.keys() <= _CONDITIONS for branch in branches
     )
@@ -230,7 +230,7 @@ def _is_null(schema: Schema) -> bool:
 
 
 def _is_scalar(branches: list[Schema]) -> bool:
-    """Whether the branches are a text and numbers, without lists of allowed values."""
+    """Return whether the branches are a text and numbers, without lists of allowed values."""
     kinds = [_kind(branch) for branch in branches]
     return set(kinds) == {"text", "number"} and kinds.count("text") == 1
 

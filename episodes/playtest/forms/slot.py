@@ -191,14 +191,14 @@ class Slot:
         return ", ".join(part for part in (kind if is_shown else "", limits) if part)
 
     def _is_visible_otherwise(self, key: str) -> bool:
-        """Whether the form already shows what this keyword says."""
+        """Return whether the form already shows what this keyword says."""
         schema = self.meaning.schema
         is_tuple = key in ("minItems", "maxItems") and "prefixItems" in schema
         return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
 
 
 def control_of(place: FormPlace, meaning: Meaning) -> Control:
-    """A new control for `meaning`."""
+    """Return a new control for `meaning`."""
     if meaning.kind == "choice":
         return Choice(place, meaning, control_of)
     return _CLASSES[meaning.kind](place, meaning)

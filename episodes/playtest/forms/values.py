@@ -29,12 +29,12 @@ NOTHING: Final = Nothing.NOTHING
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text field of a page returns `text` unchanged."""
+    """Return whether a text field of a page returns `text` unchanged."""
     return "\r" not in text and is_storable(text)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether both are the same JSON. 1, 1.0 and true are three different values."""
+    """Return whether both are the same JSON. 1, 1.0 and true are three different values."""
     return _exact(one) == _exact(other)
 
 
@@ -51,7 +51,7 @@ def number_text(value: float) -> str:
 
 
 def parsed_number(text: str) -> int | float:
-    """The number in `text`, an int if it has neither point nor exponent.
+    """Return the number in `text`, an int if it has neither point nor exponent.
 
     Raises: ValueError, with a sentence for the person who typed it.
     """
@@ -76,7 +76,7 @@ def json_text(value: Any) -> str:
 
 
 def parsed_json(text: str) -> Any:
-    """The JSON value in `text`. Raises: ValueError, with a sentence that names line and column."""
+    """Return the JSON value in `text`. Raises: ValueError, with a sentence that names line and column."""
     if not text.strip():
         raise ValueError('Enter JSON, such as 42, "text", [1, 2] or {"name": true}.')
     try:
@@ -104,7 +104,7 @@ def shown(value: Any, limit: int = 60) -> str:
 
 
 def kind_named(value: Any) -> str:
-    """The type of a JSON value in words, such as "a list" or "a number"."""
+    """Return the type of a JSON value in words, such as "a list" or "a number"."""
     if value is None:
         return "null"
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}

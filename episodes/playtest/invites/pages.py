@@ -54,7 +54,7 @@ MAX_SHOWN = 200
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 def invite(request: HttpRequest, token: str) -> HttpResponse:
-    """The page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
+    """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
     try:
         found = open_invite(token)
     except InviteRefused as refusal:
@@ -111,7 +111,7 @@ def _chooser(found: Invite) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GuestLine:
-    """One guest in the list of invites."""
+    """A guest in the list of invites."""
 
     name: str
     label: str
@@ -122,7 +122,7 @@ class GuestLine:
 
 @dataclass(frozen=True, slots=True)
 class InviteLine:
-    """One invite in the list."""
+    """An invite in the list of invites."""
 
     invite: Invite
     state: State
@@ -192,7 +192,7 @@ def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _check(request: HttpRequest) -> None:
-    """Raises: PermissionDenied. Invites let strangers in, so they need a permission of their own."""
+    """Refuse people without the permission for invites, which let strangers in. Raises: PermissionDenied."""
     if not request.user.has_perm(PERMISSION):
         raise PermissionDenied(
             f"Your account, {request.user.get_username()}, needs the permission “Can add invite” for this page. "

@@ -57,7 +57,7 @@ def open_invite(token: str) -> Invite:
 
 
 def add_guest(invite: Invite, name: str) -> Guest:
-    """A new guest of the invite. Raises: ValueError, with a sentence about the name."""
+    """Return a new guest of the invite. Raises: ValueError, with a sentence about the name."""
     name = " ".join(name.split())
     if not name:
         raise ValueError("Enter a name, so that your episodes can be found.")
@@ -69,7 +69,7 @@ def add_guest(invite: Invite, name: str) -> Guest:
 
 
 def is_open_to(guest: int) -> bool:
-    """Whether the invite of that guest is still open. One query."""
+    """Return whether the invite of that guest is still open. One query."""
     return Guest.objects.filter(pk=guest, invite__revoked=None, invite__expires__gt=timezone.now()).exists()
 
 

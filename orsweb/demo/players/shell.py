@@ -30,7 +30,7 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
 
 
 def _solution(spec: Mapping[str, Any]) -> str:
-    """The command that solves the task, found by drawing chores with the task's seed, as the bank did."""
+    """Return the command that solves the task, found by drawing chores with the task's seed, as the bank did."""
     random = Random(f"shell/{spec['seed']}")
     while True:
         _, kind = random.choice(KINDS)

@@ -99,7 +99,7 @@ class Command(BaseCommand):
 
 
 def _reachable_host() -> str:
-    """A host name for URLs, under which the server can be reached."""
+    """Return a host name for URLs, under which the server can be reached."""
     host: str = settings.ORSWEB_HOST
     if host in ("0.0.0.0", "::"):
         names = [name for name in settings.ORSWEB_ALLOWED_HOSTS if name[0] not in ".*"]
@@ -124,7 +124,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def _database_name() -> str:
-    """The database as its operator knows it, without the password."""
+    """Return the database as its operator knows it, without the password."""
     database = connection.settings_dict
     if connection.vendor == "sqlite":
         return str(Path(database["NAME"]))

@@ -142,7 +142,7 @@ def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> No
     assert "1 quarantined" in page and ">quiet</strong>" in page
 
 
-def test_the_first_page_and_the_environments_lead_to_tasks_that_somebody_flagged(client: Client) -> None:
+def test_the_first_page_and_the_environments_lead_to_tasks_that_a_person_flagged(client: Client) -> None:
     task = make_task(environment=make_environment("quiet", position=2))
     for author in ("ada", "bob"):
         flag(task, author, "The answer is wrong.")

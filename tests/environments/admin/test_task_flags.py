@@ -57,7 +57,7 @@ def test_a_curator_settles_all_of_a_task(client: Client) -> None:
     assert not flags_of(task).open and flags_of(other).open
 
 
-def test_settling_what_somebody_else_has_settled_is_refused(client: Client) -> None:
+def test_settling_what_another_person_settled_is_refused(client: Client) -> None:
     task = make_task()
     number = flag(task, "ada", "Wrong.").pk
     settled(client, task)

@@ -30,7 +30,7 @@ def listed(client: Client, query: str = "") -> list[str]:
 
 
 def link(page: str, mark: str) -> str:
-    """Query string of the link that is marked `mark`; empty: there is none."""
+    """Return the query string of the link that is marked `mark`; empty if there is none."""
     found = re.search(rf'<a href="(\?[^"]*)"[^>]*{mark}', page)
     return found[1].replace("&amp;", "&") if found else ""
 

@@ -1,4 +1,4 @@
-"""What the server knows about a class, whichever SDK it was written for."""
+"""Tests of what the server knows about a class of any SDK."""
 
 from collections.abc import Sequence
 from typing import Any

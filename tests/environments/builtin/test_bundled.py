@@ -1,4 +1,4 @@
-"""What every bundled environment has: a card, a schema that its tasks fit, rewards within the range it declares."""
+"""Tests of every bundled environment: its card, the schema of its tasks, and its rewards within the declared range."""
 
 from __future__ import annotations
 

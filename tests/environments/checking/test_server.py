@@ -111,7 +111,7 @@ class _Careless(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, *args: Any) -> None:
-        """Say nothing."""
+        """Suppress the log."""
 
 
 @pytest.fixture(scope="module")

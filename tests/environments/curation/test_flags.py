@@ -12,7 +12,7 @@ from tests.stored import make_task
 pytestmark = pytest.mark.django_db
 
 
-def test_it_waits_until_somebody_settles_it() -> None:
+def test_it_waits_until_a_person_settles_it() -> None:
     task = make_task()
     flag(task, "ada", "The answer is wrong.", 12)
     [waiting] = flags_of(task).open

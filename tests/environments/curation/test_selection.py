@@ -48,7 +48,7 @@ def test_it_keeps_to_an_environment() -> None:
     assert chosen(Selection(environment=make_environment().pk)) == tasks[::-1]
 
 
-def test_it_chooses_tasks_that_somebody_flagged_once_each_until_they_are_settled() -> None:
+def test_it_chooses_tasks_that_a_person_flagged_once_each_until_they_are_settled() -> None:
     tasks = [Task.objects.get(pk=pk) for pk in make_tasks(6)]
     elsewhere = Task.objects.get(pk=make_tasks(1, environment=make_environment("guess"))[0])
     for author, task in (("ada", tasks[1]), ("bob", tasks[1]), ("ada", tasks[4]), ("ada", tasks[5]), ("a", elsewhere)):

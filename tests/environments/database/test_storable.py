@@ -1,4 +1,4 @@
-"""What the databases can store: texts without NUL and lone surrogates, numbers of 64 bits."""
+"""Tests of what the databases can store: texts without NUL and lone surrogates, numbers of 64 bits."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Author:
         ("cardshop4/__init__.py", "cardshop4/cardshop4.md"),
     ],
 )
-def test_it_is_found_beside_the_class(author: Author, tmp_path: Path, module: str, card: str) -> None:
+def test_it_is_found_next_to_the_class(author: Author, tmp_path: Path, module: str, card: str) -> None:
     cls = author(module)
     (tmp_path / card).write_text("# Shop\n")
     assert card_of(cls) == "# Shop"

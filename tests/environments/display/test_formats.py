@@ -1,4 +1,6 @@
-"""How numbers and rewards are written on pages. Scripts write numbers alike (`tests/browser/test_figures.py`)."""
+"""Tests of how numbers and rewards are written on pages. Scripts write numbers in the same format
+(`tests/browser/test_figures.py`).
+"""
 
 from __future__ import annotations
 

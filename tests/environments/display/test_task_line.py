@@ -81,5 +81,5 @@ def test_it_survives_a_spec_that_is_nested_deeply() -> None:
     assert summary('{"task":' * 700 + "1" + "}" * 700)
 
 
-def test_a_long_list_is_told_by_its_length() -> None:
+def test_a_long_list_is_described_by_its_length() -> None:
     assert summary(json.dumps({"level": 2, "rows": ["#" * 13] * 11})) == "level 2 · rows 11 items"

@@ -23,6 +23,6 @@ def db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[No
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
-    """One server of one environment, for a whole file."""
+    """A client of a server with one environment, for a whole file."""
     async with serving("tests.envs:Echo") as running:
         yield running

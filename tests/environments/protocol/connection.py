@@ -1,4 +1,4 @@
-"""One request to the ASGI application, event by event, for tests of streams and of clients that disconnect."""
+"""Requests to the ASGI application, event by event, for tests of streams and of clients that disconnect."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ async def test_a_split_of_one_environment_alone_binds_to_that_one(client: httpx.
     assert (await client.get("/procedural/prompt", headers=headers)).status_code == 200
 
 
-async def test_a_task_that_nobody_has_is_refused_at_once(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_task_is_refused_at_once(client: httpx.AsyncClient) -> None:
     body = {"split": "train", "index": 1_000_000}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
     assert answer.status_code == 400 and answer.json()["detail"].startswith("Invalid index 1000000")

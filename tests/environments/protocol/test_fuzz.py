@@ -100,7 +100,7 @@ def assert_sound(answer: httpx.Response, asked: Any) -> None:
 
 
 def is_faulty_class(answer: httpx.Response) -> bool:
-    """Whether the environment itself failed: Procedural needs the seed, which a random task does not have."""
+    """Return whether the environment itself failed: Procedural needs the seed, which a random task does not have."""
     return answer.status_code == 500 and answer.json()["detail"] != "Internal Server Error"
 
 

@@ -1,4 +1,4 @@
-"""How a result is split: clients that strip, split or decode it piece by piece must get it unchanged."""
+"""Tests of how a result is split: clients that strip, split or decode it piece by piece must get it unchanged."""
 
 from __future__ import annotations
 

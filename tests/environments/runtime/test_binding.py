@@ -58,7 +58,7 @@ async def test_a_refused_binding_leaves_the_session_unbound() -> None:
 
 
 @pytest.mark.parametrize(("split", "index", "error"), [("no", 0, InvalidSplit), ("train", 3, InvalidIndex)])
-async def test_nobody_having_the_task_is_reported_at_once(split: str, index: int, error: type[Exception]) -> None:
+async def test_a_task_that_no_split_has_is_reported_at_once(split: str, index: int, error: type[Exception]) -> None:
     async with Play(Echo, Elsewhere) as play:
         with pytest.raises(error):
             await play.open("s", split=split, index=index)

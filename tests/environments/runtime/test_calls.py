@@ -78,7 +78,7 @@ async def test_two_lost_calls_are_adopted_in_order(play: Play) -> None:
     assert [(await play.answer("s", "count")).text for _ in range(3)] == ["1", "2", "3"]
 
 
-async def test_a_call_that_was_rejoined_and_told_is_no_orphan(play: Play) -> None:
+async def test_a_call_that_was_rejoined_and_delivered_is_no_orphan(play: Play) -> None:
     lost = await play.start("s", "count")
     play.service.leave("s", lost)
     assert (await play.answer("s", "count", task_id=lost.task_id)).text == "1"
@@ -111,7 +111,7 @@ async def test_another_input_adopts_nothing(play: Play) -> None:
     assert (await play.answer("g", "hold", gate="b")).text == "b"
 
 
-async def test_a_told_call_is_not_adopted(play: Play) -> None:
+async def test_a_delivered_call_is_not_adopted(play: Play) -> None:
     assert [(await play.answer("s", "count")).text for _ in range(2)] == ["1", "2"]
 
 

@@ -163,7 +163,7 @@ async def test_another_session_does_not_notice() -> None:
         assert (await play.answer("b", "echo", text="x")).text == "x"
 
 
-async def test_what_a_tool_raises_after_its_time_is_logged_by_nobody() -> None:
+async def test_what_a_tool_raises_after_its_timeout_is_not_logged() -> None:
     class Late(Small):
         @tool
         async def wait(self) -> ToolOutput:

@@ -1,4 +1,4 @@
-"""What live play records, and when."""
+"""Tests of what a live session records, and when."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_secrets_are_in_no_row_and_no_error() -> None:
 
 
 @pytest.mark.parametrize("where", ["constructor", "setup"])
-async def test_a_secret_in_a_failed_start_is_reported_to_nobody(where: str) -> None:
+async def test_a_secret_in_a_failed_start_is_never_reported(where: str) -> None:
     secret = "hunter2-hunter2"
     async with Play(Secretive) as play:
         with pytest.raises(EnvironmentFault) as message:

@@ -106,7 +106,7 @@ ALL = [ors, *BOTH]
 
 
 @pytest.mark.parametrize("sdk", ALL)
-async def test_its_own_task_tools_stand_beside_the_bases(sdk: Any) -> None:
+async def test_its_own_task_tools_are_listed_with_those_of_the_base(sdk: Any) -> None:
     async with Play(migrated(sdk)) as play:
         await play.open("s")
         message = json.loads(await within(play.service.task_tools_json("s", "", None)))
@@ -132,7 +132,7 @@ async def test_its_messages_begin_with_its_own_and_end_with_the_prompt(sdk: Any)
 
 
 @pytest.mark.parametrize("sdk", BOTH)
-async def test_a_plain_prompt_within_its_messages_holds_nobody_up(sdk: Any) -> None:
+async def test_a_plain_prompt_within_its_messages_blocks_no_other_session(sdk: Any) -> None:
     cls: Any = with_more(sdk)
     async with Play(cls) as play:
         await play.open("s")

@@ -32,7 +32,7 @@ def test_the_mode_says_how_much_of_a_fault_is_reported(mode: str, text: str) -> 
 
 
 @pytest.mark.parametrize("reason", ["timeout", "deleted", "result_size"])
-def test_what_the_server_itself_did_is_always_told(reason: str) -> None:
+def test_what_the_server_itself_did_is_always_reported(reason: str) -> None:
     assert result_of(failed("because", reason), "none").data == "because"
 
 

@@ -53,7 +53,7 @@ class Tally(Small):
         return said(str(sum(args.votes)))
 
 
-async def test_a_million_wrong_values_hold_nobody_up() -> None:
+async def test_a_million_wrong_values_block_no_other_session() -> None:
     async with Play(Tally) as play:
         await play.open("s")
         started = asyncio.get_running_loop().time()
@@ -106,7 +106,7 @@ async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:
         (OnlyTerminal, {}, False, " no tools"),
     ],
 )
-async def test_it_names_the_tools_that_the_session_was_told_of(
+async def test_it_names_the_tools_that_the_session_received(
     environment: type, spec: dict[str, Any], asks: bool, known: str
 ) -> None:
     async with Play(environment) as play:

@@ -32,7 +32,7 @@ def test_it_masks_a_text(secret: str) -> None:
 
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("place", [lambda s: s, lambda s: [{"k": s}], lambda s: {s: 1}, lambda s: f"before {s} after"])
-def test_it_masks_json_wherever_the_secret_stands(secret: str, place: Any) -> None:
+def test_it_masks_json_wherever_the_secret_is(secret: str, place: Any) -> None:
     masked = Mask([secret]).json(wire.value_json(place(secret)))
     assert json.loads(masked) == json.loads(json.dumps(place(STARS)))
 

@@ -1,4 +1,4 @@
-"""How sessions start, become ready and end, whatever the author's code does."""
+"""Tests of how sessions start, become ready and end, whatever the author's code does."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_code_on_a_loop_of_its_own_asks_its_base_class_there() -> None:
 
 
 async def test_a_session_that_ends_is_not_found_by_a_ping() -> None:
-    """Its end is recorded before its id is free; until then a client must not be told that it is live."""
+    """The end is recorded before the id is free; until then a ping must not report the session as live."""
     async with Play(Staged) as play:
         await creating(play, "s", "teardown")
         play.service.ping("s", "")

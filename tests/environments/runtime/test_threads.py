@@ -36,7 +36,7 @@ class OnOneThread(Gated):
         return said(str(threading.get_ident()))
 
 
-async def test_blocked_tools_of_others_delay_nobody() -> None:
+async def test_blocked_tools_of_others_delay_no_session() -> None:
     async with Play(Gated) as play:
         for number in range(START_THREADS * 2):
             await play.open(f"s{number}")
@@ -223,7 +223,7 @@ async def test_a_toolset_is_built_once_though_two_of_its_tools_come_first() -> N
     assert Kit.built == 1
 
 
-async def test_plain_tools_of_one_class_run_beside_each_other() -> None:
+async def test_plain_tools_of_one_class_run_at_the_same_time() -> None:
     async with Play(Gated) as play:
         for sid in ("a", "b"):
             await play.open(sid)

@@ -75,7 +75,7 @@ async def test_an_exclusive_call_waits_for_all_and_holds_back_the_rest(play: Pla
     assert (await ended(late)).body["reason"] == "episode_finished"
 
 
-async def test_nothing_starts_beside_an_exclusive_call(play: Play) -> None:
+async def test_nothing_starts_during_an_exclusive_call(play: Play) -> None:
     await started(play, "grade", "a")
     call = await play.start("s", "glance", gate="b")
     await settled()

@@ -1,4 +1,4 @@
-"""What a program in the sandbox can do, and what a hostile one cannot."""
+"""Tests of what programs in the sandbox can do, and what hostile ones cannot."""
 
 from __future__ import annotations
 

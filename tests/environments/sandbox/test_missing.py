@@ -1,4 +1,4 @@
-"""Where there can be no sandbox, the reason and the Debian package are told. Each case is a process of its own."""
+"""Tests of machines without a sandbox: the message names the reason and the Debian package. Each case is a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def reason(path: Path, programs: str = "{}") -> str:
-    """What a process says whose PATH is `path`."""
+    """Return what a process with the PATH `path` prints."""
     program = f"from environments.sandbox.bubblewrap import unavailable; print(unavailable({programs}))"
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=True)

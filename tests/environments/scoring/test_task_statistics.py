@@ -1,4 +1,4 @@
-"""What a page shows about a task's attempts."""
+"""Tests of the figures of a task's attempts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_counts_all_attempts(task: Task) -> None:
     assert statistics_of(task, Thresholds()) == Statistics(expected, (), ())
 
 
-def test_a_task_that_nobody_attempted_is_unseen(task: Task) -> None:
+def test_a_task_without_attempts_is_unseen(task: Task) -> None:
     overall = statistics_of(task, Thresholds()).overall
     assert (overall.n, overall.mean, overall.low, overall.high, overall.success) == (0, None, None, None, None)
     assert (overall.interval, overall.bucket) == (Interval(0.0, 1.0), "unseen")

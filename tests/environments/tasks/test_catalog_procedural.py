@@ -191,7 +191,7 @@ async def test_it_refuses_a_task_that_is_no_json_object(task: Any) -> None:
             await catalogue.get("dice", "train", 3)
 
 
-async def test_it_serves_a_split_that_people_made_beside_those_that_are_asked_for() -> None:
+async def test_it_serves_a_split_that_people_made_next_to_procedural_ones() -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task=plain_task)) as catalogue:
         await asyncio.to_thread(_make_hard)
         assert [split.name for split in await catalogue.splits("dice")] == ["train", "hard"]

@@ -241,7 +241,7 @@ def test_it_remembers_what_was_taken_out_of_the_classs_list() -> None:
     assert list(SplitRemoval.objects.values_list("source_hash", flat=True)) == [task.content_hash]
 
 
-def test_it_names_the_splits_that_a_task_stands_in() -> None:
+def test_it_names_the_splits_of_a_task() -> None:
     one, two = make_tasks(2)
     first, second, frozen = make_split(one, name="a"), make_split(one, name="b"), make_split(one, name="c")
     make_split(two, name="d")

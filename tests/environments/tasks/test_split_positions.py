@@ -51,7 +51,7 @@ def test_they_follow_every_change(seed: int) -> None:
         assert kept(split) == counted(split)
 
 
-def test_they_follow_a_split_that_is_placed_anew() -> None:
+def test_they_follow_a_split_that_is_placed_again() -> None:
     tasks = make_tasks(50)
     split = split_of(*tasks)
     for order in (tasks[::-1], tasks[:25], tasks):
@@ -69,7 +69,7 @@ def test_a_change_that_was_given_up_leaves_them_as_they_were() -> None:
     assert kept(split) == [10, 10, 10]
 
 
-def test_of_a_split_whose_change_was_not_followed_nothing_is_told_until_it_is_counted() -> None:
+def test_a_split_whose_change_was_not_followed_has_no_figures_until_it_is_counted() -> None:
     split = split_of(*make_tasks(30))
     renew_missing()
     Split.objects.filter(pk=split.pk).update(version=4)

@@ -122,14 +122,14 @@ def test_it_asks_nothing_of_an_unchanged_splits_tasks(size: int, queries: list[s
 
 def test_it_completes_a_sync_that_was_interrupted() -> None:
     sync_now(listing({"train": numbered(3)}))
-    Split.objects.update(source_hash="")  # as it stands while entries are written
+    Split.objects.update(source_hash="")  # its state while entries are written
     SplitEntry.objects.filter(position=2).delete()
     sync_now(listing({"train": numbered(3)}))
     assert len(specs()) == 3
 
 
-def test_it_adds_tasks_again_that_an_import_took_away_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that had added the same tasks and came to nothing."""
+def test_it_adds_tasks_again_that_a_concurrent_import_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import had added the same tasks and failed."""
 
     def take_away(environment: int, hashes: list[str]) -> None:
         Task.objects.filter(environment=environment, spec='{"n":1}').delete()

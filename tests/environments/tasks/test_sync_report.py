@@ -1,4 +1,4 @@
-"""What a sync says of a split, and which of it curators want to know."""
+"""Tests of what a sync reports about a split, and which of it curators see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of imports and exports share."""
+"""Fixtures of the tests of imports and exports."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Shelf:
         return importing.apply(FileSource.of(path), self.target(split), author="ada", **options)
 
     def order(self, path: Path, type: str) -> tuple[FileSource, ImportTarget]:
-        """To make the split "train" of a file, with a type."""
+        """Return an order to create the split "train" from a file, with a type."""
         return FileSource.of(path), ImportTarget.of(self.environment, "train", type)
 
     def target(self, split: str = "train") -> ImportTarget:
@@ -65,5 +65,5 @@ def served(split: str = "train") -> list[Any]:
 
 
 def counts(report: TaskImportReport) -> tuple[int, int, int, int]:
-    """added, changed, duplicates, refused"""
+    """Return the numbers of added, changed, duplicate and refused rows."""
     return report.added, report.changed, report.duplicates, report.refused

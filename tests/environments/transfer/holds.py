@@ -1,4 +1,4 @@
-"""How long transactions hold SQLite's write lock, measured where they begin and end."""
+"""Measures how long transactions hold SQLite's write lock, from their start to their end."""
 
 from __future__ import annotations
 

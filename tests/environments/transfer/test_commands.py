@@ -1,4 +1,4 @@
-"""`import_tasks` and `export_tasks`, as somebody at a terminal meets them."""
+"""Tests of `import_tasks` and `export_tasks` at a terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_refused_lines_refuse_all_unless_they_are_skipped(shelf: Shelf) -> None:
     assert served() == [APPLE]
 
 
-def test_nobody_can_be_asked_without_a_terminal(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_no_question_is_asked(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", StringIO())
     with pytest.raises(CommandError, match="Cannot ask without a terminal; add --yes to import"):
         import_tasks(shelf.lines(APPLE), type="train")
@@ -81,7 +81,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "sentence"), WRONG)
-def test_what_is_wrong_is_told_in_one_sentence(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
+def test_what_is_wrong_is_reported_in_one_sentence(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(CommandError) as error:
         import_tasks(shelf.lines(APPLE), **options)
     assert str(error.value) == sentence
@@ -112,14 +112,14 @@ def test_an_export_can_be_filtered_and_plain(shelf: Shelf, capfdbinary: pytest.C
         ({"output": "/nowhere/out.csv"}, "/nowhere/out.csv cannot be written: No such file or directory."),
     ],
 )
-def test_an_export_that_is_impossible_is_told(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
+def test_an_export_that_is_impossible_is_reported(shelf: Shelf, options: dict[str, Any], sentence: str) -> None:
     shelf.apply(shelf.lines(APPLE))
     with pytest.raises(CommandError) as error:
         call_command("export_tasks", **{**TO_TRAIN, **options})
     assert str(error.value) == sentence
 
 
-def test_an_export_of_a_deleted_split_is_told_like_that_of_an_unknown_one(shelf: Shelf) -> None:
+def test_an_export_of_a_deleted_split_is_refused_like_that_of_an_unknown_one(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE), "train")
     shelf.apply(shelf.lines(APPLE), "gone")
     DeleteSplit(Split.objects.get(name="gone").pk).apply("ada")

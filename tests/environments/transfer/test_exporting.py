@@ -125,7 +125,7 @@ def test_an_export_of_nothing_is_a_whole_file(shelf: Shelf, format: Format) -> N
         assert content == {"jsonl": b"", "json": b"[\n\n]\n", "csv": b"\n"}[format]
 
 
-def test_a_selection_is_exported_with_the_split_in_which_each_task_stands(shelf: Shelf) -> None:
+def test_a_selection_is_exported_with_the_split_in_which_each_task_is(shelf: Shelf) -> None:
     shelf.apply(shelf.lines({"n": 1, "_tags": ["a"]}), "train")
     shelf.apply(shelf.lines({"n": 1}, {"n": 2, "_tags": ["a"]}, {"n": 3}), "test")
     content = b"".join(exported(Selection(environment=shelf.environment.pk, tag="a"), "jsonl"))
@@ -133,7 +133,7 @@ def test_a_selection_is_exported_with_the_split_in_which_each_task_stands(shelf:
     assert [(row["n"], row["_split"]) for row in rows] == [(1, "train"), (2, "test")]
 
 
-def test_keys_that_no_table_can_name_are_told(shelf: Shelf, tmp_path: Path) -> None:
+def test_keys_that_no_table_can_name_are_reported(shelf: Shelf, tmp_path: Path) -> None:
     shelf.apply(shelf.lines({"": 1}))
     with pytest.raises(Exception, match=r"A key '' cannot be the name of a column; export as jsonl or json\."):
         shelf.export("csv")

@@ -47,14 +47,14 @@ WRONG: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), WRONG)
-def test_a_wrong_file_is_told_in_one_sentence(shelf: Shelf, name: str, content: bytes, sentence: str) -> None:
+def test_a_wrong_file_is_reported_in_one_sentence(shelf: Shelf, name: str, content: bytes, sentence: str) -> None:
     path = shelf.text(content, name)
     with pytest.raises(TransferError) as error:
         shelf.dry_run(path)
     assert sentence in str(error.value)
 
 
-def test_a_missing_file_is_told(shelf: Shelf) -> None:
+def test_a_missing_file_is_reported(shelf: Shelf) -> None:
     with pytest.raises(Unreadable, match=r"none\.jsonl cannot be read: No such file or directory\."):
         shelf.dry_run(Path("none.jsonl"))
 
@@ -79,7 +79,7 @@ def test_a_reserved_looking_column_of_parquet_is_named(shelf: Shelf) -> None:
         shelf.dry_run(path)
 
 
-def test_a_truncated_parquet_file_is_told(shelf: Shelf) -> None:
+def test_a_truncated_parquet_file_is_reported(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"a": list(range(1000))}), path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -87,7 +87,7 @@ def test_a_truncated_parquet_file_is_told(shelf: Shelf) -> None:
         shelf.dry_run(path)
 
 
-def test_a_damaged_parquet_file_is_told_and_nothing_is_done(shelf: Shelf) -> None:
+def test_a_damaged_parquet_file_is_reported_and_nothing_is_done(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"a": [f"text {n}" for n in range(20_000)]}), path, row_group_size=5000)
     content = bytearray(path.read_bytes())
@@ -98,7 +98,7 @@ def test_a_damaged_parquet_file_is_told_and_nothing_is_done(shelf: Shelf) -> Non
     assert not existing_splits().exists()
 
 
-def test_a_parquet_type_that_json_has_not_is_told(shelf: Shelf) -> None:
+def test_a_parquet_type_that_json_has_not_is_reported(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"when": pa.array([0], pa.timestamp("ms"))}), path)
     with pytest.raises(Unreadable, match=r"column 'when' holds timestamp\[ms\], which has no JSON form"):

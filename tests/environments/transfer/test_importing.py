@@ -87,7 +87,7 @@ def test_a_task_of_another_split_keeps_its_identity(shelf: Shelf) -> None:
     assert served("test") == served("train")
 
 
-def test_rows_that_come_from_another_split_are_told(shelf: Shelf) -> None:
+def test_rows_that_come_from_another_split_are_reported(shelf: Shelf) -> None:
     report = shelf.dry_run(shelf.lines({**APPLE, "_split": "test"}, {**PEAR, "_split": "train"}))
     assert report.notes == ["The split 'train' is new.", "Exported from another split, according to _split: 1 line."]
 
@@ -224,7 +224,7 @@ def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
 
 
 class Stop(Exception):
-    """What a progress raises to end an import."""
+    """Raised by a progress callback to end an import."""
 
 
 @pytest.mark.parametrize("ends_at", [1, 2, 3])
@@ -354,7 +354,7 @@ def test_a_file_that_changed_after_the_dry_run_is_checked_again(shelf: Shelf) ->
         shelf.apply(shelf.lines({"n": "one"}), after=report)
 
 
-def test_a_file_that_goes_meanwhile_is_told(shelf: Shelf) -> None:
+def test_a_file_that_goes_meanwhile_is_reported(shelf: Shelf) -> None:
     path = shelf.lines(APPLE)
     report = shelf.dry_run(path)
     path.unlink()

@@ -36,7 +36,7 @@ importing.apply(FileSource.of(pathlib.Path(sys.argv[1])), target, author="ada", 
 
 
 def database_url() -> str:
-    """Of this test's database, for another process."""
+    """Return the URL of this test's database, for another process."""
     name = str(connection.settings_dict["NAME"])
     if connection.vendor == "sqlite":
         return f"sqlite:///{name}"

@@ -55,7 +55,7 @@ def test_it_refuses_what_does_not_fit_the_schema_with_its_path(shelf: Shelf) -> 
     assert "'two' is not of type 'integer'" in report.refusals[0].reason
 
 
-def test_it_names_a_place_of_characters_that_nobody_can_see(shelf: Shelf) -> None:
+def test_it_names_the_position_of_invisible_characters(shelf: Shelf) -> None:
     shelf.schema(additionalProperties={"type": "integer"})
     [refusal] = shelf.dry_run(shelf.lines({"a\0\ud800": "x"})).refusals
     assert r"$.a\x00\ud800: 'x' is not of type 'integer'" in refusal.reason
@@ -77,7 +77,7 @@ def test_json_is_an_array_with_rows_refused_one_by_one(shelf: Shelf) -> None:
     assert (report.unit, [refusal.number for refusal in report.refusals]) == ("row", [2, 3])
 
 
-def test_a_key_that_stands_twice_refuses_its_row_of_an_array(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_repeated_refuses_its_row_of_an_array(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.transfer.json_array.PIECE_BYTES", 3)
     report = shelf.dry_run(shelf.text('[{"a": [{"b": 1, "b": 2}], "c": "more"}, {"a": 2}]', "tasks.json"))
     assert (counts(report), report.refusals[0].number) == ((1, 0, 0, 1), 1)

@@ -25,14 +25,14 @@ def test_a_frozen_split_refuses_an_import(shelf: Shelf) -> None:
         shelf.target()
 
 
-def test_an_unknown_split_is_told_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
+def test_an_unknown_split_is_reported_with_the_nearest_and_how_to_make_it(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     sentence = "'shop' has no split 'trian', but 'train'. To create it, give its type: .* Did you mean 'train'?"
     with pytest.raises(TransferError, match=sentence.replace("?", r"\?")):
         ImportTarget.of(shelf.environment, "trian")
 
 
-def test_an_unknown_environment_is_told_with_the_nearest(shelf: Shelf) -> None:
+def test_an_unknown_environment_is_reported_with_the_nearest(shelf: Shelf) -> None:
     with pytest.raises(
         TransferError, match=r"Unknown environment 'shap'; this database has 'shop'. Did you mean 'shop'\?"
     ):
@@ -45,7 +45,7 @@ def test_a_split_is_not_named_just_anything(shelf: Shelf, name: str) -> None:
         ImportTarget.of(shelf.environment, name, "train")
 
 
-def test_a_split_of_another_type_is_told(shelf: Shelf) -> None:
+def test_a_split_of_another_type_is_reported(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     with pytest.raises(TransferError, match="The split 'train' already exists, with type train; leave out the type"):
         ImportTarget.of(shelf.environment, "train", "test")

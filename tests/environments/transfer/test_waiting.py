@@ -44,7 +44,7 @@ def relabelled(count: int) -> list[dict[str, Any]]:
 
 
 def longest(tries: Sequence[Sequence[float]]) -> float:
-    """Of the least that each transaction took: a busy machine slows another one each time, the import the same."""
+    """Return the maximum over transactions of their minimum times: a busy machine slows a different one each time."""
     assert len({len(holds) for holds in tries}) == 1
     return max(map(min, zip(*tries, strict=True)))
 

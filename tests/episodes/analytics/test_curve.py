@@ -269,7 +269,7 @@ def test_a_follower_far_behind_makes_a_curve_say_so(monkeypatch: pytest.MonkeyPa
 def test_endings_that_were_not_read_do_not_count_as_stepless(
     blocks_alone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After an upgrade, blocks hold everything while spans are being rebuilt."""
+    """After an upgrade, blocks are complete while spans are still being rebuilt."""
     play(20)
     catch_up()
     play(380, first=21)

@@ -50,7 +50,7 @@ def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:
     assert from_blocks(scope, definition_of(environment, "max"))[0] > 0
 
 
-def test_it_is_exact_again_after_somebody_had_changed_the_threshold(scope: Scope) -> None:
+def test_it_is_exact_again_after_a_change_of_the_threshold(scope: Scope) -> None:
     Environment.objects.update(success_threshold=0.2)
     play(600, first=601)
     catch_up()

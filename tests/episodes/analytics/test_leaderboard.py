@@ -21,7 +21,7 @@ from tests.factories import episode_ended, episode_started
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 Rows = dict[str, tuple[Any, ...]]
-"""By name: n, mean, error, successes, tasks, pass@k."""
+"""Rows by name, as n, mean, error, successes, tasks and pass@k."""
 about: Any = pytest.approx
 
 
@@ -88,7 +88,7 @@ def test_by_another_definition_episodes_are_read(by: By) -> None:
     assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
 
 
-def test_a_split_counts_the_tasks_that_stand_in_it() -> None:
+def test_a_split_counts_its_tasks() -> None:
     play(300)
     split = Split.objects.get(environment=echo())
     tasks = list(Task.objects.filter(environment=echo())[:4])
@@ -110,7 +110,7 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
     assert all(row.coverage == row.tasks / found.tasks for row in found.rows)
 
 
-def test_of_a_procedural_environment_nobody_knows_the_coverage() -> None:
+def test_the_coverage_of_a_procedural_environment_is_unknown() -> None:
     play(100)
     Environment.objects.update(is_procedural=True)
     assert {row.coverage for row in leaderboard(echo()).rows} == {None}

@@ -1,4 +1,4 @@
-"""Asking the API in tests."""
+"""Requests to the API in tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.test import Client
 
 
 def get(path: str, status: int = 200, client: Client | None = None, **headers: str) -> Any:
-    """The JSON that GET /api/… answers."""
+    """Return the JSON of the response to GET /api/…."""
     response = (client or Client()).get(f"/api/{path}", headers=headers)
     assert response.status_code == status, response.content
     assert response["Content-Type"] == "application/json"
@@ -20,7 +20,7 @@ def ids(path: str, **headers: str) -> list[int]:
 
 
 def pages(path: str, **headers: str) -> list[int]:
-    """Ids of all pages, along `next`."""
+    """Return the ids of all pages, following `next`."""
     found, link = list[int](), f"http://testserver/api/{path}"
     while link:
         answer = get(link.partition("/api/")[2], **headers)

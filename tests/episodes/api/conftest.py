@@ -10,7 +10,7 @@ from environments import conf
 
 @pytest.fixture
 def keys(settings: Settings) -> Iterator[None]:
-    """Two keys: lab:lab-key-1, home:home-key-1."""
+    """Configure two keys: lab:lab-key-1 and home:home-key-1."""
     settings.ORSWEB_API_KEYS = {"lab": "lab-key-1", "home": "home-key-1"}
     conf.key_labels.cache_clear()
     yield

@@ -1,4 +1,4 @@
-"""Writes the snapshot of the OpenAPI document: python -m tests.episodes.api.snapshot"""
+"""Write the snapshot of the OpenAPI document: python -m tests.episodes.api.snapshot"""
 
 from __future__ import annotations
 

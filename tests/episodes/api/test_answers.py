@@ -1,4 +1,4 @@
-"""What all answers of the API have in common."""
+"""Tests of what all responses of the API have in common."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def test_it_only_reads(path: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["nothing", "episodes/x", "episodes/1/nothing", "episodes/", "environments/no/thing"])
-def test_an_address_that_is_none_is_told_in_json(path: str) -> None:
+def test_an_unknown_address_gets_an_error_in_json(path: str) -> None:
     assert "/api/" in get(path, 404)["detail"]
 
 
 @pytest.mark.parametrize("path", ["episodes/7", "tasks/7", "runs/7", "episodes/7/steps", "episodes/7/events"])
-def test_a_number_that_nothing_has_is_told(path: str) -> None:
+def test_an_unknown_number_is_an_error(path: str) -> None:
     assert "7" in get(path, 404)["detail"]
 
 
 @pytest.mark.parametrize("path", ["episodes", "tasks", "runs"])
-def test_a_number_beyond_64_bits_is_no_error(path: str) -> None:
+def test_a_number_beyond_64_bits_is_not_found(path: str) -> None:
     get(f"{path}/{2**64}", 404)
 
 
@@ -73,7 +73,7 @@ def test_it_answers_json_whatever_is_accepted(accept: str) -> None:
     assert get("environments", accept=accept) == []
 
 
-def test_nothing_recorded_is_no_error() -> None:
+def test_an_empty_record_is_accepted() -> None:
     assert get("episodes")["results"] == get("tasks")["results"] == get("runs")["results"] == []
     assert get("curves")["points"] == []
 

@@ -1,4 +1,4 @@
-"""Who may read what of the API."""
+"""Tests of who may read what in the API."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def person() -> Client:
     "path",
     ["environments", "tasks", "runs", "episodes", "episodes/1", "episodes/1/steps", "episodes/1/events", "curves"],
 )
-def test_a_stranger_is_told_in_json_what_to_send(path: str) -> None:
+def test_a_stranger_gets_an_error_in_json_about_what_to_send(path: str) -> None:
     response = Client().get(f"/api/{path}")
     assert (response.status_code, response["WWW-Authenticate"]) == (401, "X-API-Key")
     assert "X-API-Key" in response.json()["detail"]
 
 
 @pytest.mark.usefixtures("keys")
-def test_a_wrong_key_is_refused_also_beside_a_login(person: Client) -> None:
+def test_a_wrong_key_is_refused_also_with_a_login(person: Client) -> None:
     assert "ORSWEB_API_KEYS" in get("episodes", 401, person, **{"X-API-Key": "guessed"})["detail"]
 
 

@@ -1,4 +1,4 @@
-"""Curves as the API tells them."""
+"""Tests of curves in the API."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ def played(count: int, **values: object) -> None:
 
 def test_a_curve_tells_return_success_and_length() -> None:
     played(10)
-    told = get("curves?environment=math")
-    assert told["definition"] == {"return": "sum", "threshold": 0.9}
-    total = told["total"]
+    content = get("curves?environment=math")
+    assert content["definition"] == {"return": "sum", "threshold": 0.9}
+    total = content["total"]
     assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
-    assert sum(point["n"] for point in told["points"]) == 10
+    assert sum(point["n"] for point in content["points"]) == 10
 
 
 def test_the_definition_can_be_switched() -> None:
     played(10)
-    told = get("curves?environment=math&return=last&threshold=-1")
-    assert told["definition"] == {"return": "last", "threshold": -1.0}
-    assert (told["total"]["mean"], told["total"]["success"]) == (0.0, 1.0)
+    content = get("curves?environment=math&return=last&threshold=-1")
+    assert content["definition"] == {"return": "last", "threshold": -1.0}
+    assert (content["total"]["mean"], content["total"]["success"]) == (0.0, 1.0)
 
 
-def test_probes_and_failures_are_told_apart() -> None:
+def test_probes_and_failures_are_counted_separately() -> None:
     played(2)
     make_episode(end_number=3, is_probe=True, cause="abandoned")
     make_episode(end_number=4, cause="env_error", return_sum=9.0)
-    told = get("curves?environment=math")
-    assert told["excluded"] == {"probe": 1, "env_error": 1}
-    assert told["total"]["n"] == 2
+    content = get("curves?environment=math")
+    assert content["excluded"] == {"probe": 1, "env_error": 1}
+    assert content["total"]["n"] == 2
 
 
 def test_a_curve_over_steps_of_a_run() -> None:
     run = make_run()
     for step in (1, 1, 2):
         make_episode(run=run, run_step=step, end_number=10 + step * 3 + run.episodes.count())
-    told = get("curves?run=grpo-3&x=step")
-    assert [(point["x"], point["n"]) for point in told["points"]] == [(1.0, 2), (2.0, 1)]
+    content = get("curves?run=grpo-3&x=step")
+    assert [(point["x"], point["n"]) for point in content["points"]] == [(1.0, 2), (2.0, 1)]
 
 
 @pytest.mark.parametrize("query", ["", "ending=attempt", "environment=math&player=agent", "since=24h"])

@@ -1,4 +1,4 @@
-"""Episodes and their steps as the API tells them."""
+"""Tests of episodes and their steps in the API."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from tests.stored import make_blob, make_episode, make_run, make_split, make_ste
 pytestmark = pytest.mark.django_db
 
 
-def test_an_episode_is_told_by_names() -> None:
+def test_an_episode_refers_to_others_by_name() -> None:
     task = make_task()
     episode = make_episode(task=task, split=make_split(task), run=make_run(), run_step=3, return_sum=1.5)
-    [told] = get("episodes")["results"]
-    named = (told["environment"], told["split"], told["run"], told["step"], told["task"]["id"])
+    [content] = get("episodes")["results"]
+    named = (content["environment"], content["split"], content["run"], content["step"], content["task"]["id"])
     assert named == ("math", "train", "grpo-3", 3, task.pk)
-    assert told["returns"] == {"sum": 1.5, "last": None, "max": None, "mean": None}
-    assert told["created"] == "2026-01-02T03:04:05.000000Z"
-    assert told["url"] == f"http://testserver/api/episodes/{episode.pk}"
+    assert content["returns"] == {"sum": 1.5, "last": None, "max": None, "mean": None}
+    assert content["created"] == "2026-01-02T03:04:05.000000Z"
+    assert content["url"] == f"http://testserver/api/episodes/{episode.pk}"
 
 
 def test_one_that_runs_has_no_return_yet() -> None:
-    told = get(f"episodes/{make_episode(status='running', cause='', ended=None).pk}")
-    assert told["returns"] == {"sum": None, "last": None, "max": None, "mean": None}
+    content = get(f"episodes/{make_episode(status='running', cause='', ended=None).pk}")
+    assert content["returns"] == {"sum": None, "last": None, "max": None, "mean": None}
 
 
 def test_people_have_names_and_others_none() -> None:
     make_episode(player="human", key_label="@ada")
     make_episode(key_label="lab")
-    assert [told["who"] for told in get("episodes")["results"]] == [None, "@ada"]
+    assert [content["who"] for content in get("episodes")["results"]] == [None, "@ada"]
     assert len(ids("episodes?who=@ada")) == 1
 
 
-def test_one_episode_is_told_with_task_prompt_and_tools() -> None:
+def test_one_episode_is_returned_with_task_prompt_and_tools() -> None:
     texts = {"prompt": make_blob('[{"type": "text", "text": "\\u00e9"}]'), "tools": make_blob('{"tools": []}')}
     episode = make_episode(labels='{"seed": 1e20}', **texts)
-    told = get(f"episodes/{episode.pk}")
-    assert told["prompt"] == [{"type": "text", "text": "\u00e9"}]
-    assert (told["tools"], told["labels"]) == ({"tools": []}, {"seed": 1e20})
-    assert told["spec"] == json.loads(episode.task.spec)
-    assert told.keys() > get("episodes")["results"][0].keys()
+    content = get(f"episodes/{episode.pk}")
+    assert content["prompt"] == [{"type": "text", "text": "\u00e9"}]
+    assert (content["tools"], content["labels"]) == ({"tools": []}, {"seed": 1e20})
+    assert content["spec"] == json.loads(episode.task.spec)
+    assert content.keys() > get("episodes")["results"][0].keys()
 
 
 def test_what_an_episode_lacks_is_null() -> None:
-    told = get(f"episodes/{make_episode().pk}")
-    assert (told["prompt"], told["tools"], told["run"], told["split"]) == (None, None, None, None)
+    content = get(f"episodes/{make_episode().pk}")
+    assert (content["prompt"], content["tools"], content["run"], content["split"]) == (None, None, None, None)
 
 
 def test_episodes_come_newest_first_page_by_page_and_back() -> None:
@@ -78,18 +78,18 @@ def test_a_page_costs_as_many_queries_however_long(
     for number in range(4):
         make_episode(end_number=number)
     get(f"episodes{query}")
-    with django_assert_num_queries(1 + queries):  # the operator; and what browse.py asks
+    with django_assert_num_queries(1 + queries):  # the operator, and the queries of browse.py
         get(f"episodes{query}")
 
 
-def test_steps_are_told_with_their_exact_texts() -> None:
+def test_steps_are_returned_with_their_exact_texts() -> None:
     episode = make_episode()
     output = '{"blocks": [], "metadata": {"a": 1e20, "b": -0.0}, "reward": 0.5, "finished": true}'
     make_step(episode, input='{"z": 1.0, "a": [1E2]}', output=output, reward=0.5, finished=True)
     body = Client().get(f"/api/episodes/{episode.pk}/steps").content.decode()
     assert '"input": {"z": 1.0, "a": [1E2]}' in body and f'"output": {output}' in body
-    [told] = json.loads(body)["results"]
-    assert (told["index"], told["tool"], told["reward"], told["finished"]) == (0, "submit", 0.5, True)
+    [content] = json.loads(body)["results"]
+    assert (content["index"], content["tool"], content["reward"], content["finished"]) == (0, "submit", 0.5, True)
 
 
 def test_steps_come_in_order_page_by_page() -> None:
@@ -102,11 +102,11 @@ def test_steps_come_in_order_page_by_page() -> None:
     assert second["next"] is None
 
 
-def test_one_step_is_told() -> None:
+def test_one_step_is_returned() -> None:
     episode = make_episode()
     make_step(episode, status="refused", error="no such tool", output="")
-    told = get(f"episodes/{episode.pk}/steps/0")
-    assert (told["status"], told["error"], told["output"]) == ("refused", "no such tool", None)
+    content = get(f"episodes/{episode.pk}/steps/0")
+    assert (content["status"], content["error"], content["output"]) == ("refused", "no such tool", None)
     get(f"episodes/{episode.pk}/steps/1", 404)
 
 
@@ -131,5 +131,5 @@ def test_steps_cost_as_many_queries_however_many(django_assert_num_queries: Djan
 
 def test_hostile_text_is_a_string_in_json() -> None:
     episode = make_episode(model="</script><b>\u202e", session_id="\u2028\x1b[31m")
-    told = get(f"episodes/{episode.pk}")
-    assert (told["model"], told["session_id"]) == ("</script><b>\u202e", "\u2028\x1b[31m")
+    content = get(f"episodes/{episode.pk}")
+    assert (content["model"], content["session_id"]) == ("</script><b>\u202e", "\u2028\x1b[31m")

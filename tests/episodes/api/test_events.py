@@ -1,4 +1,4 @@
-"""One episode as a stream of events, from a real server while it is played."""
+"""Tests of the stream of one episode, from a real server while the episode is played."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def client(server: LiveServer) -> Iterator[httpx.Client]:
 
 
 def begin(client: httpx.Client, session: str) -> int:
-    """Number of the episode that now runs."""
+    """Start an episode and return its number."""
     client.post("/create", json={"env_name": "echo", "split": "train", "index": 0}, headers={"X-Session-ID": session})
     call(client, session, "first")
     [newest, *_] = client.get("/api/episodes").json()["results"]
@@ -45,15 +45,15 @@ def end(client: httpx.Client, session: str) -> None:
 
 
 def events(response: httpx.Response) -> Iterator[tuple[str, str, Any]]:
-    """Kind, id and data of each event, as they come."""
-    told: dict[str, str] = {}
+    """Yield the kind, id and data of each event as it arrives."""
+    event: dict[str, str] = {}
     for line in response.iter_lines():
         name, _, value = line.partition(": ")
         if line and name:
-            told[name] = value
-        elif told:
-            yield told["event"], told["id"], json.loads(told["data"])
-            told = {}
+            event[name] = value
+        elif event:
+            yield event["event"], event["id"], json.loads(event["data"])
+            event = {}
 
 
 def stream(client: httpx.Client, episode: int, last: str = "") -> Any:
@@ -80,10 +80,10 @@ def test_an_ended_episode_streams_all_and_closes(client: httpx.Client) -> None:
     call(client, "over", "second")
     end(client, "over")
     with stream(client, episode) as response:
-        told = list(events(response))
-    assert [number for _, number, _ in told] == ["0", "1", "end"]
-    assert told[1][2] == client.get(f"/api/episodes/{episode}/steps/1").json()
-    assert told[2][2] == client.get(f"/api/episodes/{episode}").json()
+        received = list(events(response))
+    assert [number for _, number, _ in received] == ["0", "1", "end"]
+    assert received[1][2] == client.get(f"/api/episodes/{episode}/steps/1").json()
+    assert received[2][2] == client.get(f"/api/episodes/{episode}").json()
 
 
 def test_it_goes_on_after_the_last_event_that_was_received(client: httpx.Client) -> None:
@@ -94,7 +94,7 @@ def test_it_goes_on_after_the_last_event_that_was_received(client: httpx.Client)
         assert [number for _, number, _ in events(response)] == ["1", "end"]
 
 
-def test_who_has_heard_the_end_is_told_to_stay_away(client: httpx.Client) -> None:
+def test_a_client_that_received_the_end_is_stopped_from_reconnecting(client: httpx.Client) -> None:
     episode = begin(client, "heard")
     with stream(client, episode, "end") as response:
         assert response.status_code == 204

@@ -1,4 +1,4 @@
-"""Files of episodes from the API."""
+"""Tests of the export of episodes in the API."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def test_a_conversation_needs_a_call_and_a_pair_two_attempts() -> None:
 
 
 @pytest.mark.usefixtures("keys")
-def test_a_key_is_told_no_notes() -> None:
+def test_an_export_for_a_key_has_no_notes() -> None:
     Note.objects.create(episode=make_episode(key_label="lab"), author="ada", text="this agent is odd")
     assert b"odd" not in file("", **{"X-API-Key": "lab-key-1"})[1]
 
 
-def test_a_person_is_told_notes() -> None:
+def test_an_export_for_a_person_has_notes() -> None:
     Note.objects.create(episode=make_episode(), author="ada", text="this agent is odd")
     assert b"this agent is odd" in file("")[1]
 
 
-def test_what_is_wrong_is_told_before_anything_is_sent() -> None:
+def test_errors_are_reported_before_anything_is_sent() -> None:
     assert "parquet" in get("episodes/export?format=docx", 400)["allowed"]
     assert get("episodes/export?ending=eaten", 400)["field"] == "ending"

@@ -1,4 +1,4 @@
-"""Leaderboards as the API tells them."""
+"""Tests of leaderboards in the API."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tests.stored import make_episode, make_split, make_task
 pytestmark = pytest.mark.django_db
 
 
-def test_models_are_told_best_first_with_their_interval_and_coverage() -> None:
+def test_models_are_listed_best_first_with_their_interval_and_coverage() -> None:
     task, _ = make_task(), make_task()
     for by, key, successes in (("all", "", 4), ("model", "weak", 1), ("model", "strong", 3)):
         counted = {"attempts": 4, "scored": 4, "successes": successes, "return_total": successes, "rate": successes / 4}
         TaskStatistics.objects.create(task=task, environment=task.environment, by=by, key=key, **counted)
-    told = get("environments/math/leaderboard")
-    assert [(row["key"], row["n"], row["mean"], row["coverage"]) for row in told["rows"]] == [
+    content = get("environments/math/leaderboard")
+    assert [(row["key"], row["n"], row["mean"], row["coverage"]) for row in content["rows"]] == [
         ("strong", 4, 0.75, 0.5),
         ("weak", 4, 0.25, 0.5),
     ]
-    assert [one["k"] for one in told["rows"][0]["passes"]] == [1, 2, 4]
+    assert [one["k"] for one in content["rows"][0]["passes"]] == [1, 2, 4]
 
 
 def test_humans_have_a_row_of_their_own() -> None:
@@ -35,6 +35,6 @@ def test_humans_have_a_row_of_their_own() -> None:
 def test_another_definition_reads_the_episodes() -> None:
     task = make_task()
     make_episode(task=task, model="m", return_sum=1.0, return_last=0.0)
-    told = get("environments/math/leaderboard?return=last")
-    assert told["definition"]["return"] == "last"
-    assert told["rows"][0]["mean"] == 0.0
+    content = get("environments/math/leaderboard?return=last")
+    assert content["definition"]["return"] == "last"
+    assert content["rows"][0]["mean"] == 0.0

@@ -1,4 +1,4 @@
-"""Environments, tasks and runs as the API tells them."""
+"""Tests of environments, tasks and runs in the API."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.stored import make_environment, make_run, make_split, make_task
 pytestmark = pytest.mark.django_db
 
 
-def test_an_environment_is_told_with_its_splits() -> None:
+def test_an_environment_is_returned_with_its_splits() -> None:
     make_split(make_task(), name="train")
-    [told] = get("environments")
-    assert told == get("environments/math")
-    assert (told["name"], told["default_return"], told["success_threshold"]) == ("math", "sum", 0.9)
-    assert [(one["name"], one["type"], one["tasks"]) for one in told["splits"]] == [("train", "train", 1)]
-    assert told["url"] == "http://testserver/api/environments/math"
-    assert told["html_url"] == "http://testserver/environments/math/"
+    [content] = get("environments")
+    assert content == get("environments/math")
+    assert (content["name"], content["default_return"], content["success_threshold"]) == ("math", "sum", 0.9)
+    assert [(one["name"], one["type"], one["tasks"]) for one in content["splits"]] == [("train", "train", 1)]
+    assert content["url"] == "http://testserver/api/environments/math"
+    assert content["html_url"] == "http://testserver/environments/math/"
 
 
-def test_an_environment_that_is_none_is_told_with_those_there_are() -> None:
+def test_an_unknown_environment_is_reported_with_the_existing_ones() -> None:
     make_environment("math")
     assert "math" in get("environments/chess", 404)["detail"]
     get("environments/%00", 404)
@@ -31,12 +31,12 @@ def test_an_environment_that_is_none_is_told_with_those_there_are() -> None:
 def test_environments_cost_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     for name in ("a", "b", "c"):
         make_split(environment=make_environment(name))
-    get("environments")  # makes the operator
+    get("environments")  # creates the operator
     with django_assert_num_queries(3):  # the operator, environments, splits
         get("environments")
 
 
-def test_a_task_is_told_with_its_exact_spec() -> None:
+def test_a_task_is_returned_with_its_exact_spec() -> None:
     task = make_task({"n": 1e20, "z": -0.0, "a": "\u00e9"})
     from django.test import Client
 

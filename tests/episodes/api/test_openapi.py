@@ -1,4 +1,4 @@
-"""The API's OpenAPI document and the page that shows it."""
+"""Tests of the OpenAPI document and of the page that shows it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ pytestmark = pytest.mark.django_db
 SNAPSHOT = Path(__file__).parents[2] / "snapshots" / "openapi.yaml"
 
 
-def test_the_document_is_the_one_that_was_agreed_on() -> None:
-    """After a change that is meant: python -m tests.episodes.api.snapshot"""
+def test_the_document_equals_its_snapshot() -> None:
+    """After an intended change, update the snapshot: python -m tests.episodes.api.snapshot"""
     assert Client().get("/api/schema").content.decode() == SNAPSHOT.read_text(encoding="utf-8")
 
 
 def test_the_document_can_be_had_as_json_too() -> None:
-    told = Client().get("/api/schema?format=json")
-    assert told.json() == yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
-    assert told.json()["openapi"] == "3.1.0"
+    content = Client().get("/api/schema?format=json")
+    assert content.json() == yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
+    assert content.json()["openapi"] == "3.1.0"
 
 
 @pytest.mark.usefixtures("keys")

@@ -1,4 +1,4 @@
-"""What an attempt is: a continuation of another episode is none, wherever attempts are counted."""
+"""Tests of what an attempt is: continuations of other episodes are not counted as attempts anywhere."""
 
 from __future__ import annotations
 

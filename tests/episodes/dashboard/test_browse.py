@@ -46,7 +46,7 @@ def test_a_person_is_named_and_leads_to_what_they_played(client: Client) -> None
     assert listed(page(client, "/episodes/?who=%40ada")) == [numbers[2], numbers[0]]
 
 
-def test_filters_and_the_order_stand_in_the_address(client: Client) -> None:
+def test_filters_and_the_order_are_in_the_address(client: Client) -> None:
     low, high = (make_episode(model="m", return_sum=value).pk for value in (0.25, 0.5))
     make_episode(return_sum=0.4)
     text = page(client, "/episodes/?model=m&sort=return")
@@ -106,7 +106,7 @@ def test_what_cannot_be_meant_is_answered_400_with_what_can(client: Client, quer
     assert sentence in response.content.decode()
 
 
-def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
     make_environment("math")
     answer = client.get("/episodes/?environment=maths")
     assert answer.status_code == 400
@@ -141,13 +141,13 @@ def test_the_number_of_queries_does_not_grow_with_the_episodes(
         client.get("/episodes/?environment=math&split=train&sort=-return")
 
 
-def test_what_runs_is_told_as_far_as_it_came(client: Client) -> None:
+def test_a_running_episode_shows_its_figures_so_far(client: Client) -> None:
     running = make_episode(status="running", cause="", ended=None)
     for reward in (0.25, None, 0.5):
         make_step(running, reward=reward)
-    for query, told in (("", "+0.75"), ("?return=last", "+0.50"), ("?return=mean", "+0.38")):
+    for query, expected in (("", "+0.75"), ("?return=last", "+0.50"), ("?return=mean", "+0.38")):
         text = page(client, f"/episodes/{query}")
-        assert told in text and '<td data-column="steps" class="right"><span class="number">3' in text
+        assert expected in text and '<td data-column="steps" class="right"><span class="number">3' in text
     assert '<td data-column="duration" class="right number">\N{EN DASH}' in text
 
 
@@ -169,9 +169,9 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 
 BARE = 8
-"""Who asks; ids, rows, a count; what environments, runs, models and saved views there are."""
+"""Number of queries without a filter: account, ids, rows, count, environments, runs, models and saved views."""
 FILTERED = 14
-"""And twice each the environment and the split; how far the newest reach; the splits to choose from."""
+"""Number of queries with filters: also environment and split, twice each, the bound, and the splits to offer."""
 
 
 # --- saved views -----------------------------------------------------------------------------------------------------

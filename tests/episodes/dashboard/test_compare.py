@@ -1,4 +1,4 @@
-"""Two episodes beside each other, as a person sees them."""
+"""Tests of the page that compares two episodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 def episode_of(*answers: str, **values: object) -> Episode:
-    """One step per answer; an answer before which `x:` stands was given to a call of tool `x`."""
+    """Return an episode with one step for each answer; the prefix `x:` makes the step a call of tool `x`."""
     episode = make_episode(**values)
     for index, answer in enumerate(answers):
         tool, _, text = answer.rpartition(":")
@@ -70,14 +70,14 @@ def test_it_says_when_the_tasks_differ(client: Client) -> None:
     assert "played different tasks" in compared(client, episode_of("one"), episode_of("one"))
 
 
-def test_it_shows_the_returns_by_the_definition_asked_for(client: Client) -> None:
+def test_it_shows_the_returns_by_the_definition_requested(client: Client) -> None:
     left, right = make_episode(return_max=0.125), make_episode(return_max=0.25)
     assert 'title="0.125"' in compared(client, left, right, "&return=max")
 
 
 def test_it_shows_a_window_of_the_rows(client: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     left, right = (episode_of(*(f"said {n}" for n in range(2 * ROWS))) for _ in range(2))
-    compared(client, left, right)  # makes the operator
+    compared(client, left, right)  # creates the operator
     with django_assert_num_queries(9):
         page = compared(client, left, right, f"&row={ROWS + 3}")
     assert len(verdicts(page)) == ROWS and f'id="row-{ROWS}"' in page and 'rel="prev"' in page
@@ -89,7 +89,7 @@ def test_hostile_texts_are_text(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("episodes=1", "does not name two episodes"),
         ("episodes=1,1", "does not name two episodes"),
@@ -99,9 +99,9 @@ def test_hostile_texts_are_text(client: Client) -> None:
         ("episodes=7777777,8888888", "There is no episode 7777777"),
     ],
 )
-def test_what_names_no_two_episodes_is_refused(client: Client, query: str, told: str) -> None:
+def test_anything_but_two_episodes_is_refused(client: Client, query: str, expected: str) -> None:
     response = client.get(f"/compare/?{query}")
-    assert response.status_code == 400 and told in response.content.decode()
+    assert response.status_code == 400 and expected in response.content.decode()
 
 
 def test_an_unknown_definition_is_refused(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Compare of runs: paired by the tasks that they share."""
+"""Tests of the page that compares runs by the tasks that they share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def played() -> tuple[Run, Run]:
-    """Two shared tasks, of which the second run is better at one; and one that the first run has alone."""
+    """Return two runs with two shared tasks, of which the second run does one better, and one task of the first."""
     first, second = make_run("first"), make_run("second")
     easy, hard, alone = make_task({"question": "easy"}), make_task({"question": "hard"}), make_task()
     for run, task, reward in (
@@ -76,8 +76,8 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "told"), [("1", "two numbers of runs"), ("1,x", "numbers of runs"), ("998,999", "no run 998")]
+    ("ids", "expected"), [("1", "two or more runs"), ("1,x", "run numbers separated"), ("998,999", "no run 998")]
 )
-def test_what_names_no_runs_is_refused(client: Client, ids: str, told: str) -> None:
+def test_anything_but_existing_runs_is_refused(client: Client, ids: str, expected: str) -> None:
     answer = client.get(f"/compare/?runs={ids}")
-    assert answer.status_code == 400 and told in answer.content.decode()
+    assert answer.status_code == 400 and expected in answer.content.decode()

@@ -1,4 +1,4 @@
-"""Curves: what is drawn, the switches of the address, the numbers as a file, and the episodes behind a point."""
+"""Tests of the page of curves: its chart, parameters and CSV file, and the episodes of a point."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def test_those_without_a_training_step_are_counted_where_there_are_any(client: C
     end_episode(run=make_run(), run_step=1)
     page = f"{CURVES}?run=grpo-3&x=step"
     assert "training step;" not in client.get(page).content.decode()
-    for told in ("1 episode says no training step;", "2 episodes say no training step;"):
+    for note in ("1 episode names no training step;", "2 episodes name no training step;"):
         end_episode(run=make_run())
-        assert told in client.get(page).content.decode()
+        assert note in client.get(page).content.decode()
     assert "training step;" not in client.get(f"{CURVES}?run=grpo-3").content.decode()
 
 
@@ -142,24 +142,24 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("x=epoch", "allowed are episode, time, step"),
         ("y=loss", "allowed are return, success, length"),
         ("by=color", "allowed are run, model"),
         ("smooth=1", "a number from 0 to 0.99"),
-        ("runs=a", "numbers of runs"),
-        ("from=3&to=1", "exchange the two"),
+        ("runs=a", "run numbers separated"),
+        ("from=3&to=1", "swap the two"),
         ("colour=red", "no filter has that name"),
         ("threshold=nan", "it has to be a number"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: str, told: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, expected: str) -> None:
     answer = client.get(f"{CURVES}?{query}")
-    assert answer.status_code == 400 and told in answer.content.decode()
+    assert answer.status_code == 400 and expected in answer.content.decode()
 
 
-def test_an_unknown_name_is_told_with_the_nearest(client: Client) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(client: Client) -> None:
     make_environment("math")
     page = client.get(f"{CURVES}?environment=maths").content.decode()
     assert "No environment is named" in page and "&#x27;math&#x27;" in page

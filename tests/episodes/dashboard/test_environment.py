@@ -1,4 +1,4 @@
-"""The list of environments and the page of one."""
+"""Tests of the list of environments and of the page of one environment."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_page_shows_returns_that_lead_to_their_attempts(client: Client) -> Non
     "draw",
     [
         lambda random: random.gauss(0.5, 0.3),
-        lambda random: random.randrange(-60, 60) / 20,  # among them the edges of bins
+        lambda random: random.randrange(-60, 60) / 20,  # including the edges of bins
         lambda random: random.randrange(100) * 0.1,
         lambda random: 1 + random.randrange(90) * 2**-52,
         lambda random: random.choice([-1e300, -1e-300, 1e-300, random.random(), 1e300]),
@@ -120,7 +120,7 @@ def test_one_that_this_machine_cannot_run_says_why(client: Client) -> None:
     assert b"Install bubblewrap." in client.get("/environments/chess/").content
 
 
-def test_an_unknown_one_is_told_the_nearest(client: Client) -> None:
+def test_an_unknown_environment_is_reported_with_the_nearest(client: Client) -> None:
     make_environment("chess")
     answer = client.get("/environments/ches/")
     assert answer.status_code == 404 and "Did you mean &#x27;chess&#x27;?" in answer.content.decode()

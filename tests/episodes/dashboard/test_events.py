@@ -1,4 +1,4 @@
-"""The stream that open pages follow."""
+"""Tests of the stream of events that open pages follow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server() -> Iterator[LiveServer]:
 
 @contextmanager
 def stream(server: LiveServer, channel: str) -> Iterator[Iterator[str]]:
-    """Lines of an open stream."""
+    """Open a stream and provide its lines."""
     with httpx.stream("GET", f"{server.url}/events/?channel={channel}", timeout=60) as answer:
         assert answer.status_code == 200
         lines = answer.iter_lines()
@@ -33,7 +33,7 @@ def stream(server: LiveServer, channel: str) -> Iterator[Iterator[str]]:
 
 
 def data_of(lines: Iterator[str], kind: str) -> dict[str, object]:
-    """Of the next event of that type."""
+    """Return the data of the next event of type `kind`."""
     next(line for line in lines if line == f"event: {kind}")
     return dict(json.loads(next(lines).removeprefix("data: ")))
 

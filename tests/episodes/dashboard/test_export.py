@@ -1,4 +1,4 @@
-"""The export of a filter from its page."""
+"""Tests of the export of a filter from the dashboard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPORT = "/episodes/export"
 
 
 async def exported(query: str) -> tuple[str, str, bytes]:
-    """File name, type and content; read as the server reads it."""
+    """Return the file name, media type and content of an export, read as the server reads it."""
     answer = await AsyncClient().get(f"{EXPORT}?{query}")
     content = [piece async for piece in answer.streaming_content]  # type: ignore[attr-defined]
     name = answer.headers["Content-Disposition"].partition('filename="')[2].rstrip('"')
@@ -81,14 +81,14 @@ def test_those_still_running_are_counted() -> None:
     [
         ("", "allowed are jsonl, csv, parquet, messages, pairs"),
         ("format=xlsx", "allowed are jsonl, csv, parquet, messages, pairs"),
-        ("format=csv&ids=1;2", "give numbers of episodes with commas between"),
-        ("format=csv&ids=" + "1," * 1000 + "1", "1000 are possible"),
+        ("format=csv&ids=1;2", "give episode numbers separated by commas"),
+        ("format=csv&ids=" + "1," * 1000 + "1", "up to 1000 are allowed"),
         ("format=csv&colour=red", "no filter has that name"),
         ("format=csv&min_return=high", "min_return"),
         ("format=csv&success=maybe", "allowed are yes, no"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: str, words: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, words: str) -> None:
     answer = client.get(f"{EXPORT}?{query}")
     assert answer.status_code == 400 and words in answer.content.decode()
 

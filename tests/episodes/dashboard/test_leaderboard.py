@@ -1,4 +1,4 @@
-"""Leaderboard: who is on it, in which order, by which definition, and the numbers as a file."""
+"""Tests of the leaderboard: its rows, their order, the definition of the return and the CSV file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_ranks_by_run_and_by_player(client: Client, by: str, first: str) -> N
     assert ranked(client, f"by={by}")[0] == first
 
 
-def test_rows_are_sorted_by_what_is_asked_for(client: Client) -> None:
+def test_rows_are_sorted_by_what_is_requested(client: Client) -> None:
     play()
     assert ranked(client, "sort=key") == ["human", "large", "small"]
     assert ranked(client, "sort=n")[0] == "large"
@@ -54,7 +54,7 @@ def test_pass_at_k_is_unbiased(client: Client) -> None:
     assert (float(small["pass@1"]), float(small["pass@2"])) == (0.5, 1.0)
 
 
-def test_a_split_counts_the_tasks_that_stand_in_it(client: Client) -> None:
+def test_a_split_counts_its_tasks(client: Client) -> None:
     inside, outside = make_task(), make_task()
     make_split(inside, make_task(), name="train")
     end_episode(task=inside, model="small")
@@ -77,7 +77,7 @@ def test_a_row_leads_to_its_episodes(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("split=hard", "splits of math: train"),
         ("by=colour", "allowed are model, run, player"),
@@ -85,13 +85,13 @@ def test_a_row_leads_to_its_episodes(client: Client) -> None:
         ("page=2", "no parameter has that name"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(client: Client, query: str, told: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, expected: str) -> None:
     make_split(make_task(), name="train")
     answer = client.get(f"{BOARD}?{query}")
-    assert answer.status_code == 400 and told in answer.content.decode()
+    assert answer.status_code == 400 and expected in answer.content.decode()
 
 
-def test_an_unknown_environment_is_told_with_those_there_are(client: Client) -> None:
+def test_an_unknown_environment_is_reported_with_the_existing_ones(client: Client) -> None:
     make_environment("math")
     answer = client.get("/environments/maths/leaderboard/")
     assert answer.status_code == 404 and "Environments: math" in answer.content.decode()

@@ -1,4 +1,4 @@
-"""The first page: what happens now, what is hosted, how to connect."""
+"""Tests of the overview: current activity, hosted environments and how to connect."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
         assert shown in page
 
 
-def test_its_parts_are_the_page_anew(client: Client) -> None:
+def test_its_parts_equal_those_of_the_page(client: Client) -> None:
     make_episode(environment=make_environment("chess"))
     page = client.get("/").content.decode()
     for part in ("/?part=now&amp;span=24h", "/?part=environments"):
@@ -105,7 +105,7 @@ def test_it_refuses_what_it_does_not_know_and_names_the_legal_ones(client: Clien
 def test_its_queries_do_not_grow(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries, environments: int
 ) -> None:
-    client.get("/")  # makes the operator
+    client.get("/")  # creates the operator
     for number in range(environments):
         chess = make_environment(f"chess-{number}")
         make_step(make_episode(environment=chess, status="running", cause="", ended=None))
@@ -120,7 +120,7 @@ def test_another_return_is_asked_for_in_the_address(client: Client) -> None:
     assert "+0.75" in client.get("/?part=environments&return=max").content.decode()
 
 
-def test_the_latest_are_told_by_the_return_that_is_asked_for(client: Client) -> None:
+def test_the_latest_show_the_requested_return(client: Client) -> None:
     task = make_task(environment=make_environment("deep", default_return="mean"))
     make_episode(task=task, return_sum=0.25, return_max=0.75, return_mean=0.5)
     running = make_episode(task=task, status="running", cause="", ended=None)

@@ -1,4 +1,4 @@
-"""Figures of people on the pages of a task and of an environment, beside those of agents."""
+"""Tests of the figures of people and agents on the pages of a task and of an environment."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.django_db
 
 
 def section(page: str) -> str:
-    """Text of the section about players."""
+    """Return the text of the section about players."""
     return re.search(r'aria-labelledby="people-beside".*?</section>', page, re.DOTALL)[0]  # type: ignore[index]
 
 
-def test_a_task_shows_people_beside_agents(client: Client) -> None:
+def test_a_task_shows_people_next_to_agents(client: Client) -> None:
     task = make_task()
     end_episode(1.0, task=task, player="human")
     end_episode(0.0, task=task)
@@ -27,7 +27,7 @@ def test_a_task_shows_people_beside_agents(client: Client) -> None:
     assert "100%" in found and "0%" in found
 
 
-def test_an_environment_shows_them_by_the_definition_asked_for(client: Client) -> None:
+def test_an_environment_shows_them_by_the_definition_requested(client: Client) -> None:
     end_episode(0.5, player="human", return_sum=3.0)
     end_episode(0.25)
     own = section(client.get("/environments/math/").content.decode())
@@ -37,7 +37,7 @@ def test_an_environment_shows_them_by_the_definition_asked_for(client: Client) -
 
 
 @pytest.mark.parametrize("page", ["/tasks/{}/", "/environments/math/"])
-def test_where_nobody_has_played_it_says_so(client: Client, page: str) -> None:
+def test_it_says_so_if_no_person_has_played(client: Client, page: str) -> None:
     task = make_task(environment=make_environment("math"))
     end_episode(task=task)
     assert "Nobody has finished an attempt yet" in section(client.get(page.format(task.pk)).content.decode())

@@ -1,4 +1,4 @@
-"""The replay: what a person sees of one episode, through the page and the addresses that it asks."""
+"""Tests of the replay of an episode: the page and the addresses that it fetches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def seen(client: Client, episode: Episode, rest: str = "", status: int = 200, **headers: str) -> str:
-    """The page at `/episodes/<id>/` and `rest`."""
+    """Return the page at `/episodes/<id>/` followed by `rest`."""
     response = client.get(f"/episodes/{episode.pk}/{rest}", headers=headers)
     assert response.status_code == status
     return response.content.decode()
@@ -35,7 +35,7 @@ def output_of(*texts: str, metadata: Any = None) -> str:
 
 
 def with_steps(count: int, **values: Any) -> Episode:
-    """An episode of `count` steps, each with a reward of 0.5."""
+    """Return an episode of `count` steps, each with a reward of 0.5."""
     episode = make_episode(**values)
     Step.objects.bulk_create(
         Step(
@@ -67,17 +67,17 @@ def test_it_says_how_the_episode_went(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ran", "failed", "refused", "told"),
+    ("ran", "failed", "refused", "expected"),
     [
         *((24, 1, 2, "24 steps, 1 failed + 2 refused"), (1, 1, 0, "1 step, 1 failed")),
         *((0, 0, 1, "0 steps + 1 refused"), (1000, 0, 0, "1,000 steps")),
     ],
 )
-def test_calls_that_failed_are_told_among_the_steps(
-    client: Client, ran: int, failed: int, refused: int, told: str
+def test_failed_calls_are_shown_with_the_number_of_steps(
+    client: Client, ran: int, failed: int, refused: int, expected: str
 ) -> None:
     headline = seen(client, make_episode(steps_count=ran, failed_count=failed, refused_count=refused), "headline/")
-    assert told in strip_tags(headline)
+    assert expected in strip_tags(headline)
 
 
 def test_it_shows_each_step_with_its_reward_and_the_return_so_far(client: Client) -> None:
@@ -90,16 +90,16 @@ def test_it_shows_each_step_with_its_reward_and_the_return_so_far(client: Client
 
 
 @pytest.mark.parametrize(
-    ("definition", "told"), [("max", "max +0.25"), ("last", f"last {MINUS}1.00"), ("mean", f"mean {MINUS}0.38")]
+    ("definition", "expected"), [("max", "max +0.25"), ("last", f"last {MINUS}1.00"), ("mean", f"mean {MINUS}0.38")]
 )
-def test_the_return_so_far_follows_the_definition(client: Client, definition: str, told: str) -> None:
+def test_the_return_so_far_follows_the_definition(client: Client, definition: str, expected: str) -> None:
     episode = make_episode()
     make_step(episode, reward=0.25)
     make_step(episode, reward=-1.0)
-    assert told in seen(client, episode, f"?return={definition}")
+    assert expected in seen(client, episode, f"?return={definition}")
 
 
-def test_the_definition_is_the_environments_unless_another_is_asked_for(client: Client) -> None:
+def test_the_definition_is_the_environments_unless_another_is_requested(client: Client) -> None:
     episode = make_episode(environment=make_environment("maxed", default_return="max"), return_max=0.6, return_sum=9)
     assert 'return <span class="reward" data-level="2" title="0.6">+0.60</span> <span class="hint">(max)' in seen(
         client, episode
@@ -210,7 +210,7 @@ def test_an_episode_that_is_not_there_is_said_to_be_gone(client: Client, number:
 # --- windows of steps ------------------------------------------------------------------------------------------------
 
 
-def test_it_opens_the_window_that_holds_the_step_asked_for(client: Client) -> None:
+def test_it_opens_the_window_that_holds_the_step_requested(client: Client) -> None:
     page = seen(client, with_steps(100), "?step=50")
     assert 'id="step-40"' in page and 'id="step-79"' in page and 'id="step-39"' not in page
     assert "Σ +20.50" in page and 'href="?step=0"' in page and 'href="?step=80"' in page
@@ -231,8 +231,8 @@ def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
     make_step(episode, tool="dig", reward=0.1)
     make_step(episode, tool="look", status="failed", output="")
     make_step(episode, tool="dig", status="refused", output="")
-    told = json.loads(seen(client, episode, "rail.json?first=1"))
-    assert told == {
+    rail = json.loads(seen(client, episode, "rail.json?first=1"))
+    assert rail == {
         **{"first": 1, "total": 3, "status": "running", "tools": ["look", "dig"], "tool": [0, 1], "state": "fr"},
         **{"reward": [None, None], "ms": [12.0, 12.0]},
     }
@@ -242,9 +242,9 @@ def test_ten_thousand_steps_cost_what_a_hundred_cost(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     small, big = with_steps(100), with_steps(10_000)
-    seen(client, small)  # makes the operator
+    seen(client, small)  # creates the operator
     for episode, step in ((small, 80), (big, 9_000)):
-        with django_assert_num_queries(10):  # six, and notes, flags, continuations, whether it is kept back
+        with django_assert_num_queries(10):  # six, and notes, flags, continuations, blind play
             page = seen(client, episode, f"?step={step}")
         assert len(page) < 200_000 and page.count('class="step"') <= WINDOW_STEPS
 
@@ -302,23 +302,23 @@ def test_the_prompt_can_be_read_as_another_kind(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "told"),
+    ("query", "status", "expected"),
     [
         ("part=output-0&as=pdf", 400, "text, markdown, code, ansi, latex, raw"),
         ("part=output-9&as=text", 404, "output-9"),
         ("part=&as=text", 404, "input-0, output-0"),
     ],
 )
-def test_an_unknown_text_or_kind_is_refused_by_name(client: Client, query: str, status: int, told: str) -> None:
-    assert told in seen(client, with_steps(1), f"steps/0/?{query}", status)
+def test_an_unknown_text_or_kind_is_refused_by_name(client: Client, query: str, status: int, expected: str) -> None:
+    assert expected in seen(client, with_steps(1), f"steps/0/?{query}", status)
 
 
-def test_a_step_that_is_not_there_is_said_so(client: Client) -> None:
+def test_a_missing_step_is_not_found(client: Client) -> None:
     episode = with_steps(1)
     for rest in ("steps/7/", "steps/7.json"):
         assert "no step" in seen(client, episode, rest, 404)
     for rest in (f"steps/{10**30}/", f"steps/{10**30}.json"):  # no address: beyond 64 bits
-        assert "no step" not in seen(client, episode, rest, 404)
+        assert "There is no such page" in seen(client, episode, rest, 404)
 
 
 def test_the_json_of_a_step_is_exact(client: Client) -> None:
@@ -327,7 +327,7 @@ def test_the_json_of_a_step_is_exact(client: Client) -> None:
     assert '"input": {"b": 1e20, "a": -0.0}' in seen(client, episode, "steps/0.json")
 
 
-def test_prompt_tools_and_task_are_told_as_they_were(client: Client) -> None:
+def test_prompt_tools_and_task_are_returned_as_recorded(client: Client) -> None:
     episode = make_episode(task=make_task({"x": 1}), prompt=make_blob("[1e20]"))
     assert seen(client, episode, "prompt.json") == "[1e20]"
     assert (seen(client, episode, "task.json"), seen(client, episode, "tools.json")) == ('{"x": 1}', "null")
@@ -358,18 +358,18 @@ def test_an_image_of_the_prompt_is_loaded_by_its_place(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("media", "data", "told"),
+    ("media", "data", "expected"),
     [
         ("image/svg+xml", "PHN2Zz4=", "image/svg+xml, 8 characters, not shown as an image"),
         ("text/html", "PGI+", "text/html, 4 characters, not shown as an image"),
         ("image/png", "A", "image/png, 1 characters, not shown as an image"),
     ],
 )
-def test_what_is_no_image_is_never_given_as_one(client: Client, media: str, data: str, told: str) -> None:
+def test_other_data_is_never_shown_as_an_image(client: Client, media: str, data: str, expected: str) -> None:
     episode = make_episode()
     image_step(episode, media, data)
     page = seen(client, episode)
-    assert told in page and "/images/0" not in page and "data:" not in page
+    assert expected in page and "/images/0" not in page and "data:" not in page
     assert client.get(f"/episodes/{episode.pk}/steps/0/images/0").status_code == 404
 
 
@@ -383,7 +383,7 @@ def found(client: Client, episode: Episode, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("text", ["NEEDLE", "né 漢", 'say "it"', "100%_x", "boom", "dig_deep", "in a blob"])
-def test_it_finds_a_text_wherever_it_stands(client: Client, text: str) -> None:
+def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> None:
     episode = make_episode()
     make_step(episode, "nothing")
     everything = json.dumps({"x": 'needle né 漢 say "it" 100%_x'})
@@ -399,7 +399,7 @@ def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     assert found(client, episode, text)["steps"] == []
 
 
-# --- what hostile texts come to --------------------------------------------------------------------------------------
+# --- hostile texts -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", ["tool", "error", "reason", "task_id"])
@@ -428,13 +428,13 @@ def test_controls_and_broken_texts_are_made_visible(client: Client) -> None:
 
 def test_metadata_that_is_no_object_of_numbers_does_no_harm(client: Client) -> None:
     episode = make_episode()
-    for told in (
+    for metadata in (
         [1],
         {"rewards": [1]},
         {"components": {"x": float("nan"), "y": sys.float_info.max}},
         {"rewards": None},
     ):
-        make_step(episode, output=output_of("x", metadata=told))
+        make_step(episode, output=output_of("x", metadata=metadata))
     make_step(episode, output='{"blocks": 5, "metadata": "x"}')
     make_step(episode, output="no json")
     assert "no json" in seen(client, episode)

@@ -1,4 +1,4 @@
-"""What the replay of a running episode asks for anew."""
+"""Tests of the parts of a replay that a page fetches again while the episode runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.stored import NOW, make_blob, make_episode, make_step
 pytestmark = pytest.mark.django_db
 
 
-def test_the_return_so_far_is_told_while_it_runs(client: Client) -> None:
+def test_the_return_so_far_is_shown_while_it_runs(client: Client) -> None:
     episode = make_episode(status="running", cause="", ended=None)
     assert "0.00" in seen(client, episode, "headline/")
     for reward in (0.5, None, 0.25):
@@ -23,12 +23,12 @@ def test_the_return_so_far_is_told_while_it_runs(client: Client) -> None:
     assert "+0.50" in seen(client, episode, "headline/?return=max")
 
 
-def test_the_box_of_the_task_is_told_alone(client: Client) -> None:
+def test_the_box_of_the_task_is_returned_alone(client: Client) -> None:
     box = seen(client, make_episode(return_sum=0.5), "peers/?return=sum")
     assert "1 attempt" in box and "+0.50" in box and "<html" not in box
 
 
-def test_prompt_and_facts_are_told_alone(client: Client) -> None:
+def test_prompt_and_facts_are_returned_alone(client: Client) -> None:
     episode = make_episode(status="running", cause="", ended=None)
     assert "hasn't requested the prompt yet" in seen(client, episode, "prompt/")
     Episode.objects.filter(pk=episode.pk).update(
@@ -38,7 +38,7 @@ def test_prompt_and_facts_are_told_alone(client: Client) -> None:
     assert "ors-sdk/0.1.0" in seen(client, episode, "facts/") and "<html" not in seen(client, episode, "facts/")
 
 
-def test_the_headline_is_told_anew_while_it_runs(client: Client) -> None:
+def test_the_headline_is_returned_again_while_it_runs(client: Client) -> None:
     episode = make_episode(status="running", cause="", ended=None)
     assert f'data-live="episode-{episode.pk}"' in seen(client, episode)
     Episode.objects.filter(pk=episode.pk).update(status="ended", cause="finished", ended=NOW + timedelta(seconds=3))

@@ -1,4 +1,4 @@
-"""An episode that runs, on the pages that show it: its row has no figures yet, which are told it when it ends."""
+"""Tests of the pages that show a running episode, whose row has no figures until it ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def running() -> Episode:
-    """Of three steps with a reward."""
+    """Return a running episode of three steps with a reward."""
     episode = make_episode(status="running", cause="", ended=None, run=make_run(), run_step=1)
     for reward in (0.5, 0.25, 0.1):
         make_step(episode, reward=reward)

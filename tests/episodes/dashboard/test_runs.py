@@ -1,4 +1,4 @@
-"""Runs: the list, and the page of one."""
+"""Tests of the list of runs and of the page of one run."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:
 
 def test_a_run_that_is_not_there_is_said_so(client: Client) -> None:
     answer = client.get("/runs/999/")
-    assert answer.status_code == 404 and "Run 999 is not here" in answer.content.decode()
+    assert answer.status_code == 404 and "There is no run 999" in answer.content.decode()
 
 
 def test_an_unknown_definition_is_refused(client: Client) -> None:
@@ -118,14 +118,14 @@ def test_an_unknown_definition_is_refused(client: Client) -> None:
     assert answer.status_code == 400 and "sum, last, max, mean" in answer.content.decode()
 
 
-def test_its_latest_episodes_are_told_by_the_same_return(client: Client) -> None:
+def test_its_latest_episodes_show_the_same_return(client: Client) -> None:
     episode = end_episode(0.25, return_max=0.75, run=make_run())
     page = client.get(f"/runs/{episode.run_id}/?return=max").content.decode()
     assert "return (max)" in page and "+0.25" not in page
 
 
 @pytest.mark.parametrize("address", ["/runs/", "/runs/{}/"])
-def test_another_threshold_can_be_asked_for(client: Client, address: str) -> None:
+def test_another_threshold_can_be_requested(client: Client, address: str) -> None:
     episode = end_episode(0.25, run=make_run())
     page = client.get(f"{address.format(episode.run_id)}?threshold=0.2&return=max").content.decode()
     assert "100%" in page and 'name="threshold" value="0.2"' in page

@@ -1,4 +1,4 @@
-"""How far returns are spread, on every page that says so: however small or large, it is never written as nothing."""
+"""Tests of the spread of returns on every page that shows it: no spread above zero is ever shown as zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGES = (
 
 
 def played(scale: float) -> dict[str, int]:
-    """Numbers of what two runs played: their returns differ by about as much as `scale`."""
+    """Return the ids of what two runs played, with returns that differ by about `scale`."""
     environment = make_environment()
     tasks: list[Task] = [make_task({"n": number}, environment) for number in range(3)]
     make_split(*tasks, environment=environment)
@@ -32,38 +32,38 @@ def played(scale: float) -> dict[str, int]:
     return {"task": tasks[-1].pk, "run": runs[0].pk, "other": runs[1].pk}
 
 
-def told(client: Client, address: str) -> list[str]:
-    """What stands after each plus-minus."""
+def spreads(client: Client, address: str) -> list[str]:
+    """Return the text after each plus-minus sign."""
     return re.findall(r"± ([^<,\s]+)", client.get(address).content.decode())
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_small_spread_is_not_told_as_none(client: Client, path: str) -> None:
-    found = told(client, path.format(**played(0.0002)))
+def test_a_small_spread_is_not_shown_as_none(client: Client, path: str) -> None:
+    found = spreads(client, path.format(**played(0.0002)))
     assert found and all(re.fullmatch(r"0\.000\d{1,2}", figure) for figure in found)
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_large_spread_takes_few_digits(client: Client, path: str) -> None:
-    found = told(client, path.format(**played(1e9)))
+    found = spreads(client, path.format(**played(1e9)))
     assert found and all(re.fullmatch(r"\d(\.\d)?e\+\d\d", figure) for figure in found)
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_any_other_has_two_decimals(client: Client, path: str) -> None:
-    found = told(client, path.format(**played(1.0)))
+    found = spreads(client, path.format(**played(1.0)))
     assert found and all(re.fullmatch(r"\d\.\d\d", figure) for figure in found)
 
 
 @pytest.mark.parametrize(("scale", "figure"), [(0.0002, "0.0001"), (1.0, "0.50"), (1e9, "5e+08")])
-def test_a_group_tells_its_standard_deviation_so_too(client: Client, scale: float, figure: str) -> None:
+def test_a_small_standard_deviation_of_a_group_is_shown(client: Client, scale: float, figure: str) -> None:
     numbers = played(scale)
     page = client.get("/tasks/{task}/group/?run={run}&step=1".format(**numbers)).content.decode()
     assert f'<dt>Standard deviation</dt><dd class="figure">{figure}</dd>' in page
 
 
 @pytest.mark.parametrize(("scale", "figure"), [(-0.0002, "\N{MINUS SIGN}0.0008"), (0.0002, "0.0008"), (1e9, "4e+09")])
-def test_the_ends_of_a_curve_s_returns_are_told_so_too(client: Client, scale: float, figure: str) -> None:
+def test_the_percentiles_of_a_curve_are_shown(client: Client, scale: float, figure: str) -> None:
     page = client.get("/runs/curves/?runs={run}".format(**played(scale))).content.decode()
     [ends] = re.findall(r'<td class="right number nowrap">(\S+) \N{EN DASH} (\S+)</td>', page)
     assert figure in ends

@@ -1,4 +1,4 @@
-"""The pages of a task and of a group."""
+"""Tests of the pages of a task and of a group."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_they_take_the_same_number_of_queries_whatever_they_show(
 
 
 def switched() -> Task:
-    """Three attempts by two models, a probe and a failure; of each the sum is 0.25 and the maximum more."""
+    """Return a task with three attempts by two models, a probe and a failure. Each sum is 0.25, each maximum larger."""
     task = make_task()
     for model, most in (("a", 0.75), ("a", 0.5), ("b", None)):
         end_episode(0.25, task=task, model=model, run=make_run(), return_max=most)
@@ -105,7 +105,7 @@ def switched() -> Task:
     return task
 
 
-def test_a_task_is_counted_by_the_definition_that_is_asked_for(client: Client) -> None:
+def test_a_task_is_counted_by_the_definition_that_is_requested(client: Client) -> None:
     task = switched()
     own = client.get(f"/tasks/{task.pk}/").context["dossier"].statistics
     assert (own.overall.attempts, own.overall.successes, own.overall.mean) == (3, 0, 0.25)

@@ -1,4 +1,4 @@
-"""Addresses that cannot be meant: every page names the value, what is allowed, and the nearest name."""
+"""Tests of invalid addresses: every page names the value, what is allowed and the nearest name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RETURNS = "sum, last, max, mean"
 
 
 def address(path: str) -> str:
-    """With the numbers of an episode, its task and its run."""
+    """Return `path` with the numbers of an episode, its task and its run filled in."""
     episode = make_episode(run=make_run(), run_step=1)
     other = make_episode(task=episode.task)
     numbers = {"episode": episode.pk, "other": other.pk, "task": episode.task_id, "run": episode.run_id}

@@ -1,4 +1,4 @@
-"""Filters: what an address asks for, each field and each refusal."""
+"""Tests of filters: every field of an address and every refusal."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("ends_to", str(2**63), "whole number"),
         ("ending", "won", "running, finished"),
         ("player", "robot", "agent, human, script"),
-        ("who", "ada", "begin with @"),
+        ("who", "ada", "start with @"),
         ("return", "median", "sum, last, max, mean"),
         ("return_from", "nan", "a number"),
         ("return_to", "much", "a number"),
@@ -76,7 +76,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("split", "train", "environment="),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_what_can(name: str, value: str, hint: str) -> None:
+def test_an_invalid_parameter_is_refused_with_what_is_allowed(name: str, value: str, hint: str) -> None:
     with pytest.raises(BadFilter, match=hint) as refused:
         EpisodeFilter.parse({name: value})
     assert refused.value.field == name
@@ -87,7 +87,7 @@ def test_a_range_that_holds_nothing_is_refused() -> None:
         EpisodeFilter.parse({"steps_from": "3", "steps_to": "2"})
 
 
-def test_a_parameter_that_stands_twice_is_refused() -> None:
+def test_a_repeated_parameter_is_refused() -> None:
     with pytest.raises(BadFilter, match="more than once"):
         EpisodeFilter.parse(QueryDict("model=a&model=b"))
 
@@ -156,7 +156,7 @@ def test_a_person_is_found_by_name_among_people_alone() -> None:
 
 
 def test_a_person_is_no_agent() -> None:
-    with pytest.raises(BadFilter, match="take player=agent away"):
+    with pytest.raises(BadFilter, match="remove player=agent"):
         EpisodeFilter.parse({"who": "@ada", "player": "agent"})
 
 
@@ -185,7 +185,7 @@ def test_names_and_numbers_find_their_episodes() -> None:
 
 
 @pytest.mark.django_db
-def test_a_split_that_people_made_finds_the_episodes_of_what_stands_in_it_now() -> None:
+def test_a_split_that_people_made_finds_the_episodes_of_its_current_tasks() -> None:
     inside, outside = make_episode(), make_episode()
     split = make_split(inside.task, name="hard")
     Episode.objects.filter(pk=outside.pk).update(split=split)

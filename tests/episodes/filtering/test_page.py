@@ -1,4 +1,4 @@
-"""Pages of episodes: each order there and back, ties, nulls, cursors, and what is looked at when conditions combine."""
+"""Tests of pages of episodes: every order in both directions, ties, nulls, cursors, and bounds of combined filters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ids(page: EpisodePage) -> list[int]:
 
 
 def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodePage]:
-    """All pages from the first on."""
+    """Return all pages, starting with the first."""
     pages = [page_of(filter, sort, size=size)]
     while pages[-1].next:
         pages.append(page_of(filter, sort, pages[-1].next, size))
@@ -36,7 +36,7 @@ def forth(filter: EpisodeFilter, sort: str, size: int = 3) -> list[EpisodePage]:
 
 
 def back(filter: EpisodeFilter, sort: str, last: EpisodePage, size: int = 3) -> list[EpisodePage]:
-    """All pages from the last one on, back to the first."""
+    """Return all pages from `last` back to the first."""
     pages = [last]
     while pages[-1].previous:
         pages.append(page_of(filter, sort, pages[-1].previous, size))
@@ -44,7 +44,7 @@ def back(filter: EpisodeFilter, sort: str, last: EpisodePage, size: int = 3) -> 
 
 
 def some_episodes() -> None:
-    """Ties in every figure, nulls where there can be any, and two that run."""
+    """Create episodes with ties in every figure, nulls where possible, and two that run."""
     for number in range(10):
         lacks = number % 4 == 0
         figures = {"return_sum": number % 3, "return_last": None if lacks else number % 3, "steps_count": number % 2}
@@ -112,7 +112,7 @@ QUERIES = [
 
 
 def varied_episodes() -> None:
-    """Some of each kind that QUERIES look for, with ties and nulls, and two that run."""
+    """Create episodes of each kind that QUERIES search for, with ties and nulls, and two that run."""
     for number in range(8):
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
         facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3, "return_sum": number % 3}
@@ -125,7 +125,7 @@ def varied_episodes() -> None:
 
 
 def in_order(query: dict[str, str], sort: str) -> list[int]:
-    """Ids of every episode that the query finds, sorted without any database."""
+    """Return the ids of all episodes that the query finds, sorted without a database."""
     descending, name = sort.startswith("-"), sort.removeprefix("-")
     rows = list(episodes_of(asked(**query)).values_list("return_last", "steps_count", "status", "pk"))
 
@@ -168,12 +168,12 @@ def test_a_split_that_people_made_is_read_newest_first() -> None:
 
 
 @pytest.fixture
-def short_sight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record is large as soon as it has more than six episodes, instead of a million."""
+def low_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound pages from six episodes on, instead of a million."""
     monkeypatch.setattr(keys, "MAX_LOOKED_AT", 5)
 
 
-def test_a_page_that_did_not_look_at_everything_says_so_and_goes_on(short_sight: None) -> None:
+def test_a_bounded_page_says_so_and_continues(low_bound: None) -> None:
     old = make_episode(player="agent", run_step=1, model="m")
     for _ in range(7):
         make_episode(model="m")
@@ -185,7 +185,7 @@ def test_a_page_that_did_not_look_at_everything_says_so_and_goes_on(short_sight:
 
 @pytest.mark.parametrize("most", [2, 10_000])
 def test_the_newest_of_a_large_record_are_sorted_by_a_figure(
-    most: int, short_sight: None, monkeypatch: pytest.MonkeyPatch
+    most: int, low_bound: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "MAX_SORTED", most)
     made = [make_episode(model="m", player="human", return_sum=-number).pk for number in range(7)]
@@ -194,14 +194,14 @@ def test_the_newest_of_a_large_record_are_sorted_by_a_figure(
         assert (ids(page), page.is_bounded) == (made[1:], True)
 
 
-def test_one_condition_alone_is_never_bounded(short_sight: None) -> None:
+def test_one_condition_alone_is_never_bounded(low_bound: None) -> None:
     made = [make_episode(model="m", return_sum=float(number)).pk for number in range(9)]
     for query, sort in (({"model": "m"}, ""), ({"return_from": "0"}, "-return"), ({"return_from": "0"}, "")):
         page = page_of(asked(**query), sort)
         assert (ids(page), page.is_bounded) == (made[::-1], False)
 
 
-def test_a_split_is_one_condition_though_its_environment_is_named_too(short_sight: None) -> None:
+def test_a_split_is_one_condition_though_its_environment_is_named_too(low_bound: None) -> None:
     split = make_split(make_task())
     made = [make_episode(split=split, task=split.entries.get().task).pk for _ in range(9)]
     page = page_of(asked(environment="math", split="train"))
@@ -253,7 +253,7 @@ def test_an_unknown_sort_is_refused_with_the_known_ones() -> None:
         ({"task": "0"}, "There is no task 0; a task's number is in the address of its page."),
     ],
 )
-def test_a_name_that_nobody_has_is_told_with_the_nearest(query: dict[str, str], sentence: str) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest(query: dict[str, str], sentence: str) -> None:
     make_split(make_task(environment=make_environment()))
     make_episode(run=make_run(), model="qwen")
     make_episode(player="human", key_label="@ada")
@@ -278,7 +278,7 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_que
 
 
 def total(**query: str) -> str:
-    """The number of matches as a page says it, of which the first two are shown."""
+    """Return the number of matches as a page of two episodes shows it."""
     return str(match_count_of(asked(**query), page_of(asked(**query), size=2)))
 
 

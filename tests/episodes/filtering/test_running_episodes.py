@@ -1,4 +1,4 @@
-"""The episodes that run and those that ended last."""
+"""Tests of the lists of running episodes and of those that ended last."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_one_without_a_step_has_nothing_so_far() -> None:
     assert [(line.steps, line.return_so_far) for line in running(5)] == [(0, 0.0)]
 
 
-def test_it_is_told_by_each_definition() -> None:
+def test_the_return_is_shown_by_each_definition() -> None:
     episode = make_episode(status="running", cause="", ended=None)
     for reward in (0.75, -0.25, None):
         make_step(episode, reward=reward)

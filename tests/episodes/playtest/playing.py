@@ -29,7 +29,7 @@ HOST = b"localhost"
 
 
 class Tab:
-    """One open socket."""
+    """A browser tab with an open socket."""
 
     def __init__(self, communicator: WebsocketCommunicator) -> None:
         self._communicator = communicator

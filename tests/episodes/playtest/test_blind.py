@@ -16,7 +16,7 @@ from tests.sandboxed import needs_bubblewrap
 pytestmark = pytest.mark.django_db(transaction=True)
 
 REWARDS = ("+0.10", "Σ", "thread")
-"""What a step of SyncEcho shows: its reward, the return, a member of its metadata."""
+"""Texts that a step of SyncEcho shows: its reward, the return and a member of its metadata."""
 SEED = "train/0"
 """A field of the first task of guess, which its prompt does not say."""
 

@@ -34,7 +34,7 @@ def invite(environment: str = "echo", split: str | None = None, **values: Any) -
 
 
 async def enter(browser: httpx.AsyncClient, **values: Any) -> None:
-    """Make `browser` a guest."""
+    """Open an invite in `browser`, which makes it a guest."""
     path = await in_database(lambda: invite(**values))
     token = (await browser.get(path)).text.partition('csrfmiddlewaretoken" value="')[2].partition('"')[0]
     assert (await browser.post(path, data={"csrfmiddlewaretoken": token, "name": "Zoë"})).status_code == 302

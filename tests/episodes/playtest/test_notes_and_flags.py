@@ -67,7 +67,7 @@ def test_only_the_author_is_offered_to_delete_it() -> None:
     assert "note-delete" in ada.get(f"/episodes/{episode.pk}/").content.decode()
     bob = person("bob")
     assert "note-delete" not in bob.get(f"/episodes/{episode.pk}/").content.decode()
-    assert "somebody else wrote it" in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
+    assert "another person wrote it" in noted(bob, episode, delete=Note.objects.get().pk).content.decode()
     assert "No notes yet." in noted(ada, episode, delete=Note.objects.get().pk).content.decode()
 
 

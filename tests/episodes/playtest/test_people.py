@@ -1,4 +1,4 @@
-"""Who played what: people with their time and returns in each environment."""
+"""Tests of the page Who played what: people with their time and returns in each environment."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_name_without_a_person_has_no_link(client: Client) -> None:
     assert "imported" in page and "who=" not in page
 
 
-def test_an_empty_page_says_that_nobody_has_played(client: Client) -> None:
+def test_an_empty_page_says_that_no_person_has_played(client: Client) -> None:
     assert "Nobody has played yet" in client.get("/play/people/").content.decode()
 
 

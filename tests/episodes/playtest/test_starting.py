@@ -1,4 +1,4 @@
-"""Environments with a slow setup: the page opens at once and is told how the setup went."""
+"""Tests of environments with a slow setup: the page opens at once and receives the result of the setup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_start, "START_SECONDS", 0.05)
 
 
-async def test_the_page_is_told_when_the_setup_is_done() -> None:
+async def test_the_page_is_informed_when_the_setup_is_done() -> None:
     async with hosting("tests.envs_slow:GatedSetup") as browser:
         pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"id": "x", "gate": "ready"}')
         assert "The environment is starting" in (await browser.get(f"/play/{pk}/")).text
@@ -29,7 +29,7 @@ async def test_the_page_is_told_when_the_setup_is_done() -> None:
             assert "hello" in (await tab.receive("step"))["html"]
 
 
-async def test_the_page_is_told_why_the_setup_failed() -> None:
+async def test_the_page_is_informed_why_the_setup_failed() -> None:
     async with hosting("tests.envs_slow:GatedSetup") as browser:
         pk = await start_play(browser, "gatedsetup", pick="spec", spec='{"gate": "fails", "fails": true}')
         async with open_tab(browser, pk) as tab:

@@ -76,7 +76,7 @@ def test_it_keeps_returns_finite(rewards: list[float], total: float, mean: float
     assert (episode.return_last, episode.steps_count) == (rewards[-1], len(rewards))
 
 
-def test_it_ends_every_episode_beside_one_of_huge_rewards() -> None:
+def test_it_ends_every_episode_next_to_one_of_huge_rewards() -> None:
     for number, reward in ((1, 0.5), (2, 1.7e308), (3, None)):
         record((episode_started(number), *(step_taken(number, index, reward=reward) for index in range(2))))
     assert close_interrupted(LATER) == 3

@@ -124,5 +124,5 @@ def test_only_who_is_logged_in_may_follow() -> None:
     assert not Channels().can_read_channel(None, "episodes")
 
 
-def test_nobody_may_follow_what_is_no_channel() -> None:
+def test_an_unknown_channel_cannot_be_followed() -> None:
     assert not Channels().can_read_channel(User(username="ada"), "secrets")

@@ -23,7 +23,7 @@ SCOPES = ("environment", "split", "run")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of SIZE endings."""
+    """Reduce the size of blocks to SIZE endings."""
     monkeypatch.setattr(blocks, "BLOCK_ENDINGS", SIZE)
 
 

@@ -1,4 +1,4 @@
-"""What runs reached at tasks, as the follower counts it and the comparison of runs reads it."""
+"""Tests of the results of runs at tasks, which the follower counts and the comparison of runs reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sums(run: Run) -> list[tuple[int, int, float]]:
     return list(RunTask.objects.filter(run_id=run.pk).values_list("attempts", "scored_last", "total_last"))
 
 
-def test_attempts_of_a_run_at_a_task_stand_together() -> None:
+def test_attempts_of_a_run_at_a_task_are_adjacent() -> None:
     run, task = make_run(), make_task()
     for reward in (0.25, 0.5):
         end_episode(reward, run=run, task=task)

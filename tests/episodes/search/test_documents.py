@@ -1,4 +1,4 @@
-"""What of a transcript can be searched."""
+"""Tests of the documents that are made of transcripts."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_large_inputs_and_outputs_are_read_from_their_blobs() -> None:
 
 
 @pytest.mark.parametrize("broken", ["{", '"text"', "[[[1", "{}", '{"blocks": 3}'])
-def test_what_is_no_tool_output_is_no_error(broken: str) -> None:
+def test_unknown_shapes_of_output_are_accepted(broken: str) -> None:
     episode = played()
     make_step(episode, tool="odd", input=broken, output=broken)
     assert words(episode)[0] == "odd"
 
 
 def test_a_long_episode_is_read_until_its_document_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(documents, "STEPS_AT_ONCE", 2)
+    monkeypatch.setattr(documents, "MAX_STEPS_PER_QUERY", 2)
     monkeypatch.setattr(documents.SearchDocument, "__init__", _small)
     episode = played(steps_count=9)
     for n in range(9):
@@ -79,7 +79,7 @@ def test_a_long_episode_is_read_until_its_document_is_full(monkeypatch: pytest.M
 
 
 def _small(self: documents.SearchDocument, episode: int) -> None:
-    self.episode, self.words, self.room = episode, [], 11
+    self.episode, self.words, self.characters_left = episode, [], 11
 
 
 def test_episodes_are_read_together(django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -1,4 +1,4 @@
-"""Text search: what it finds is the same on every database."""
+"""Tests of the text search, which finds the same episodes on every database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def nothing_found_before() -> Iterator[None]:
 
 
 def said(*texts: str, **values: int) -> Episode:
-    """An episode whose transcript says `texts`, ready to be found."""
+    """Return an episode whose transcript contains `texts` and is in the index."""
     episode = make_episode(steps_count=len(texts), **values)
     for text in texts:
         make_step(episode, text, tool="submit", input="{}")
@@ -97,7 +97,7 @@ def test_any_text_can_be_indexed() -> None:
     assert list(index.matching("found")) == [episode.pk]
 
 
-def test_the_newest_come_first_and_no_more_than_asked_for() -> None:
+def test_the_newest_come_first_and_no_more_than_requested() -> None:
     episodes = [said("fox").pk for _ in range(5)]
     assert list(index.matching("fox", 3)) == episodes[:1:-1]
     assert list(index.matching("fox", None)) == episodes[::-1]
@@ -123,7 +123,7 @@ def test_to_index_again_changes_nothing() -> None:
     assert list(index.matching("fox")) == [episode.pk]
 
 
-def test_to_index_again_reads_anew() -> None:
+def test_indexing_again_replaces_the_document() -> None:
     episode = said("fox")
     make_step(episode, "dog")
     index.index([episode.pk])

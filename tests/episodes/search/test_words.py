@@ -1,4 +1,4 @@
-"""How texts and searches are cut into words."""
+"""Tests of how texts and search terms are split into words."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def forget_everything() -> None:
 
 
 def make_rich_episodes() -> None:
-    """One with all that an episode can have, and one with as little as it can."""
+    """Create an episode with everything that one can have, and one with as little as possible."""
     spec = '{"question": "2 + 2?", "b": 1e20, "a":[-0.0,  "\\u00e9"]}'
     task = Task.objects.create(environment=make_environment(), content_hash=content_hash(spec), spec=spec)
     facts = {"run": make_run(), "run_step": 2**40, "model": "m-1", "player": "script", "task_index": -3}

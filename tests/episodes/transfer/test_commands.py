@@ -1,4 +1,4 @@
-"""`export_episodes` and `import_episodes`, as somebody at a terminal meets them."""
+"""Tests of `export_episodes` and `import_episodes` at a terminal."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_file_of_conversations_without_one_is_not_written(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_those_still_running_are_told(tmp_path: Path) -> None:
+def test_those_still_running_are_reported(tmp_path: Path) -> None:
     make_episode()
     make_episode(status="running", cause="", ended=None)
     told, path = StringIO(), tmp_path / "a.jsonl"
@@ -110,7 +110,7 @@ def test_those_still_running_are_told(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 2
 
 
-def test_refused_lines_are_told_and_the_others_imported(tmp_path: Path) -> None:
+def test_refused_lines_are_reported_and_the_others_imported(tmp_path: Path) -> None:
     make_episode()
     path = tmp_path / "a.jsonl"
     path.write_text(f"{text_of()}oops\n")
@@ -122,7 +122,7 @@ def test_refused_lines_are_told_and_the_others_imported(tmp_path: Path) -> None:
     assert Episode.objects.count() == 1
 
 
-def test_new_ids_are_told(tmp_path: Path) -> None:
+def test_new_ids_are_reported(tmp_path: Path) -> None:
     make_episode(id=4)
     path = tmp_path / "a.jsonl"
     path.write_text(text_of())
@@ -131,7 +131,7 @@ def test_new_ids_are_told(tmp_path: Path) -> None:
     assert "episode 4 became 5, because another episode has its id" in import_episodes(path)
 
 
-def test_it_does_not_run_beside_a_server(tmp_path: Path) -> None:
+def test_it_does_not_run_while_a_server_runs(tmp_path: Path) -> None:
     with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
         import_episodes(tmp_path / "a.jsonl")
 

@@ -1,4 +1,4 @@
-"""Lines of CSV files."""
+"""Tests of the lines of CSV files."""
 
 from __future__ import annotations
 

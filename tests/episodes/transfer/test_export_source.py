@@ -1,4 +1,4 @@
-"""What people added to episodes goes out with them and comes back: how they were played, and notes."""
+"""Tests that exports and imports include what people added to episodes: notes, and how they were played."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parents() -> list[tuple[int, int | None, int | None]]:
     return list(Play.objects.order_by("pk").values_list("pk", "parent", "parent_step"))
 
 
-def test_an_episode_without_them_is_told_without_a_word() -> None:
+def test_an_episode_without_them_is_exported_without_their_members() -> None:
     make_episode()
     [line] = lines_of()
     assert "play" not in line and "notes" not in line

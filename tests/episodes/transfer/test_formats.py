@@ -1,4 +1,4 @@
-"""What each format holds."""
+"""Tests of the content of each format."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_prompt_of_messages_keeps_its_roles() -> None:
 @pytest.mark.parametrize(
     "text", ["null", "3", "no JSON", '{"a": 1}', "[1, null]", '[{"type": "text"}]', '[{"role": 1, "blocks": 2}]']
 )
-def test_odd_texts_are_told_all_the_same(text: str) -> None:
+def test_odd_texts_are_exported_too(text: str) -> None:
     make_step(make_episode(prompt=make_blob(text), tools=make_blob(text)), output=text, input=text)
     [line] = messages_of()
     assert line["messages"][-2]["tool_calls"][0]["function"]["arguments"] == text

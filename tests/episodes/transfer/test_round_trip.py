@@ -1,4 +1,4 @@
-"""What was exported comes back as it was, on either database."""
+"""Tests that an export is imported unchanged, on either database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stored import make_environment, make_episode, make_run, make_split, m
 pytestmark = pytest.mark.django_db
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
-"""Exported from SQLite."""
+"""A file that was exported from SQLite."""
 
 
 def test_every_column_comes_back(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_json_text_stays_exactly_as_it_is(tmp_path: Path, text: str) -> None:
     assert Step.objects.select_related("input_blob").get().input_json == text
 
 
-def test_json_stands_in_the_line_as_json(tmp_path: Path) -> None:
+def test_json_is_in_the_line_as_json(tmp_path: Path) -> None:
     make_step(make_episode(), input='{"x": [1]}')
     make_step(make_episode(), input="NaN")
     inputs = [json.loads(line)["steps"][0] for line in text_of().splitlines()]
@@ -69,7 +69,7 @@ def test_json_stands_in_the_line_as_json(tmp_path: Path) -> None:
     assert inputs[1]["input_text"] == "NaN" and "input" not in inputs[1]
 
 
-def test_a_line_may_be_formatted_anew(tmp_path: Path) -> None:
+def test_a_line_may_be_reformatted(tmp_path: Path) -> None:
     make_rich_episodes()
     line = json.loads(text_of().splitlines()[0])
     forget_everything()

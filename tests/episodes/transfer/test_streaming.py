@@ -1,4 +1,4 @@
-"""An export is made in pieces: in bounded memory, and beside a recorder that goes on writing."""
+"""Tests that an export is generated in pieces: in bounded memory, while the recorder continues to write."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_steps_come_whole_and_in_order_whatever_their_number() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_recorder_writes_while_somebody_takes_a_file_slowly() -> None:
+def test_the_recorder_writes_while_a_client_reads_a_file_slowly() -> None:
     for _ in range(40):
         make_step(make_episode(), HOSTILE)
     pieces = exported(Episode.objects.all(), "jsonl")

@@ -1,4 +1,4 @@
-"""Who may see pages, with and without keys."""
+"""Tests of who may see pages, with and without keys."""
 
 from __future__ import annotations
 

@@ -44,6 +44,6 @@ def test_the_same_seed_records_the_same_once_more() -> None:
     assert found[:12] == found[12:]
 
 
-def test_it_refuses_beside_a_server() -> None:
+def test_it_refuses_while_a_server_runs() -> None:
     with database_lock.acquire(), pytest.raises(CommandError, match="This database already has a server"):
         demo()

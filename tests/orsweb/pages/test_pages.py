@@ -84,7 +84,7 @@ def address(route: str, episode: Any) -> str:
 
 
 def breaches(response: Any) -> Iterator[str]:
-    """What a page does that none may do."""
+    """Return the violations of the rules for all pages."""
     if response.status_code >= 500:
         yield str(response.status_code)
     if set(response["Content-Security-Policy"].split("; ")) != POLICY:

@@ -1,4 +1,4 @@
-"""One server per database: the lock, on whichever database the tests run."""
+"""Tests of the lock that allows one server per database, on the database of the test run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ KEYS = {"ORSWEB_API_KEYS": "alice:secret-of-alice"}
 
 
 def refusal(*args: str, env: Mapping[str, str] | None = None, beside: LiveServer | None = None) -> str:
-    """What a server that does not start prints, after checking that it is one sentence and the status 1."""
+    """Return what a server that does not start prints, after checking that it is one sentence and the status 1."""
     refused = LiveServer(*args, env=env, beside=beside).launch()
     try:
         assert refused.process.wait(60) == 1

@@ -1,4 +1,4 @@
-"""What happens to running calls, to environments and to the process when the server is asked to stop."""
+"""Tests of what happens to running calls, to environments and to the process when the server is asked to stop."""
 
 from __future__ import annotations
 

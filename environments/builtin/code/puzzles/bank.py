@@ -29,7 +29,7 @@ def tasks(split: str) -> list[dict[str, Any]]:
 
 
 def _split_of(text: str) -> str:
-    """The split a puzzle belongs to, by the checksum of its text alone: so none can ever stand in two splits."""
+    """Return the split of a puzzle, which the checksum of its text determines, so that no puzzle is in two splits."""
     place = zlib.crc32(text.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 

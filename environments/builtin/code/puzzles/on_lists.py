@@ -190,4 +190,4 @@ KINDS: list[tuple[int, Kind]] = [
     (2, _chunks),
     (1, _podium),
 ]
-"""With their difficulty, 1 to 4."""
+"""Kinds of puzzles with their difficulty, 1 to 4."""

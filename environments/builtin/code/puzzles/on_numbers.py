@@ -199,4 +199,4 @@ KINDS: list[tuple[int, Kind]] = [
     (2, _prime_factors),
     (2, _clock),
 ]
-"""With their difficulty, 1 to 4."""
+"""Kinds of puzzles with their difficulty, 1 to 4."""

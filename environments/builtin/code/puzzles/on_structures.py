@@ -289,4 +289,4 @@ KINDS: list[tuple[int, Kind]] = [
     (3, _nested),
     (4, _bookings),
 ]
-"""With their difficulty, 1 to 4."""
+"""Kinds of puzzles with their difficulty, 1 to 4."""

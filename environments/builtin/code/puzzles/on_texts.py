@@ -229,4 +229,4 @@ KINDS: list[tuple[int, Kind]] = [
     (3, _depth),
     (4, _common),
 ]
-"""With their difficulty, 1 to 4."""
+"""Kinds of puzzles with their difficulty, 1 to 4."""

@@ -40,13 +40,13 @@ Kind = Callable[[Random], Puzzle]
 
 
 def numbers(random: Random, most: int = 12, low: int = -20, high: int = 50) -> list[int]:
-    """Up to `most` whole numbers; one list in eight is empty."""
+    """Return up to `most` whole numbers; one list in eight is empty."""
     count = 0 if random.random() < 1 / 8 else random.randint(1, most)
     return [random.randint(low, high) for _ in range(count)]
 
 
 def words(random: Random, most: int = 9) -> list[str]:
-    """Up to `most` words, some of them twice; one list in ten is empty."""
+    """Return up to `most` words, some of them twice; one list in ten is empty."""
     count = 0 if random.random() < 1 / 10 else random.randint(1, most)
     pool = random.sample(WORDS, max(1, count * 2 // 3))
     return [random.choice(pool) for _ in range(count)]

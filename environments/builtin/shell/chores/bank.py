@@ -15,7 +15,7 @@ from environments.builtin.shell.chores import on_files, on_texts
 COUNTS = {"train": 300, "validation": 30, "test": 60}
 KINDS = [*on_files.KINDS, *on_texts.KINDS]
 _STEPS = {1: 12, 2: 16, 3: 20}
-"""By difficulty."""
+"""Numbers of steps by difficulty."""
 
 
 def tasks(split: str) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ def tasks(split: str) -> list[dict[str, Any]]:
 
 
 def _split_of(content: str) -> str:
-    """The split a chore belongs to, by the checksum of its content alone: so none can ever stand in two splits."""
+    """Return the split of a chore, which the checksum of its content determines, so that no chore is in two splits."""
     place = zlib.crc32(content.encode()) % 13
     return "train" if place < 10 else "validation" if place == 10 else "test"
 

@@ -25,7 +25,7 @@ class Chore:
     """Goals that ask for the mode too."""
 
     def spec(self) -> dict[str, Any]:
-        """As `Task` of `shell.py` describes it, without `max_steps`."""
+        """Return the spec that `Task` of `shell.py` describes, without `max_steps`."""
         goals = [
             {
                 "path": path,
@@ -61,5 +61,5 @@ def names(random: Random, count: int) -> list[str]:
 
 
 def lines(items: Sequence[object]) -> str:
-    """One item a line."""
+    """Return a text with one item per line."""
     return "".join(f"{item}\n" for item in items)

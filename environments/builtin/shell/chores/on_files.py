@@ -163,4 +163,4 @@ KINDS: list[tuple[int, Kind]] = [
     (3, _checksums),
     (2, _backup),
 ]
-"""With their difficulty, 1 to 3."""
+"""Kinds of chores with their difficulty, 1 to 3."""

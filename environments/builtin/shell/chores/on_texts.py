@@ -1,4 +1,4 @@
-"""Kinds of chores about what stands in files: counting, adding up, correcting, joining."""
+"""Kinds of chores about the content of files: counting, adding up, correcting, joining."""
 
 from __future__ import annotations
 
@@ -189,4 +189,4 @@ KINDS: list[tuple[int, Kind]] = [
     (3, _join),
     (2, _parts),
 ]
-"""With their difficulty, 1 to 3."""
+"""Kinds of chores with their difficulty, 1 to 3."""

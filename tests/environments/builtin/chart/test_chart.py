@@ -109,7 +109,7 @@ def test_it_draws_alike_in_many_threads_at_once() -> None:
 
 
 def near(picture: Image.Image, colour: tuple[int, int, int]) -> int:
-    """How many pixels have about that colour."""
+    """Return the number of pixels that have about that colour."""
     found: Any = picture.getcolors(WIDTH * HEIGHT)
     return sum(count for count, one in found if max(abs(a - b) for a, b in zip(one, colour, strict=True)) <= 4)
 

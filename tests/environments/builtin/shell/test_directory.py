@@ -1,4 +1,4 @@
-"""Archives: what goes in comes out, and what is none is refused."""
+"""Tests of archives: they are unpacked as they were packed, and other data is refused."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def said(output: ToolOutput) -> str:
 
 
 def told(command: str, episode: Shell | None = None) -> str:
-    """What a command alone says, without the line about sub-goals."""
+    """Return the output of a command, without the line about sub-goals."""
     return said(bash(episode or chore(), command)[0]).rpartition("\n\n[")[0]
 
 

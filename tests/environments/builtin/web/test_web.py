@@ -27,7 +27,7 @@ def said(output: ToolOutput) -> str:
 
 
 class Visitor:
-    """Plays by the text of links, buttons and fields, and keeps what it was told."""
+    """Plays by the text of links, buttons and fields, and stores the responses."""
 
     def __init__(self, episode: Web) -> None:
         self.episode, self.outputs = episode, list[ToolOutput]()
@@ -326,7 +326,7 @@ async def test_it_keeps_what_was_typed_when_a_form_is_incomplete() -> None:
     assert told.startswith("* Please fill in Name and City.") and "Name: Ada" in told
 
 
-async def test_it_lets_nobody_in_with_a_wrong_password() -> None:
+async def test_a_wrong_password_is_refused() -> None:
     visitor = Visitor(web(start_url="/account/orders"))
     await visitor.fill(user=visitor.episode.site.stock.user, password="guess")
     assert "do not fit" in said(await visitor.click("Sign in"))

@@ -136,7 +136,9 @@ async def test_a_tab_gets_all_of_many_steps() -> None:
 # --- differences -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_difference_is_told_before_anything_else_is_called(world: dict[str, ToolOutput | Exception]) -> None:
+async def test_a_difference_is_reported_before_anything_else_is_called(
+    world: dict[str, ToolOutput | Exception],
+) -> None:
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         world["right"] = said("a <door>", 0.4)
@@ -340,7 +342,7 @@ async def test_an_episode_that_cannot_be_continued_is_explained(change: dict[str
         assert answer.status_code == 422 and told in answer.text
 
 
-async def test_an_input_that_was_not_recorded_is_told() -> None:
+async def test_an_input_that_was_not_recorded_is_reported() -> None:
     async with hosting(DRIFTING) as browser:
         parent = await recorded(browser, LOOKS)
         lost = '{"not recorded":"nested too deeply"}'

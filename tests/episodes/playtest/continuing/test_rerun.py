@@ -1,4 +1,4 @@
-"""What a step is compared by when it is run again."""
+"""Tests of how a step is compared when it is run again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def step(block: Any = "seen", metadata: Any = None, **values: Any) -> Step:
-    """Of an episode of its own; `block`: the text of the only block, or the block itself."""
+    """Return a step of its own episode; `block`: the text of the only block, or the block itself."""
     blocks = [{"type": "text", "text": block} if isinstance(block, str) else block]
     output = json.dumps({"blocks": blocks, "metadata": metadata, "reward": values.get("reward"), "finished": False})
     return make_step(make_episode(), **{"output": output, **values})

@@ -48,7 +48,7 @@ class _Elements(HTMLParser):
 
 
 def state_of(html: str) -> dict[str, str]:
-    """What the elements of `html` hold, by name."""
+    """Return the values of the elements of `html`, by name."""
     elements = _Elements()
     elements.feed(html)
     return elements.state

@@ -45,7 +45,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("schema", "value", "path", "message"), CASES)
-def test_a_problem_stands_at_its_member(schema: Any, value: Any, path: list[Any], message: str) -> None:
+def test_a_problem_is_at_its_member(schema: Any, value: Any, path: list[Any], message: str) -> None:
     tool = {"type": "object", "properties": {"a": schema}, "$defs": {"name": STRING}}
     assert check_input(tool, {"a": value}) == [{"path": path, "message": message}]
 
@@ -54,7 +54,7 @@ def test_an_input_that_fits_has_no_problems() -> None:
     assert check_input({"type": "object", "properties": {"a": WHOLE}, "required": ["a"]}, {"a": 5}) == []
 
 
-def test_every_missing_member_is_told_of_once() -> None:
+def test_every_missing_member_is_reported_once() -> None:
     problems = check_input({"required": ["a", "b"], "properties": {"a": WHOLE}}, {})
     assert [one["path"] for one in problems] == [["a"], ["b"]]
 

@@ -1,4 +1,4 @@
-"""A value is unchanged after it was in controls on a page, for each feature of JSON Schema that forms support."""
+"""Tests that values are unchanged by the controls of a page, for each feature of JSON Schema that forms support."""
 
 from __future__ import annotations
 

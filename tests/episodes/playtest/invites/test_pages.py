@@ -130,7 +130,7 @@ def test_an_unknown_link_is_not_found(stranger: Client, token: str) -> None:
 
 
 @pytest.mark.parametrize("change", [{"revoked": timezone.now()}, {"expires": timezone.now() - DAY}])
-def test_guests_of_a_closed_invite_are_told_at_their_next_request(stranger: Client, change: Any) -> None:
+def test_guests_of_a_closed_invite_are_informed_at_their_next_request(stranger: Client, change: Any) -> None:
     stranger.post(make_link(), {"name": "Zoë"})
     Invite.objects.update(**change)
     answer = stranger.get("/play/")

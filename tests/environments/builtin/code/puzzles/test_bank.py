@@ -24,7 +24,7 @@ def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
     assert Code.list_tasks(split) == TASKS[split]
 
 
-def test_no_puzzle_stands_in_two_splits_or_twice() -> None:
+def test_no_puzzle_is_in_two_splits_or_twice() -> None:
     questions = Counter(task["question"] for tasks in TASKS.values() for task in tasks)
     assert len(questions) == sum(COUNTS.values())
 

@@ -24,7 +24,7 @@ def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
     assert Shell.list_tasks(split) == TASKS[split]
 
 
-def test_no_chore_stands_in_two_splits_or_twice() -> None:
+def test_no_chore_is_in_two_splits_or_twice() -> None:
     content = {json.dumps([task["instruction"], task["files"]]) for tasks in TASKS.values() for task in tasks}
     assert len(content) == sum(COUNTS.values())
 
