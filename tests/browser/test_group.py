@@ -32,6 +32,7 @@ def test_keys_walk_through_the_groups_of_a_training_step(page: Page) -> None:
     first, second = sorted(play(page, index, 1) for index in (0, 1))
     page.goto(f"/tasks/{first}/")
     page.get_by_role("link", name="step 3").click()
+    page.wait_for_url(f"**/tasks/{first}/group/?run=*&step=3")  # loaded with its script, which knows the keys
     expect(page.get_by_role("heading", name="Attempts, highest return first")).to_be_visible()
     page.keyboard.press("l")
     page.wait_for_url(f"**/tasks/{second}/group/?run=*&step=3")
