@@ -268,12 +268,14 @@ def test_a_row_tells_the_task_and_the_return_in_force() -> None:
     assert (row.summary, row.value) == ("How many?", 1.0)
 
 
-def test_the_number_of_queries_does_not_grow_with_the_rows(django_assert_num_queries: object) -> None:
+def test_the_number_of_queries_does_not_grow_with_the_rows(
+    django_assert_num_queries: object, django_assert_max_num_queries: object
+) -> None:
     for _ in range(10):
         make_episode(run=make_run(), model="m")
     with django_assert_num_queries(2):  # type: ignore[operator]
         page_of(asked())
-    with django_assert_num_queries(5):  # type: ignore[operator]
+    with django_assert_max_num_queries(6):  # type: ignore[operator]  # 5 on SQLite
         page_of(asked(environment="math", run="grpo-3"), "-steps", size=5)
 
 
