@@ -42,7 +42,7 @@ def recorded(live: LiveServer, calls: list[tuple[str, dict[str, str]]]) -> int:
 
 
 def ask(page: Page, episode: int, step: int) -> None:
-    """From the replay's step to the page that asks."""
+    """Go from a step of the replay to the page that asks whether to continue."""
     page.goto(f"/episodes/{episode}/#step-{step}")
     expect(page.locator(".step.current")).to_have_id(f"step-{step}")
     page.keyboard.press("c")

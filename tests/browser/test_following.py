@@ -46,7 +46,7 @@ def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
 
 @contextmanager
 def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
-    """Within it, the link to the run is pressed, and what the page had asked for before has come."""
+    """Keep the link to the run pressed within the block, after the page got what it had requested before."""
     told = re.compile(r"/headline/")
     held: list[Route] = []
     page.route(told, lambda route: held.append(route))
