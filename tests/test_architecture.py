@@ -30,7 +30,7 @@ ROOMS = {
         {"conf"},
         {"checking", "tasks"},
         {"service", "curation"},
-        {"transfer"},
+        {"transfer", "agent_http"},
         {"templatetags", "protocol", "admin", "management"},
     ],
     "episodes": [

@@ -19,7 +19,7 @@ import httptools
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from environments.protocol.request import CONNECTION
+from environments.agent_http.request import CONNECTION
 from orsweb.server.exchange import Agents, Exchange
 
 LINGER_SECONDS = 2.0
