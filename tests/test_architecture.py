@@ -39,21 +39,33 @@ ROOMS = {
         {"rendering"},
         {"search"},
         {"filtering"},
-        {"rollups"},
+        {"rollups", "uploads"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
         {"transfer"},
         {"templatetags"},
-        {"admin", "dashboard", "playtest", "api", "management"},
+        {"admin", "dashboard", "playtest", "api", "platform_api", "management"},
     ],
 }
 """The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
-FACES = {"protocol", "admin", "dashboard", "playtest", "api", "management"}
+FACES = {"protocol", "admin", "dashboard", "playtest", "api", "platform_api", "management"}
 """Rooms through which users and clients enter. They never use each other; the admins of both applications are one."""
 
 ROOTS = {
-    "orsweb": {"__init__", "asgi", "env", "logs", "settings", "urls", "accounts", "demo", "pages", "server"},
+    "orsweb": {
+        "__init__",
+        "agent_urls",
+        "asgi",
+        "env",
+        "logs",
+        "settings",
+        "urls",
+        "accounts",
+        "demo",
+        "pages",
+        "server",
+    },
     "environments": {"__init__", "apps", "migrations"},
     "episodes": {"__init__", "apps", "migrations"},
 }

@@ -27,6 +27,7 @@ from episodes.recording.live import Live
 from episodes.recording.recount import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
 from episodes.rollups.follower import Follower
+from episodes.uploads.events import UploadChunk
 
 READERS = 2
 FOLLOWER_SECONDS = 1.0
@@ -87,6 +88,10 @@ class Recorder:
         """
         self._queue.put((rows, committed))
 
+    def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
+        """Queue what a client uploaded. `committed` is called on the loop once it is durable or was rejected."""
+        self._queue.put(((upload,), committed))
+
     async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
         """Return the call with this id in the newest such episode of the owner's session; None if there is none.
 
@@ -110,11 +115,11 @@ class Recorder:
         if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
-        self._live.tell(rows for rows, _ in calls)
+        self._live.tell([row for row in rows if not isinstance(row, UploadChunk)] for rows, _ in calls)
 
     def _not_written(self) -> int:
         """Return the number of rows that the writer left when it was given up."""
-        calls = list(self._writer.in_hand)
+        calls = [*self._writer.in_hand, *self._writer.postponed]
         with suppress(Empty):
             while True:
                 if call := self._queue.get_nowait():
