@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from environments import conf
 from environments.agent_http.errors import reply_to
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
 from environments.agent_http.view import ProtocolView
@@ -14,6 +15,8 @@ from environments.wire import value_json
 from episodes.uploads.events import BadUpload
 
 MAX_PAGE = 500
+LOCAL = "local"
+"""Namespace of everyone on a server without API keys."""
 
 
 class PlatformView(ProtocolView):
@@ -37,6 +40,16 @@ class PlatformView(ProtocolView):
         kind = self.http_request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise BadUpload(f"Content-Type must be application/json, not {kind[:100] or 'absent'!r}.")
+
+    @property
+    def namespace(self) -> str:
+        """The name under which the sender owns what this server hosts."""
+        return self.owner or LOCAL
+
+    @property
+    def reader(self) -> str | None:
+        """Label of the key whose rollouts and runs the sender sees; None without keys: all."""
+        return self.owner if conf.has_keys() else None
 
     @property
     def query(self) -> dict[str, str]:
