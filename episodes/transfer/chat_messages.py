@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from environments.display.parts import read_json
 from episodes.transfer.export_source import ExportedStep
@@ -35,8 +34,7 @@ class UnfaithfulArguments(ValueError):
     """The input of a call is no JSON object that every reader of JSON decodes to the same value."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContentPart:
+class ContentPart(NamedTuple):
     """A part of a message's content."""
 
     text: str
@@ -44,13 +42,12 @@ class ContentPart:
     """Whether `text` is the data URI of an image."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A message before its images have found their place."""
 
     role: str
     parts: list[ContentPart]
-    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    calls: Sequence[tuple[str, str, str]] = ()
     """Id, tool and input (JSON text) of each tool call."""
     call_id: str = ""
     """Id of the call whose result this is; only of role "tool"."""
@@ -67,23 +64,29 @@ class Conversation:
         self._has_images = has_images and options.images != "text"
         self._waiting = list[ContentPart]()
 
-    def messages(self, turn: Turn) -> Iterator[Message]:
-        """Yield the messages for a turn. Raises: UnfaithfulArguments."""
-        parts = turn.parts
-        if turn.role == "user":
-            parts, self._waiting = [*self._waiting, *parts], []
-        elif turn.role != "tool":
-            yield from self.rest()
-        if turn.role != "user" and self._has_images:
-            self._waiting += [part for part in parts if part.is_image]
-            parts = [ContentPart(IMAGE) if part.is_image else part for part in parts]
-        yield self._message(turn, parts)
-
-    def rest(self) -> Iterator[Message]:
-        """Yield a user message with the images that have found no place yet, if there are any."""
+    def messages(self, turns: Iterable[Turn]) -> Iterator[Message]:
+        """Yield the messages for `turns`. Raises: UnfaithfulArguments."""
+        for turn in turns:
+            parts = turn.parts
+            if self._has_images:
+                if self._waiting and turn.role not in ("user", "tool"):
+                    yield self._images_message()
+                parts = self._placed(turn)
+            yield self._message(turn, parts)
         if self._waiting:
-            parts, self._waiting = self._waiting, []
-            yield self._message(Turn("user", parts), parts)
+            yield self._images_message()
+
+    def _placed(self, turn: Turn) -> list[ContentPart]:
+        """Return the parts of a turn with the images that belong there; the others wait for a user message."""
+        if turn.role == "user":
+            parts, self._waiting = [*self._waiting, *turn.parts], []
+            return parts
+        self._waiting += [part for part in turn.parts if part.is_image]
+        return [ContentPart(IMAGE) if part.is_image else part for part in turn.parts]
+
+    def _images_message(self) -> Message:
+        parts, self._waiting = self._waiting, []
+        return self._message(Turn("user", parts), parts)
 
     def _message(self, turn: Turn, parts: list[ContentPart]) -> Message:
         message: Message = {"role": turn.role, "content": self._content(parts)}
@@ -99,7 +102,7 @@ class Conversation:
 
     def _content(self, parts: list[ContentPart]) -> str | list[dict[str, Any]]:
         if self._mode == "text":
-            return "\n".join(IMAGE if part.is_image else part.text for part in parts)
+            return "\n".join([IMAGE if part.is_image else part.text for part in parts])
         return [self._part(part) for part in parts]
 
     def _part(self, part: ContentPart) -> dict[str, Any]:
@@ -124,7 +127,7 @@ def arguments_object(text: str) -> dict[str, Any]:
     numbers beyond 64 bits, lone surrogates.
     """
     try:
-        value = json.loads(text, parse_int=_integer, parse_float=_real, parse_constant=_refuse)
+        value = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -144,6 +147,9 @@ def _real(text: str) -> float:
 
 def _refuse(text: str) -> Any:
     raise ValueError(f"{text[:40]} does not fit into 64 bits")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_real, parse_constant=_refuse)
 
 
 def prompt_turns(text: str) -> Iterator[Turn]:

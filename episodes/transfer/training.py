@@ -30,6 +30,7 @@ from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
 from episodes.transfer.chat_messages import (
     Conversation,
+    Message,
     Turn,
     UnfaithfulArguments,
     dumped,
@@ -44,6 +45,7 @@ from episodes.transfer.training_options import TrainingOptions
 BATCH_TASKS = 200
 MAX_MEMORY_BYTES = 4 * 1024 * 1024
 """Size of a line from which it is collected in a temporary file."""
+BATCH_MESSAGES = 50
 PIECE_BYTES = 256 * 1024
 
 
@@ -83,13 +85,15 @@ class Line:
     def write_turns(self, turns: Iterable[Turn], *, has_images: bool = True) -> None:
         """Write the messages of `turns`, separated by commas. Raises: UnfaithfulArguments."""
         conversation = Conversation(self._options, self._keep_image, has_images=has_images)
-        between = ""
-        for turn in turns:
-            for message in conversation.messages(turn):
-                self.write(f"{between}{dumped(message)}")
-                between = ", "
-        for message in conversation.rest():
-            self.write(f"{between}{dumped(message)}")
+        between, waiting, characters = "", list[Message](), 0
+        for message in conversation.messages(turns):
+            waiting.append(message)  # several at once are encoded in less time
+            characters += len(message["content"] or "") if self._options.images == "text" else PIECE_BYTES
+            if len(waiting) >= BATCH_MESSAGES or characters >= PIECE_BYTES:
+                self.write(f"{between}{dumped(waiting)[1:-1]}")
+                between, waiting, characters = ", ", [], 0
+        if waiting:
+            self.write(f"{between}{dumped(waiting)[1:-1]}")
 
     def end(self, **facts: str | float | None) -> None:
         """Write the column of images, if there is one, and the facts."""
