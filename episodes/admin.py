@@ -180,7 +180,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="duration")
     def time(self, episode: Episode) -> str:
-        return record.acted(episode)
+        return formats.seconds(episode.duration_seconds)
 
     @admin.display(description="started")
     def started(self, episode: Episode) -> SafeString:

@@ -170,8 +170,8 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 BARE = 8
 """Number of queries without a filter: account, ids, rows, count, environments, runs, models and saved views."""
-FILTERED = 14
-"""Number of queries with filters: also environment and split, twice each, the bound, and the splits to offer."""
+FILTERED = 12
+"""Number of queries with filters: also environment and split, the bound, and the splits to offer."""
 
 
 # --- saved views -----------------------------------------------------------------------------------------------------
