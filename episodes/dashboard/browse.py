@@ -105,7 +105,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "runs": runs(),
         "models": models(),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
-        "players": PLAYERS,
+        "players": PLAYERS.items(),
         "people": people() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),
         "definition": page.definition,

@@ -22,6 +22,7 @@ from environments.display.formats import (
     unsigned,
     until,
 )
+from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.visible import visible
 
@@ -43,7 +44,7 @@ ENDINGS = {
     "continued": "↪",
 }
 """Mark of each ending. The shape tells endings apart, not only the colour."""
-PLAYERS = {"agent": "◆", "human": "☺", "script": "⚙"}
+PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
 _CAUSES = {"running": "running", "probe": "probe", "continued": "continued", **dict(Episode.CAUSES)}
 
@@ -78,11 +79,12 @@ def ending_named(name: str) -> SafeString:
 @register.filter
 def player(episode: Episode) -> SafeString:
     """Mark and name of an episode's player: the person, else the model that the client named, else its User-Agent."""
+    kind = "person" if episode.player == "human" else episode.player
     return format_html(
         '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
-        f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
-        PLAYERS.get(episode.player, "?"),
-        visible(episode.person) or episode.model or episode.user_agent or episode.player,
+        f"{kind} · {episode.user_agent or 'no User-Agent'}",
+        PLAYER_MARKS.get(episode.player, "?"),
+        visible(episode.person) or episode.model or episode.user_agent or kind,
     )
 
 
@@ -102,10 +104,14 @@ def continues(episode: Episode) -> SafeString:
 @register.filter
 def player_named(kind: str) -> SafeString:
     """Mark and plural name of a kind of player: "agent", "human" or "script"."""
-    words = {"agent": "agents", "human": "people", "script": "scripted players"}
-    return format_html(
-        '<span class="player"><b aria-hidden="true">{}</b>{}</span>', PLAYERS.get(kind, "?"), words.get(kind, kind)
-    )
+    mark, label = PLAYER_MARKS.get(kind, "?"), PLAYERS.get(kind, kind)
+    return format_html('<span class="player"><b aria-hidden="true">{}</b>{}</span>', mark, label)
+
+
+@register.filter
+def players(kind: str) -> str:
+    """Return the plural name of a kind of player."""
+    return PLAYERS.get(kind, kind)
 
 
 @register.filter

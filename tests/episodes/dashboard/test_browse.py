@@ -122,6 +122,11 @@ def test_filters_that_nothing_meets_say_so(client: Client) -> None:
     assert "episodes match these filters." in page(client, "/episodes/?player=human")
 
 
+def test_kinds_of_players_have_their_plural_names(client: Client) -> None:
+    text = page(client, "/episodes/?player=human")
+    assert '<option value="human" selected>people</option>' in text and "<b>player</b> people" in text
+
+
 def test_the_return_can_be_switched(client: Client) -> None:
     make_episode(return_sum=3.0, return_last=0.5)
     text = page(client, "/episodes/?return=last")
