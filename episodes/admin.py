@@ -111,7 +111,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Episode | None:
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
-        found = Episode.objects.select_related(*related).filter(pk=id_in(object_id)).first()
+        if (pk := id_in(object_id)) is None:
+            return None
+        found = Episode.objects.select_related(*related).filter(pk=pk).first()
         is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
         return None if is_hidden else found
 

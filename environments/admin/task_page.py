@@ -31,7 +31,8 @@ class TaskPage(ReadOnlyAdmin):
     page_template = "environments/task.html"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
-        return Task.objects.select_related("environment").filter(pk=id_in(object_id)).first()
+        pk = id_in(object_id)
+        return None if pk is None else Task.objects.select_related("environment").filter(pk=pk).first()
 
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         history = history_of(row, id_in(request.GET.get("before", "")))
