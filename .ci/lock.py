@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -41,17 +42,31 @@ def lock_trainers(name: str, *options: str) -> None:
 
 
 def main() -> None:
-    resolve("--extra", "dev", "--output-file", str(LOCK), *sys.argv[1:])  # which keeps the versions that it finds there
-    everything = LOCK.read_text()
-    serving = resolve("--constraint", str(LOCK))
+    lock_project()
+    for name in ("requirements", "datasets-3"):
+        lock_trainers(name, *sys.argv[1:])
+
+
+def lock_project() -> None:
+    """Write requirements.lock."""
+    with TemporaryDirectory(dir=LOCK.parent, prefix=".lock-") as directory:  # an interruption leaves LOCK as it was
+        new = Path(directory, LOCK.name)
+        if LOCK.exists():
+            new.write_text(LOCK.read_text())  # uv keeps the versions that it finds there
+        write(new)
+        new.replace(LOCK)
+
+
+def write(lock: Path) -> None:
+    resolve("--extra", "dev", "--output-file", str(lock), *sys.argv[1:])
+    everything = lock.read_text()
+    serving = resolve("--constraint", str(lock))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
     packages = packages_of(everything)
     parts = [
         [package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)
     ]
-    LOCK.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
-    for name in ("requirements", "datasets-3"):
-        lock_trainers(name, *sys.argv[1:])
+    lock.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
 
 
 if __name__ == "__main__":
