@@ -1,7 +1,7 @@
 """Models of the record: what was played, what people add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
-from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step
+from episodes.models.record import UNCHECKED, Blob, Episode, Run, RunTag, SavedView, Step
 from episodes.models.rollups import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Play",
     "Progress",
     "Run",
+    "RunTag",
     "RunTask",
     "SavedView",
     "Step",
