@@ -2,7 +2,17 @@
 
 from episodes.models.people import Guest, Invite, Note, Play
 from episodes.models.record import UNCHECKED, Blob, Episode, Run, RunTag, SavedView, Step
-from episodes.models.rollups import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
+from episodes.models.rollups import (
+    Activity,
+    CurveBlock,
+    EpisodeComponent,
+    Progress,
+    RewardComponent,
+    RunTask,
+    StepSpan,
+    ToolUse,
+    TranscriptText,
+)
 
 __all__ = [
     "UNCHECKED",
@@ -10,11 +20,13 @@ __all__ = [
     "Blob",
     "CurveBlock",
     "Episode",
+    "EpisodeComponent",
     "Guest",
     "Invite",
     "Note",
     "Play",
     "Progress",
+    "RewardComponent",
     "Run",
     "RunTag",
     "RunTask",

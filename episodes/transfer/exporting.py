@@ -83,7 +83,7 @@ def exported(
     """
     if format == "pairs":
         return _joined(pairs(episodes, definition, margin))
-    return _joined(_written(episodes, _writer(format, definition, has_additions=has_additions), progress))
+    return _joined(_written(episodes, _writer(format, episodes, definition, has_additions=has_additions), progress))
 
 
 def running_among(episodes: QuerySet[Episode], format: Format) -> int:
@@ -106,11 +106,13 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return reason or "No episodes match the filter, so there is nothing to export."
 
 
-def _writer(format: Format, definition: str | None, *, has_additions: bool) -> EpisodeFileWriter:
+def _writer(
+    format: Format, episodes: QuerySet[Episode], definition: str | None, *, has_additions: bool
+) -> EpisodeFileWriter:
     if format == "jsonl":
         return EpisodeLines(has_additions=has_additions)
     if format == "csv":
-        return EpisodeTable()
+        return EpisodeTable(episodes)
     if format == "messages":
         return Chat(definition)
     from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
