@@ -59,7 +59,7 @@ bounded: Any = BoundedUploads(
     large_path=IMPORT_PATH,
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
-protocol = ProtocolHandler("environments.protocol.urls")
+protocol = ProtocolHandler("orsweb.agent_urls")
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:

@@ -33,7 +33,7 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
     """A client of a server that hosts `specifications`; `settings` override Django's."""
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
         conf.key_labels.cache_clear()
-        asgi.protocol, before = ProtocolHandler("environments.protocol.urls"), asgi.protocol
+        asgi.protocol, before = ProtocolHandler("orsweb.agent_urls"), asgi.protocol
         await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
