@@ -60,7 +60,7 @@ class Filters:
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
 
     def condition(self) -> Q:
-        """All filters as one condition on a queryset of Task."""
+        """Return all filters as one condition on a queryset of Task."""
         wanted = Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
