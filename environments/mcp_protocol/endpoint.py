@@ -240,7 +240,7 @@ def _resumed(session: McpSession, last_event: str) -> PendingRequest:
 
 
 def _progress(pending: PendingRequest, seconds: float) -> bytes:
-    """Return the event that tells a client which asked for progress how long its request runs; else a comment."""
+    """Return a notification of progress if the client wants any, else a comment."""
     if (token := pending.progress_token) is None:
         return PING
     params = {"progressToken": token, "progress": round(seconds, 3), "message": f"running for {seconds:.0f} s"}

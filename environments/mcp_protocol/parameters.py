@@ -1,4 +1,4 @@
-"""What a client says about the episode that it wants to play: parameters of the address, or headers.
+"""The parameters of a request that opens a session: which episode to play, as part of the address or as headers.
 
 `/mcp/math?split=test&index=3&run=eval-7`, or `/mcp/math` with the headers `X-Split: test`, `X-Index: 3` and so on. The
 address wins. Secrets only come in X-Secrets, because addresses are logged on their way.
@@ -30,13 +30,13 @@ MAX_QUOTED_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class Parameters:
-    """The parameters of one request by name; those that were not sent are missing."""
+    """The parameters of a request by name. Parameters that were not sent are missing."""
 
     values: Mapping[str, str]
 
     @property
     def shows_rewards(self) -> bool:
-        """Whether the agent is told the reward of each of its calls. Raises: InvalidRequest."""
+        """Whether results show the agent its rewards. Raises: InvalidRequest."""
         text = self.values.get("rewards", "").strip().lower()
         if text in YES or text in NO:
             return text in YES

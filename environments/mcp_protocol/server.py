@@ -42,7 +42,7 @@ def mcp_server() -> Server[Any]:
 
 
 def introduction(environment: str) -> InitializationOptions:
-    """Return what a client is told when it opens a session."""
+    """Return the description of the session that its client gets in response to `initialize`."""
     text = (
         f"This server is one episode of the environment {environment!r}. The prompt {PROMPT_NAME!r}, which is also the "
         f"resource {content.PROMPT_URI}, says what the task is: read it first. Then solve the task by calling this "

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
+import structlog
 from mcp.server.connection import Connection
 from mcp.server.runner import ServerRunner
 from mcp.shared.exceptions import NoBackChannelError
@@ -23,11 +24,13 @@ from mcp_types import JSONRPCNotification, JSONRPCRequest
 from mcp_types.version import is_version_at_least
 
 from environments.errors import SessionNotFound
-from environments.mcp_protocol.refusals import error_json, mcp_refusal_of
+from environments.mcp_protocol.refusals import INTERNAL_ERROR, error_json, mcp_refusal_of
 from environments.mcp_protocol.server import introduction, mcp_server
 from environments.runtime.calls import Call
 from environments.runtime.service import SessionService
 from environments.wire import value_json
+
+log = structlog.get_logger(__name__)
 
 REQUEST_CANCELLED = -32800
 """Code of the answer that ends the stream of a request that the client has cancelled; the package `mcp` uses it too."""
@@ -205,6 +208,8 @@ def _result(message_id: str | int, result: dict[str, Any]) -> Answer:
 def _failure(message_id: str | int, error: Exception) -> Answer:
     """Return the answer to a request that raised. Only for a session that is over does the HTTP status show it."""
     if (known := handler_exception_to_error_data(error)) is not None:
+        if known.code == INTERNAL_ERROR:  # the package could not send what a handler returned
+            log.error("a request of MCP failed", reason=known.message)
         return Answer(error_json(message_id, known.code, known.message, known.data))
     refusal, code, data = mcp_refusal_of(error, [])
     return Answer(error_json(message_id, code, refusal.detail, data), 404 if refusal.status == 404 else 200)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conformance.proxy import cutting_proxy
 from tests.conformance.record import Recorded
 from tests.environments.mcp_protocol.playing import Raw, events, playing, refusal
 from tests.server import LiveServer
@@ -61,6 +62,14 @@ def test_a_lost_stream_is_resumed(raw: Raw, record: Recorded) -> None:
         last = [line for line in resumed.iter_lines() if line][-1]
     assert json.loads(last.removeprefix("data: "))["result"]["content"][0]["text"] == "waited"
     assert [step.status for step in record.steps(raw.sid)] == ["ok"]
+
+
+async def test_the_packages_client_resumes_a_lost_stream(server: LiveServer, record: Recorded) -> None:
+    with cutting_proxy(server.port, "after the task_id", call=b'"tools/call"', task_id=b"id: ") as proxy:
+        async with playing(f"{proxy.url}/mcp/slow") as player:
+            assert await player.text("wait", seconds=1.5) == "waited"
+    assert proxy.cuts == 1
+    assert len(await asyncio.to_thread(record.steps, player.sid)) == 1
 
 
 @pytest.mark.parametrize("event", ["1-0", "99-0", "x", "-1-0", "9" * 30])
@@ -191,7 +200,7 @@ def test_the_server_stops_at_once_though_clients_listen() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_after_a_restart_the_client_is_told_to_open_a_new_session() -> None:
+def test_after_a_restart_sessions_are_not_found() -> None:
     with LiveServer("tests.envs:Slow") as server:
         raw = Raw(f"{server.url}/mcp/slow").opened()
         server.kill()

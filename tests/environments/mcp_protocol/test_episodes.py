@@ -126,8 +126,8 @@ async def test_it_shows_images(server: LiveServer) -> None:
 async def test_it_offers_a_conversation_as_messages(server: LiveServer) -> None:
     async with playing(f"{server.url}/mcp/conversation") as player:
         messages = (await player.client.get_prompt("task")).messages
-    said = [(message.role, getattr(message.content, "text", "image")) for message in messages]
-    assert said == [
+    messages_shown = [(message.role, getattr(message.content, "text", "image")) for message in messages]
+    assert messages_shown == [
         ("user", "Be brief."),
         ("assistant", "I must look."),
         ("assistant", 'look({"far": true})'),
@@ -144,7 +144,7 @@ async def test_the_terminal_tool_is_a_tool(server: LiveServer) -> None:
     assert result.meta == {"orsweb/finished": True, "orsweb/reward": 1.0}
 
 
-async def test_rewards_are_recorded_and_not_told(server: LiveServer, record: Recorded) -> None:
+async def test_rewards_are_recorded_and_not_shown(server: LiveServer, record: Recorded) -> None:
     async with playing(f"{server.url}/mcp/echo") as player:
         result = await player.call("echo", text="hello")
     assert "0.1" not in result.model_dump_json()
@@ -153,7 +153,7 @@ async def test_rewards_are_recorded_and_not_told(server: LiveServer, record: Rec
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?rewards=1", {}), ("", {"X-Rewards": "yes"})])
-async def test_rewards_are_told_to_those_who_ask(server: LiveServer, query: str, headers: dict[str, str]) -> None:
+async def test_rewards_are_shown_on_request(server: LiveServer, query: str, headers: dict[str, str]) -> None:
     async with playing(f"{server.url}/mcp/echo{query}", headers) as player:
         result = await player.call("echo", text="hello")
     assert [block.text for block in result.content] == ["hello", "Reward: 0.1"]
@@ -209,5 +209,5 @@ async def test_sessions_do_not_see_each_other(server: LiveServer, record: Record
     played = await asyncio.gather(*map(one, range(6)))
     assert [prompt for _, prompt in played] == [f"Task train-{index % 3}." for index in range(6)]
     for index, (sid, _) in enumerate(played):
-        said = [json.loads(step.input_json)["text"] for step in await asyncio.to_thread(record.steps, sid)]
-        assert said == [f"{index}-{number}" for number in range(3)]
+        texts = [json.loads(step.input_json)["text"] for step in await asyncio.to_thread(record.steps, sid)]
+        assert texts == [f"{index}-{number}" for number in range(3)]

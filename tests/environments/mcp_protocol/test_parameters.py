@@ -1,4 +1,4 @@
-"""What a client says about its episode, in the address and in headers, and the refusals, which name what is allowed."""
+"""Parameters in the address and in headers, and their refusals, which name what is allowed."""
 
 from __future__ import annotations
 
