@@ -1,4 +1,4 @@
-"""The package `mcp` takes more than a second to import, so a server that nobody plays over MCP does not load it."""
+"""The package `mcp` takes half a second to import, so a server that nobody uses over MCP does not load it."""
 
 from __future__ import annotations
 
