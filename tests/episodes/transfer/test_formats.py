@@ -12,7 +12,7 @@ from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.transfer.exporting import exported
 from episodes.transfer.thresholds import narrowed
 from tests.episodes.transfer.record import make_rich_episodes, text_of
-from tests.stored import make_environment, make_episode, make_task
+from tests.stored import make_environment, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
