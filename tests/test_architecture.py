@@ -31,7 +31,7 @@ ROOMS = {
         {"checking", "tasks"},
         {"service", "curation"},
         {"transfer", "agent_http"},
-        {"templatetags", "protocol", "admin", "management"},
+        {"templatetags", "protocol", "mcp_protocol", "admin", "management"},
     ],
     "episodes": [
         {"attempts"},
@@ -39,7 +39,7 @@ ROOMS = {
         {"rendering"},
         {"search"},
         {"filtering"},
-        {"rollups", "uploads"},
+        {"rollups", "runs", "uploads"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
         {"transfer"},
@@ -49,7 +49,7 @@ ROOMS = {
 }
 """The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
-FACES = {"protocol", "admin", "dashboard", "playtest", "api", "platform_api", "management"}
+FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "platform_api", "management"}
 """Rooms through which users and clients enter. They never use each other; the admins of both applications are one."""
 
 ROOTS = {
@@ -80,6 +80,8 @@ FOREIGN_TO_PLAY = {
     "psycopg",
     "sqlite3",
     "uvicorn",
+    "mcp",
+    "mcp_types",
 }
 """Packages that live play and the contract of authors must not need."""
 

@@ -2,7 +2,8 @@
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents need neither. This
 handler checks the Host, reads the body (up to the limit), finds the view by its path and sends the response. The views
-are DRF views of the faces for agents. Unknown paths are answered with JSON, never with an HTML page.
+are DRF views of the faces for agents (`protocol` and `mcp_protocol`). Unknown paths are answered with JSON, never with
+an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
 body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0006_step_spans'),
+        ('episodes', '0009_reward_components'),
     ]
 
     operations = [

@@ -1,9 +1,19 @@
 """Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
-from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step
+from episodes.models.record import UNCHECKED, Blob, Episode, Run, RunTag, SavedView, Step
 from episodes.models.rollouts import Rollout, RolloutMessage
-from episodes.models.rollups import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
+from episodes.models.rollups import (
+    Activity,
+    CurveBlock,
+    EpisodeComponent,
+    Progress,
+    RewardComponent,
+    RunTask,
+    StepSpan,
+    ToolUse,
+    TranscriptText,
+)
 
 __all__ = [
     "UNCHECKED",
@@ -11,14 +21,17 @@ __all__ = [
     "Blob",
     "CurveBlock",
     "Episode",
+    "EpisodeComponent",
     "Guest",
     "Invite",
     "Note",
     "Play",
     "Progress",
+    "RewardComponent",
     "Rollout",
     "RolloutMessage",
     "Run",
+    "RunTag",
     "RunTask",
     "SavedView",
     "Step",
