@@ -90,7 +90,7 @@ class TaskDifficulty(OfEnvironment):
 
 def _rows(names: list[str]) -> dict[str, dict[str, Any]]:
     rows = models.Environment.objects.filter(name__in=names).values("name", "description", "created")
-    return {row["name"]: row for row in rows}
+    return {row["name"]: dict(row) for row in rows}
 
 
 def _described(name: str, owner: str, row: dict[str, Any]) -> dict[str, Any]:

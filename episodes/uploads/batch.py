@@ -185,7 +185,8 @@ class UploadBatch:
 def _rollouts_in(upload: UploadChunk) -> Iterable[str]:
     """Return the id of each rollout in the upload once."""
     ids = dict.fromkeys([rollout for rollout, _ in upload.messages])
-    ids.update(dict.fromkeys(event.event_id for event in (*upload.starts, *upload.updates)))
+    ids.update(dict.fromkeys(start.event_id for start in upload.starts))
+    ids.update(dict.fromkeys(update.event_id for update in upload.updates))
     return ids
 
 

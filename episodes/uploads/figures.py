@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Avg, Count, F, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Length
@@ -37,7 +37,7 @@ def episodes_of(key_label: str | None) -> QuerySet[Episode]:
     return attempts if key_label is None else attempts.filter(key_label=key_label)
 
 
-def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Rollout, Any]:
+def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Any]:
     """Return the rollouts with `reward`, `max_reward`, `messages_count` and `characters` of the model's text."""
     messages = RolloutMessage.objects.filter(rollout=OuterRef("pk"))
     rewarded = messages.filter(reward__isnull=False).order_by("-index", "-id")
@@ -70,7 +70,8 @@ class DifficultyQuery:
         return any(value is not None for value in restricted)
 
 
-class TaskKey(NamedTuple):
+@dataclass(frozen=True)
+class RolloutGroup:
     """The rollouts of one task."""
 
     split: str | None
@@ -91,7 +92,7 @@ def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
     return [_row(key, groups[key]) for key in order]
 
 
-_Groups = dict[TaskKey, list[tuple[float, int]]]
+_Groups = dict[RolloutGroup, list[tuple[float, int]]]
 """Reward and number of characters of each rollout."""
 
 
@@ -112,7 +113,7 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
     groups: _Groups = defaultdict(list)
     for split, variant, index, reward, characters in rows[:MAX_ROLLOUTS]:
         if reward is not None:
-            groups[TaskKey(split or None, variant or None, index)].append((reward, characters))
+            groups[RolloutGroup(split or None, variant or None, index)].append((reward, characters))
     return groups
 
 
@@ -133,12 +134,12 @@ def _played(query: DifficultyQuery) -> _Groups:
     )
     groups: _Groups = defaultdict(list)
     for split, index, reward, characters in rows[:MAX_ROLLOUTS]:
-        if reward is not None:
-            groups[TaskKey(split, None, index)].append((reward, characters))
+        if reward is not None and index is not None:
+            groups[RolloutGroup(split, None, index)].append((reward, characters))
     return groups
 
 
-def _row(key: TaskKey, rollouts: Sequence[tuple[float, int]]) -> dict[str, Any]:
+def _row(key: RolloutGroup, rollouts: Sequence[tuple[float, int]]) -> dict[str, Any]:
     rewards = [reward for reward, _ in rollouts]
     return {
         "task_index": key.index,
