@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
-from environments.runtime.secrets_mask import Mask
 from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.view import PlatformView, failure
@@ -46,8 +45,7 @@ class RolloutsView(PlatformView):
             return failure(503, "Too many uploads wait to be stored; try again.", RETRY)
         _pending_bytes += size
         try:
-            masked = self.http_request.META.get("HTTP_X_API_KEY", "")
-            arguments = (_masked(content, masked), self.owner, time.time())
+            arguments = (self._masked(content), self.owner, time.time())
             if size <= MAX_LOOP_BYTES:
                 read = read_events(*arguments)
             else:
@@ -57,12 +55,19 @@ class RolloutsView(PlatformView):
             raise
         return await _store(read, size)
 
-
-def _masked(content: bytes, key: str) -> bytes:
-    """Return the body with the API key of its request masked."""
-    if len(key) < 8 or key.encode("latin-1") not in content:
-        return content
-    return Mask([key]).json(content.decode("utf-8", "replace")).encode()
+    def _masked(self, content: bytes) -> bytes:
+        """Return the body with the API key of its request, and the secrets of the key's sessions, masked."""
+        secrets = self.service.recent_secrets
+        secrets.add(self.owner, [self.http_request.META.get("HTTP_X_API_KEY", "")])
+        mask = secrets.mask(self.owner)
+        if mask.is_empty:
+            return content
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            return content  # will be refused
+        masked = mask.json(text)
+        return content if masked is text else masked.encode()
 
 
 async def _store(read: ReadEvents, size: int) -> Response:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from episodes.models import Blob
-from tests.environments.protocol.serving import in_database, serving
+from tests.environments.protocol.serving import in_database, opened, serving
 from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]
@@ -221,6 +221,14 @@ async def test_the_same_id_of_two_keys_is_two_rollouts_and_keys_are_masked(db: N
     assert {row.text for row in rows} == {"my ********", "text 0"}
     assert len({row.rollout_id for row in rows}) == 2
     assert KEY not in json.dumps([(await _of_alice(one)).event, *(row.text for row in rows)])
+
+
+async def test_it_masks_secrets_of_sessions(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    await opened(client, "echo", secrets={"token": 'tök"en-0123456789'})
+    await upload(client, message(one, 0, content='a tök"en-0123456789', metadata={"deep": ['tök"en-0123456789']}))
+    [row] = await messages_of(one)
+    assert (row.text, row.extra_object) == ("a ********", {"metadata": {"deep": ["********"]}})
 
 
 async def _of_alice(one: str) -> Any:
