@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pytest_django import DjangoDbBlocker
 
 from episodes.models import Rollout, RolloutMessage
 from tests.conformance.record import ALIAS, recorded
+from tests.episodes.platform_api.uploading import message
 from tests.server import LiveServer
 
 KEY = "alice-key-0123456789"
@@ -169,3 +171,22 @@ def test_keys_see_their_own(guarded: LiveServer, monkeypatch: pytest.MonkeyPatch
 def test_it_says_which_numbers_it_takes(platform: LiveServer, path: str) -> None:
     answer = httpx.get(platform.url + path)
     assert (answer.status_code, "whole number" in answer.json()["message"]) == (400, True)
+
+
+def test_a_kill_loses_nothing_that_was_acknowledged(django_db_blocker: DjangoDbBlocker) -> None:
+    acknowledged: list[str] = []
+    with LiveServer("tests.envs:Echo") as server:
+        for _ in range(3):
+            killer = threading.Timer(0.7, server.kill)
+            killer.start()
+            with httpx.Client(base_url=server.url) as http, contextlib.suppress(httpx.HTTPError):
+                while True:
+                    batch = [message("killed", len(acknowledged) + n) for n in range(16)]
+                    assert http.post("/v1/rollouts", json={"events": batch}).status_code == 200
+                    acknowledged += [event["eventId"] for event in batch]
+            killer.join()
+            server.start()
+        with recorded(server, django_db_blocker):
+            stored = set(RolloutMessage.objects.using(ALIAS).values_list("event_id", flat=True))
+    assert len(acknowledged) > 16
+    assert set(acknowledged) <= stored
