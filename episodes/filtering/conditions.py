@@ -61,6 +61,10 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         found &= Q(task=asked.task)
     if named.run:
         found &= Q(run=named.run.pk)
+    if len(named.revisions) == 1:  # an index gives the episodes of one row in order
+        found &= Q(revision=named.revisions[0])
+    elif named.revisions:
+        found &= Q(revision__in=named.revisions)
     if asked.step is not None:
         low, high = asked.step
         found &= Q(run_step=low) if low == high else Q(run_step__gte=low, run_step__lte=high)

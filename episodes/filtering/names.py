@@ -5,7 +5,7 @@ An unknown name gets a sentence with the nearest ones. Lists of names are read i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from environments.database.bulk import distinct_values
@@ -14,9 +14,11 @@ from environments.models import Environment, Split, Task
 from environments.scoring.returns import RETURNS, Return
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.people import names, people
-from episodes.models import Episode, Run
+from episodes.models import EnvironmentRevision, Episode, Run
 
 MAX_NAMES = 500
+REVISION_DIGITS = 8
+"""Digits of a revision's code that pages show, and fewest that a filter takes."""
 
 
 def models() -> list[str]:
@@ -39,6 +41,8 @@ class NamedRows:
     environment: Environment | None
     split: Split | None
     run: Run | None
+    revisions: Sequence[int]
+    """Ids of the rows of the revision that the filter names; empty if it names none."""
     unknown: str
     """One sentence for each name that does not exist; empty when all exist."""
 
@@ -60,8 +64,11 @@ class NamedRows:
                 sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
             sentences.append(_unknown("run", asked.run, runs()))
+        revisions = _revisions(asked.revision)
+        if asked.revision is not None and not revisions:
+            sentences.append(_unknown("revision", asked.revision, _latest_revisions()))
         sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
-        return cls(environment, split, run, " ".join(sentences))
+        return cls(environment, split, run, revisions, " ".join(sentences))
 
     def definition(self, asked: EpisodeFilter) -> Return:
         """Return the definition of the return: the filter's, else the environment's, else the sum."""
@@ -69,6 +76,17 @@ class NamedRows:
             return asked.definition or "sum"
         own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
         return own or "sum"
+
+
+def _revisions(name: str | None) -> list[int]:
+    if name is None or len(name) < REVISION_DIGITS:
+        return []
+    return list(EnvironmentRevision.objects.filter(code__startswith=name).values_list("pk", flat=True)[:MAX_NAMES])
+
+
+def _latest_revisions() -> list[str]:
+    codes = EnvironmentRevision.objects.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]
+    return list(dict.fromkeys(code[:REVISION_DIGITS] for code in codes))
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
