@@ -17,7 +17,7 @@ from functools import cache
 
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
-from environments.protocol.response import Headers, Response
+from environments.agent_http.response import Headers, Response
 from environments.runtime.calls import Call
 from environments.runtime.outcome import CallResult
 
@@ -87,7 +87,7 @@ def pieces(text: str) -> list[str]:
 
 
 def whole(call: Call) -> bytes:
-    """All events of a finished call."""
+    """Return all events of a finished call."""
     assert call.result is not None
     encoded = events(call.result)
     return b"".join([first_event(call), *encoded] if call.task_id else encoded)

@@ -18,7 +18,7 @@ from environments.models import Task
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.attempts.rule import is_attempt
-from episodes.filtering.people import Unindexed
+from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode, Run
 
 EPSILON = 1e-4

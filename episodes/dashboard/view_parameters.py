@@ -12,8 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import RETURNS, Return
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import BadFilter, chosen, given, real, unknown_name, whole, words
 
 Rest = ParamSpec("Rest")

@@ -34,7 +34,8 @@ ENDINGS = (
 )
 """Values of `ending`. `abandoned` and `expired` leave out probes, `continued` finds episodes that continue from a step
 of another, and `attempt` finds what statistics count."""
-PLAYERS = ("agent", "human", "script")
+PLAYERS = {"agent": "agents", "human": "people", "script": "scripted players"}
+"""Labels of the kinds of players, as pages show them, by the values of `player`."""
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "environment": words,
@@ -45,7 +46,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "model": words,
     "revision": words,
     "ending": chosen(ENDINGS),
-    "player": chosen(PLAYERS),
+    "player": chosen(tuple(PLAYERS)),
     "who": person,
     "return": chosen(RETURNS),
     "return_from": real,
@@ -63,6 +64,7 @@ PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
+_CAUSES = dict(Episode.CAUSES)
 _LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
 
 
@@ -205,12 +207,13 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
         return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
-    return _LABELS.get(name, name), ending_label(text) if name == "ending" else text
+    labels = PLAYERS if name == "player" else _CAUSES if name == "ending" else {}
+    return _LABELS.get(name, name), labels.get(text, text)
 
 
 def ending_label(ending: str) -> str:
     """Return one of ENDINGS as pages show it."""
-    return dict(Episode.CAUSES).get(ending, ending)
+    return _CAUSES.get(ending, ending)
 
 
 def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:

@@ -16,9 +16,8 @@ from environments.authoring.registry import load
 from environments.errors import OrsError, shorten
 from environments.runtime.host import LocalHost
 from environments.runtime.threads import ThreadPool
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
 from episodes.models import Episode
 from episodes.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
 
