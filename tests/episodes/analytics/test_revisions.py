@@ -86,6 +86,14 @@ def test_a_comparison_of_runs_says_that_it_pools_revisions_and_compares_one(clie
     assert "count only episodes that revision" in one and "1 shared task" in one
 
 
+def test_a_leaderboard_says_that_it_pools_revisions(client: Client) -> None:
+    played("a", "b", model="m-1")
+    page = client.get("/environments/math/leaderboard/").content.decode()
+    assert "different code of the environment" in page
+    assert "/runs/curves/?by=model&amp;environment=math&amp;revision=bbbbbbbb" in page
+    assert client.get("/runs/curves/?by=model&environment=math&revision=bbbbbbbb").status_code == 200
+
+
 def test_two_episodes_of_different_code_say_so(client: Client) -> None:
     first, second, third = played("a", "b", "b")
     sentence = "Different code of the environment played these episodes"
