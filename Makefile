@@ -17,8 +17,8 @@ DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/te
   conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
   environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
   episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py orsweb/server/test_database_lock.py \
-  environments/test_admin.py test_migrations.py)
+  episodes/runs episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py \
+  orsweb/server/test_database_lock.py environments/test_admin.py test_migrations.py)
 comma := ,
 space := $() $()
 

@@ -39,7 +39,7 @@ ROOMS = {
         {"rendering"},
         {"search"},
         {"filtering"},
-        {"rollups"},
+        {"rollups", "runs"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
         {"transfer"},

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.display import parts
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -19,8 +20,9 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
-from episodes.filtering.parameters import BadFilter, count_in
+from episodes.filtering.parameters import BadFilter, chosen, count_in, given, words
 from episodes.models import Episode, Run
+from episodes.runs.description import STATES
 
 RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
@@ -29,25 +31,31 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
-@takes("return", "threshold", "after")
+@takes("return", "threshold", "state", "tag", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs.
 
-    `after` is the id of the last run of the previous page; `return` and `threshold` are the definition of the return.
+    `after` is the id of the last run of the previous page; `return` and `threshold` are the definition of the return;
+    `state` and `tag` are what trainers say about the runs to list.
     Raises: BadRequest.
     """
     try:
         return_, threshold = return_asked(request), threshold_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
+        wanted = {"state": given(request.GET, "state", chosen(STATES)), "tags__name": given(request.GET, "tag", words)}
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    rows = Run.objects.order_by("-pk")
+    rows = Run.objects.order_by("-pk").defer("config", "notes").prefetch_related("tags")
+    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
     lines = lines_of(shown[:RUNS_PER_PAGE], return_, threshold)
     context = {
         "lines": lines,
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
+        "states": STATES,
+        "state": wanted["state"],
+        "tag": wanted["tags__name"],
         "definition": return_ or "",
         "threshold": threshold,
         "own_definition": "",
@@ -80,6 +88,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     found, whereabouts = drawn(asked), places_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {
         "run": row,
+        "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,
         "own_definition": line.environment.default_return if line.environment else "",

@@ -86,7 +86,7 @@ def exported(
     """
     if format == "pairs":
         return _joined(pairs(episodes, training or TrainingFile()))
-    writer = _writer(format, training or TrainingFile(), has_additions=has_additions)
+    writer = _writer(format, episodes, training or TrainingFile(), has_additions=has_additions)
     return _joined(_written(episodes, writer, progress))
 
 
@@ -110,11 +110,13 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return reason or "No episodes match the filter, so there is nothing to export."
 
 
-def _writer(format: Format, training: TrainingFile, *, has_additions: bool) -> EpisodeFileWriter:
+def _writer(
+    format: Format, episodes: QuerySet[Episode], training: TrainingFile, *, has_additions: bool
+) -> EpisodeFileWriter:
     if format == "jsonl":
         return EpisodeLines(has_additions=has_additions)
     if format == "csv":
-        return EpisodeTable()
+        return EpisodeTable(episodes)
     if format == "messages":
         return Chat(training)
     from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second

@@ -8,13 +8,32 @@ import io
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from episodes.models import Episode
+from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.transfer.exporting import exported
 from episodes.transfer.thresholds import narrowed
 from tests.episodes.transfer.record import make_rich_episodes, text_of
-from tests.stored import make_environment, make_episode, make_task
+from tests.stored import make_environment, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
+
+
+def test_csv_has_a_column_for_each_component_of_rewards() -> None:
+    first, second = make_episode(id=1), make_episode(id=2)
+    component = RewardComponent.objects.create(environment_id=first.environment_id, name="format")
+    RewardComponent.objects.create(environment_id=make_environment("other").pk, name="unused")
+    figures = {"value_sum": 1.5, "value_last": 0.5, "value_max": 1.0, "value_mean": 0.75}
+    EpisodeComponent.objects.create(episode=second, component=component, **figures)
+    rows = list(csv.DictReader(io.StringIO(text_of("csv"), newline="")))
+    assert [row["component:format"] for row in rows] == ["", "1.5"]
+    assert "component:unused" not in rows[0]
+
+
+def test_parquet_has_the_components_of_each_step() -> None:
+    episode = make_episode(id=1)
+    make_step(episode)
+    make_step(episode, output='{"blocks": [], "metadata": {"rewards": {"format": 0.5}}}')
+    file = io.BytesIO(b"".join(exported(Episode.objects.all(), "parquet")))  # type: ignore[arg-type]
+    assert pq.read_table(file)["reward_components"].to_pylist() == [None, [("format", 0.5)]]
 
 
 def test_csv_has_a_row_an_episode_and_no_formulas() -> None:
