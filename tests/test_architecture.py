@@ -42,7 +42,7 @@ ROOMS = {
         {"rollups", "runs", "uploads"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
-        {"transfer"},
+        {"transfer", "reexecution"},
         {"templatetags"},
         {"admin", "dashboard", "playtest", "api", "platform_api", "management"},
     ],

@@ -101,13 +101,25 @@ Totals = dict[int, tuple[int, float]]
 """By task: the number of attempts that have a return, one or more, and the sum of their returns."""
 
 
-def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
+_OF_REVISIONS = """
+    SELECT e.task_id, COUNT(*), SUM({bounded}) FROM episodes_episode AS e
+    WHERE e.run_id = %s AND {is_attempt} AND e.return_{name} IS NOT NULL AND e.end_number > %s
+        AND e.revision_id IN ({revisions})
+    GROUP BY e.task_id ORDER BY e.task_id LIMIT %s
+"""
+
+
+def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Sequence[int] = ()) -> Pairing:
     """Compare runs by their attempts that have a return by the definition; the result has `most` tasks at most.
 
-    One query for each run, and three more.
+    `revisions`: ids of the revisions whose episodes count, of which the newest MAX_ENDINGS endings are read; empty:
+    all. One query for each run, and three more.
     """
     floor = max(0, last_end() - MAX_ENDINGS)
-    found = [_totals(run, definition, floor) for run in runs]
+    if revisions:
+        found = [_totals_of_revisions(run, definition, floor, revisions) for run in runs]
+    else:
+        found = [_totals(run, definition, floor) for run in runs]
     shared = sorted(set(found[0]).intersection(*found[1:])) if found else []
     # by run, then by task: a run may have thousands
     sides = [[totals[task] for task in shared] for totals in found]
@@ -146,6 +158,18 @@ def _totals(run: Run, definition: Definition, floor: int) -> Totals:
         rows = cursor.fetchall()
     found: Totals = {task: (n, total) for task, n, total in rows if n}
     return found if len(found) == len(rows) else _added(rows)
+
+
+def _totals_of_revisions(run: Run, definition: Definition, floor: int, revisions: Sequence[int]) -> Totals:
+    """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
+    name = definition.return_
+    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
+    is_attempt = Episode.objects.attempts().condition_sql("e")
+    ids = ", ".join(str(int(pk)) for pk in revisions)
+    sql = _OF_REVISIONS.format(name=name, bounded=bounded, is_attempt=is_attempt, revisions=ids)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [run.pk, floor, MAX_TASKS])
+        return {task: (n, total) for task, n, total in cursor.fetchall()}
 
 
 def _added(rows: Iterable[tuple[int, int, float]]) -> Totals:

@@ -15,6 +15,8 @@ from environments.models import Environment, Split
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
 from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, real, unknown_name
 from episodes.transfer.csv_lines import csv_line
@@ -93,6 +95,8 @@ def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[
         "definition": found.definition.return_,
         "threshold": found.definition.threshold,
         "own_definition": own.return_,
+        "curves_by": "run" if found.by == "run" else "model",
+        "pooled": pooled_in([scope_of(found.split or found.environment)]),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, cast
 
@@ -12,7 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from environments.models import Environment
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.returns import RETURNS, Return
-from episodes.filtering.parameters import chosen, given, real, unknown_name, whole
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, chosen, given, real, unknown_name, whole, words
 
 Rest = ParamSpec("Rest")
 View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
@@ -47,6 +49,15 @@ def return_asked(request: HttpRequest) -> Return | None:
 def threshold_asked(request: HttpRequest) -> float | None:
     """Return the number that a success has to exceed; None for each environment's own. Raises: BadFilter."""
     return given(request.GET, "threshold", real)
+
+
+def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
+    """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
+    name = given(request.GET, "revision", words) or ""
+    named = NamedRows.of(EpisodeFilter(revision=name)) if name else None
+    if named and named.unknown:
+        raise BadFilter("revision", name, named.unknown.rstrip("."))
+    return name, named.revisions if named else ()
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:

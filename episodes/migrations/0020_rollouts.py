@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0009_reward_components'),
+        ('episodes', '0010_environment_revisions'),
     ]
 
     operations = [
