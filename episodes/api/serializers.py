@@ -168,10 +168,12 @@ class EpisodeSerializer(s.Serializer[Any]):
     who = PersonField(help_text="The person who played, such as `@alice`; null for other players")
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
-        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"],
+        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"],
         help_text="Why it ended; empty while it runs",
     )
-    is_probe = s.BooleanField(help_text="Whether it ended without a tool call; statistics leave it out")
+    is_probe = s.BooleanField(
+        help_text="Whether it ended without a tool call and is no attempt; statistics leave it out"
+    )
     returns = ReturnsSerializer()
     steps = s.IntegerField(source="steps_count", help_text="Tool calls that ran; 0 while the episode runs")
     failed = s.IntegerField(source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs")

@@ -12,7 +12,7 @@ from django.db.models.lookups import Exact
 from django.utils import timezone
 
 from environments.tasks.task_places import places
-from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
+from episodes.attempts.rule import FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.people import Unindexed
@@ -96,6 +96,8 @@ def _ending(ending: str | None) -> Q:
         return Q()
     if ending == "running":
         return Q(status="running")
+    if ending == "failure":
+        return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
     if ending == "probe":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
     if ending == "attempt":

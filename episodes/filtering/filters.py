@@ -29,11 +29,11 @@ from episodes.filtering.parameters import (
 from episodes.models import Episode
 
 ENDINGS = (
-    *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
-    *("continued", "attempt"),
+    *("running", "finished", "abandoned", "expired", "no_call", "setup_failed", "env_error", "interrupted"),
+    *("failure", "probe", "continued", "attempt"),
 )
-"""Values of `ending`. `abandoned` and `expired` leave out probes, `continued` finds episodes that continue from a step
-of another, and `attempt` finds what statistics count."""
+"""Values of `ending`. `abandoned` and `expired` leave out probes, `failure` finds all failures of the machinery,
+`continued` finds episodes that continue from a step of another, and `attempt` finds what statistics count."""
 PLAYERS = ("agent", "human", "script")
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {

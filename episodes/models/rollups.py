@@ -102,6 +102,7 @@ class Activity(models.Model):
     setup_failed = models.PositiveIntegerField(default=0)
     env_error = models.PositiveIntegerField(default=0)
     interrupted = models.PositiveIntegerField(default=0)
+    no_call = models.PositiveIntegerField(default=0)
     probes = models.PositiveIntegerField(default=0)
 
     class Meta:
