@@ -16,12 +16,12 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from environments.scoring.definition import Definition
-from environments.scoring.returns import Return
+from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import KIND
-from episodes.attempts.summary import Summary
+from episodes.attempts.summary import Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -59,8 +59,8 @@ def read_rows(
 
 
 MIN_BLOCKS = 80
-SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
-"""Columns for `_summary`, followed by that of the return and `length`."""
+SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "causes")
+"""Columns for `_summary`, followed by that of the return, `length` and `expired`."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
@@ -149,17 +149,35 @@ def read_blocks(
         " OR ".join([_RANGE] * len(asked)), values, BooleanField()
     )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
+    columns = (
+        "scope",
+        "scope_id",
+        "level",
+        "number",
+        *_ENDS[axis],
+        *SUMMARY_COLUMNS,
+        definition.column,
+        "length",
+        "expired",
+    )
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
         found[kind, key].append(_block(row, axis, definition.return_))
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
 
 
 def _summary(row: Sequence[Any], return_: Return) -> Summary:
-    """Return the summary in the columns SUMMARY_COLUMNS, the return's and `length`."""
-    first_end, last_end, episodes, attempts, causes, returns, lengths = row
-    kinds, sketch, length_sketch = json.loads(f"[{causes},{returns},{lengths}]")  # faster than three calls
-    return Summary(first_end, last_end, episodes, attempts, kinds, {return_: sketch}, length_sketch)
+    """Return the summary in the columns SUMMARY_COLUMNS, the return's, `length` and `expired`."""
+    first_end, last_end, episodes, causes, returns, lengths, expired = row
+    # faster than a call for each
+    kinds, sketch, length_sketch, of_expired = json.loads(f"[{causes},{returns},{lengths},{expired or 'null'}]")
+    return Summary(
+        first_end,
+        last_end,
+        episodes,
+        kinds,
+        Distributions({return_: sketch}, length_sketch),
+        of_expired and Distributions({return_: of_expired[RETURNS.index(return_)]}, of_expired[-1]),
+    )
 
 
 def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
@@ -177,7 +195,7 @@ def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, l
     """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
-    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")
+    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length", "expired")
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
     for kind, key, low, high, *row in rows:

@@ -7,7 +7,6 @@ blocks are merged, so that a curve over a million episodes costs as much as one 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -16,11 +15,10 @@ from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import EndingRow, ScopeFigures, figures_of, summary_of
+from episodes.analytics.figures import EndingRow, ScopeFigures, excluded_of, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.rule import is_attempt
 from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
@@ -53,11 +51,11 @@ class Curve:
     definition: Definition
     axis: Axis
     points: Sequence[CurvePoint]
-    """Points in order of x. None is empty, but one may hold only failures and probes."""
+    """Points in order of x. None is empty, but one may hold only endings that do not count."""
     total: ScopeFigures | None
     """Figures of all points together; None without an ending."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
+    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
     stepless: int
     """Number of endings that a curve by training step leaves out, because they have no training step."""
     is_bounded: bool
@@ -128,14 +126,13 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found:
         key=lambda group: group.low,
     )
     total = together([group.summary for group in groups]) if groups else None
-    causes = Counter(total.causes if total else {})
     return Curve(
         scope=scope,
         definition=definition,
         axis=axis,
         points=[_point(group, definition) for group in groups],
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
+        excluded=excluded_of(total, definition) if total else {},
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(error_bound_of(found, definition), definition)),

@@ -83,9 +83,9 @@ def _no_calls(environment: Environment) -> Calls:
     rows = Episode.objects.filter(environment=environment, status="ended", cause=NO_CALL).order_by()
     found: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for task, run, model, count in rows.values_list("task", "run__name", "model").annotate(count=Count("pk")):
-        for key in (("all", ""), ("run", run or ""), ("model", model)):
-            if key[0] == "all" or key[1]:
-                found[key][task] += count
+        for by, key in {"all": "", "run": run or "", "model": model}.items():
+            if key or by == "all":
+                found[by, key][task] += count
     return found
 
 
@@ -94,7 +94,7 @@ def _figures(
 ) -> BeforeAfter:
     rows = TaskStatistics.objects.filter(environment=environment, by=by, key=key)
     columns = list(rows.values_list("attempts", "scored", "successes", "return_total"))
-    attempts, scored, successes = (sum(row[place] for row in columns) for place in range(3))
+    attempts, scored, successes = (sum(int(row[place]) for row in columns) for place in range(3))
     total, count = sum(row[3] for row in columns), sum(calls.values())
     earlier = (attempts - count, successes - count * zero_succeeds)
     return BeforeAfter(

@@ -94,10 +94,21 @@ class EnvironmentSerializer(s.Serializer[Any]):
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
+class CoverageSerializer(s.Serializer[Any]):
+    """How many rollouts the figures next to it count."""
+
+    rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")
+    own = s.IntegerField(help_text="Number of rollouts that count with their own return")
+    zero = s.DictField(child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending")
+    out = s.DictField(child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending")
+    text = s.CharField(help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 machine failures left out`")
+
+
 class TaskFigures(s.Serializer[Any]):
-    """Figures of all attempts at a task, without probes, continuations and infrastructure failures."""
+    """Figures of all attempts at a task, which are the rollouts that count by the environment's convention."""
 
     attempts = s.IntegerField()
+    rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Attempts that have a return")
     successes = s.IntegerField()
     rate = s.FloatField(help_text="Successes divided by attempts")

@@ -38,10 +38,14 @@ from environments.scoring.returns import RETURNS
 
 FAILURES = ("setup_failed", "env_error", "interrupted")
 """Causes of endings that are failures of the machinery."""
+OWN_KINDS = ("finished", "abandoned")
+"""Kinds of endings that count with their own return by every convention (`environments/scoring/convention.py`)."""
 NO_CALL = "no_call"
 """Cause of an agent's attempt that ended without a tool call."""
-EXCLUDED_KINDS = frozenset({*FAILURES, "probe", "continued"})
-"""Kinds of endings (see KIND) that are no attempts."""
+NO_ROLLOUTS = ("probe", "continued")
+"""Kinds of endings (see KIND) that no convention counts."""
+EXCLUDED_KINDS = frozenset({*FAILURES, *NO_ROLLOUTS})
+"""Kinds of endings that are no attempts by the default convention."""
 
 _AnyModel = TypeVar("_AnyModel", bound=Model)
 
@@ -57,6 +61,8 @@ class _HasParentStep(Func):
 
 
 IS_CONTINUATION = Q(player="human") & Q(_HasParentStep("pk"))  # the player alone decides for most
+IS_ROLLOUT = Q(status="ended", is_probe=False) & (Q(cause__in=FAILURES) | ~IS_CONTINUATION)
+"""An ended episode that is neither a probe nor a continuation; conventions say which of them count."""
 IS_ATTEMPT = Q(status="ended", is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_CONTINUATION
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
@@ -75,6 +81,9 @@ class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
 
     def attempts(self) -> Self:
         return self.filter(IS_ATTEMPT)
+
+    def rollouts(self) -> Self:
+        return self.filter(IS_ROLLOUT)
 
     def with_return(self, return_: str | None) -> Self:
         """Episodes with the alias `own_return`, their return by `return_`; None: by their environment's definition."""

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.convention import Coverage
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
@@ -15,7 +16,7 @@ from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import WholeRange
-from episodes.transfer.csv_lines import csv_line
+from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Hues of the series in order, in degrees. Neighbours are far apart."""
@@ -42,9 +43,9 @@ class ChartSeries:
     curve: Curve
 
     @property
-    def excluded(self) -> list[tuple[str, int]]:
-        """Kinds of endings that no figure counts, with their numbers, most frequent first."""
-        return list(self.curve.excluded.items())
+    def coverage(self) -> Coverage | None:
+        """How many rollouts the curve counts; None without an ending."""
+        return self.curve.total.coverage if self.curve.total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Drawn:
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
-    definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
+    definition = definition_of(named.environment or asked.environment, asked.definition)
     parts = _parts(asked)
     scopes = [
         scope_of_filter(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts
@@ -101,7 +102,7 @@ def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
 
 
 def _label(asked: EpisodeFilter) -> str:
-    values = [value for name, value in asked.values().items() if name != "return"]
+    values = [value for name, value in asked.values().items() if name not in DEFINITION_PARAMETERS]
     return " · ".join(values) or "all episodes"
 
 
@@ -117,6 +118,7 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "isShare": asked.y == "success",
         "log": asked.is_log,
         "band": found.has_bands,
+        "caption": _caption(found),
         "series": [
             {
                 "name": one.label,
@@ -129,6 +131,13 @@ def chart_of(found: Drawn) -> dict[str, Any]:
     }
 
 
+def _caption(found: Drawn) -> list[str]:
+    """Return the lines under an image of the chart: the definition, and the coverage of each curve."""
+    covered = [(one.label, one.coverage) for one in found.series if one.coverage]
+    lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
+    return [f"Return: {found.definition}", *lines]
+
+
 def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
     points = found.points
     middles, lows, highs = (smoothed([getattr(p, name) for p in points], smooth) for name in _FIELDS[figure])
@@ -136,7 +145,7 @@ def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]
     return [
         {
             **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
-            **{"attempts": point.n, "behind": _end_numbers(point, found.axis)},
+            **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
         }
         for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
     ]
@@ -164,7 +173,8 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 
 def csv_of(found: Drawn) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
-    yield csv_line(["series", *_COLUMNS])
+    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS])
     for one in found.series:
         for point in one.curve.points:
-            yield csv_line([one.label, *(getattr(point, name) for name in _COLUMNS)])
+            figures = (getattr(point, name) for name in _COLUMNS)
+            yield csv_line([one.label, *figures, *coverage_values(point.coverage)])

@@ -11,12 +11,13 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curves import panel_of
-from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
+from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.filtering.parameters import BadFilter, count_in
@@ -29,35 +30,33 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
-@takes("return", "threshold", "after")
+@takes(*DEFINITION_PARAMETERS, "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs.
 
-    `after` is the id of the last run of the previous page; `return` and `threshold` are the definition of the return.
+    `after` is the id of the last run of the previous page; The others are parts of the definition in force.
     Raises: BadRequest.
     """
     try:
-        return_, threshold = return_asked(request), threshold_asked(request)
+        definition = definition_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     rows = Run.objects.order_by("-pk")
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
-    lines = lines_of(shown[:RUNS_PER_PAGE], return_, threshold)
+    lines = lines_of(shown[:RUNS_PER_PAGE], definition)
     context = {
         "lines": lines,
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
-        "definition": return_ or "",
-        "threshold": threshold,
-        "own_definition": "",
+        **asked_context(definition),
     }
     return render(request, "episodes/runs.html", context)
 
 
 @require_safe
 @never_cache
-@takes("return", *SWITCHES)
+@takes(*DEFINITION_PARAMETERS, *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run. It takes the parameters of a curve. Raises: BadRequest, Http404."""
     row = Run.objects.filter(pk=pk).first()
@@ -67,10 +66,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     given = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     try:
         asked = CurveAsked.parse(given)
-        asked = replace(asked, filter=EpisodeFilter(run=row.name, definition=asked.filter.definition))
+        asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line = lines_of([row], asked.filter.definition, asked.threshold)[0]
+    line = lines_of([row], asked.definition)[0]
     asked = replace(
         asked,
         filter=replace(asked.filter, definition=line.definition.return_),
@@ -82,7 +81,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "run": row,
         "line": line,
         "environment": line.environment,
-        "own_definition": line.environment.default_return if line.environment else "",
+        **definition_context(line.definition, line.environment),
         "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),

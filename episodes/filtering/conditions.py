@@ -31,7 +31,7 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> Attempt
     named = named or NamedRows.of(asked)
     if named.unknown:
         return Episode.objects.none()
-    found = _references(asked, named) & _played_by(asked) & _ending(asked.ending) & _error(asked.error)
+    found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
         found &= Q(pk__in=matching(asked.text))
     return Episode.objects.filter(found & _figures(asked, named) & _time(asked)).order_by()
@@ -90,7 +90,8 @@ def _played_by(asked: EpisodeFilter) -> Q:
     return found
 
 
-def _ending(ending: str | None) -> Q:
+def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
+    ending = asked.ending
     # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
         return Q()
@@ -101,7 +102,9 @@ def _ending(ending: str | None) -> Q:
     if ending == "probe":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
     if ending == "attempt":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~IS_CONTINUATION
+        treatments = named.convention(asked).treatments
+        counted = [cause for cause, _ in Episode.CAUSES if treatments.get(cause, "keep") != "out"]
+        return ENDED & Q(cause__in=counted, is_probe__in=[False]) & ~IS_CONTINUATION
     if ending == "continued":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_CONTINUATION
     return ENDED & Q(cause=ending, is_probe__in=[False])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from environments.database.bulk import distinct_values
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
+from environments.scoring.convention import Convention
+from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS, Return
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.people import names, people
@@ -62,6 +64,10 @@ class NamedRows:
             sentences.append(_unknown("run", asked.run, runs()))
         sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
         return cls(environment, split, run, " ".join(sentences))
+
+    def convention(self, asked: EpisodeFilter) -> Convention:
+        """Return the convention: that of the environment, or the default one, with the filter's parts."""
+        return definition_of(self.environment, asked.asked).convention
 
     def definition(self, asked: EpisodeFilter) -> Return:
         """Return the definition of the return: the filter's, else the environment's, else the sum."""

@@ -203,7 +203,7 @@ class EpisodeLine(LinePart):
         )
         ending = ending_of(self.cause, self.detail, calls=calls, is_rollout=can_be_attempt)
         if ending.cause == NO_CALL:
-            self.cause, self.detail, self.is_probe = NO_CALL, ending.detail, False
+            self.cause, self.detail, self.is_probe = "no_call", ending.detail, False
             self.return_sum = self.return_last = self.return_max = self.return_mean = 0.0
         return self
 
