@@ -29,9 +29,12 @@ UV := uv==0.13.9
 
 venv: .venv/dev
 
+# An interpreter that was removed, or that finds no packages because its version has changed, is replaced.
+$(shell $(BIN)/python -c 'import django' 2> /dev/null || rm -f $(BIN)/python .venv/serve .venv/dev)
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "orsweb needs Python 3.11 or newer; name one with make PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
 	-$(BIN)/python -m pip install --disable-pip-version-check --quiet --only-binary :all: $(UV)
 
 .venv/serve: requirements.lock | $(BIN)/python

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -25,15 +26,24 @@ def resolve(*options: str) -> str:
 
 
 def main() -> None:
-    resolve("--extra", "dev", "--output-file", str(LOCK), *sys.argv[1:])  # which keeps the versions that it finds there
-    everything = LOCK.read_text()
-    serving = resolve("--constraint", str(LOCK))
+    with TemporaryDirectory(dir=LOCK.parent, prefix=".lock-") as directory:  # an interruption leaves LOCK as it was
+        new = Path(directory, LOCK.name)
+        if LOCK.exists():
+            new.write_text(LOCK.read_text())  # uv keeps the versions that it finds there
+        write(new)
+        new.replace(LOCK)
+
+
+def write(lock: Path) -> None:
+    resolve("--extra", "dev", "--output-file", str(lock), *sys.argv[1:])
+    everything = lock.read_text()
+    serving = resolve("--constraint", str(lock))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
     packages = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", everything, re.MULTILINE)
     parts = [
         [package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)
     ]
-    LOCK.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
+    lock.write_text(HEAD + "".join(parts[0]) + DEVELOPMENT + "".join(parts[1]))
 
 
 if __name__ == "__main__":

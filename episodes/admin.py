@@ -14,7 +14,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.database.storable import id_in
 from environments.display import formats, parts
+from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Run, Step
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
@@ -44,14 +46,13 @@ class RunFilter(ChipFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         runs = list(Run.objects.order_by("-pk").values_list("pk", "name")[:MAX_RUN_CHOICES])
-        chosen = request.GET.get("run", "")
-        if chosen.isdecimal() and int(chosen) not in dict(runs):
-            runs += Run.objects.filter(pk=int(chosen)).values_list("pk", "name")
+        chosen = id_in(request.GET.get("run", ""))
+        if chosen is not None and chosen not in dict(runs):
+            runs += Run.objects.filter(pk=chosen).values_list("pk", "name")
         return [(str(pk), name) for pk, name in runs]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
-        chosen = self.value() or ""
-        return queryset.filter(run=int(chosen)) if chosen.isdecimal() else queryset
+        return self.with_id(queryset, "run")
 
 
 class PlayerFilter(ChipFilter):
@@ -59,7 +60,7 @@ class PlayerFilter(ChipFilter):
     parameter_name = "player"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return list(Episode.PLAYERS)
+        return list(PLAYERS.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
         return queryset.filter(player=self.value()) if self.value() else queryset
@@ -104,15 +105,15 @@ class EpisodeAdmin(ReadOnlyAdmin):
         if not term:
             return queryset, False
         found = Q(session_id=term) | Q(run__in=Run.objects.filter(name__icontains=term))
-        if term.isdecimal() and len(term) < 19:
-            found |= Q(pk=int(term))
+        if (pk := id_in(term)) is not None:
+            found |= Q(pk=pk)
         return queryset.filter(found), False
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Episode | None:
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
-        if not object_id.isdecimal() or len(object_id) > 18:
+        if (pk := id_in(object_id)) is None:
             return None
-        found = Episode.objects.select_related(*related).filter(pk=int(object_id)).first()
+        found = Episode.objects.select_related(*related).filter(pk=pk).first()
         is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
         return None if is_hidden else found
 
@@ -180,7 +181,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="duration")
     def time(self, episode: Episode) -> str:
-        return record.acted(episode)
+        return formats.seconds(episode.duration_seconds)
 
     @admin.display(description="started")
     def started(self, episode: Episode) -> SafeString:

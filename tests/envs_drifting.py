@@ -20,7 +20,7 @@ class Drifting(Small):
 
     @tool
     async def look(self, args: Text) -> ToolOutput:
-        """What is to be seen there now."""
+        """Return what can be seen there now."""
         seen = WORLD.get(args.text, said("as ever", 0.1))
         if isinstance(seen, Exception):
             raise seen

@@ -251,7 +251,7 @@ class Counter(Small):
 
     @tool
     async def count(self) -> ToolOutput:
-        """How many calls there have been, this one included; a reward of 1 each."""
+        """Return the number of calls so far, including this one, each with a reward of 1."""
         return self._counted("count")
 
     @tool

@@ -15,6 +15,7 @@ from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from environments.conf import OPERATOR
+from environments.database.storable import id_in
 from environments.models import Environment
 
 SUMMARY_CHARACTERS = 140
@@ -77,6 +78,13 @@ class ChipFilter(admin.SimpleListFilter):
 
     template = "environments/filter.html"
 
+    def with_id(self, queryset: QuerySet[Any], column: str) -> QuerySet[Any]:
+        """Return the rows that refer to the chosen id, all if none is chosen, and none if there is no such id."""
+        if not (chosen := self.value()):
+            return queryset
+        pk = id_in(chosen)
+        return queryset.none() if pk is None else queryset.filter(**{column: pk})
+
 
 class EnvironmentFilter(ChipFilter):
     title = "environment"
@@ -86,8 +94,7 @@ class EnvironmentFilter(ChipFilter):
         return [(str(pk), name) for pk, name in Environment.objects.values_list("pk", "name")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        chosen = self.value() or ""
-        return queryset.filter(environment=int(chosen)) if chosen.isdecimal() else queryset
+        return self.with_id(queryset, "environment")
 
 
 def author_of(request: HttpRequest) -> str:

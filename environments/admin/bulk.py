@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -23,11 +23,13 @@ from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
+from environments.curation.filters import InvalidFilter
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database import jobs
+from environments.database.storable import id_in
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 
@@ -164,12 +166,20 @@ def _address(values: QueryDict) -> str:
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
+def selection_of(values: Mapping[str, str]) -> Selection:
+    """Return the selection in the parameters of an address or a form. Raises: BadRequest."""
+    try:
+        return Selection.parse(values)
+    except InvalidFilter as error:
+        raise BadRequest(str(error)) from error
+
+
 def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
     """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
-    selection = Selection.parse(values)
+    selection = selection_of(values)
     if selection.ids or values.get("scope") == "all":
         return selection
-    ids = tuple(int(pk) for pk in checked if pk.isdecimal() and len(pk) < 19)
+    ids = tuple(pk for text in checked if (pk := id_in(text)) is not None)
     # no task has the id 0, so nothing is chosen
     return Selection(environment=selection.environment, split=selection.split, ids=ids or (0,))
 

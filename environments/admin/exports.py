@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
-from environments.admin.bulk import chosen_tasks
+from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError
@@ -34,7 +34,7 @@ ABOUT = {
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
-    selection = Selection.parse(request.GET.dict())
+    selection = selection_of(request.GET.dict())
     format = request.GET.get("format", "")
     if format not in FORMATS:
         return _page(request, selection, context)

@@ -24,6 +24,7 @@ from environments.admin.jobs import job_url
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
+from environments.database.storable import id_in
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
 from environments.models import Environment, Split
@@ -216,4 +217,4 @@ def _check_permission(request: HttpRequest) -> None:
 
 def _number(text: str) -> int:
     """Return the number in `text`; 0, which no row has as its id, if there is no number."""
-    return int(text) if text.isdecimal() and len(text) < 19 else 0
+    return id_in(text) or 0

@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from environments.admin.bulk import BULKS, bulk_view, offered
+from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view
@@ -29,7 +29,7 @@ class TaskAdmin(TaskPage):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        selection = Selection.parse(request.GET.dict())
+        selection = selection_of(request.GET.dict())
         environments, splits = _offered_places(selection)
         split = next((split for split in splits if split.pk == selection.split), None)
         context = {

@@ -19,6 +19,7 @@ from environments.admin.base import author_of
 from environments.curation.action import ActionProblem, InvalidSpec, Plan, Replaced
 from environments.curation.checked_text import checked_spec
 from environments.curation.edit import Edit, last_revision
+from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.display.parts import Part, indented, prompt, read_json
 from environments.display.schema_fields import fields_of
@@ -99,7 +100,7 @@ def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
 
 def _seen(request: HttpRequest) -> int:
     seen = request.POST.get("seen", "")
-    return int(seen) if seen.isdecimal() and len(seen) < 19 else 0
+    return id_in(seen) or 0
 
 
 def _typed(task: Task, spec: str, seen: int, reason: str = "") -> dict[str, Any]:

@@ -17,6 +17,7 @@ from environments.admin import task_change, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.task_edit import tried
 from environments.curation.flags import flags_of
+from environments.database.storable import id_in
 from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
@@ -30,13 +31,11 @@ class TaskPage(ReadOnlyAdmin):
     page_template = "environments/task.html"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
-        if not object_id.isdecimal() or len(object_id) > 18:
-            return None
-        return Task.objects.select_related("environment").filter(pk=int(object_id)).first()
+        pk = id_in(object_id)
+        return None if pk is None else Task.objects.select_related("environment").filter(pk=pk).first()
 
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
-        before = request.GET.get("before", "")
-        history = history_of(row, int(before) if before.isdecimal() and len(before) < 19 else None)
+        history = history_of(row, id_in(request.GET.get("before", "")))
         environment = row.environment
         results = figures_by_task(one.pk for one in history.relatives)
         return {

@@ -42,7 +42,7 @@ class ClassTasks:
         self._hosted, self._call_user = hosted, call_user
 
     async def listing(self, split: str) -> list[str]:
-        """All tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
+        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
         list_tasks = getattr(self._hosted.cls, "list_tasks")  # noqa: B009  (the class is of any SDK)
         tasks = await self._call_user(list_tasks, split, passing=(NotImplementedError,))
         texts: list[str] = await self._call_user(_texts, tasks)  # iterating may run the author's code

@@ -9,12 +9,21 @@ from typing import Any, Literal, Self
 from django.db.models import Q
 
 from environments.curation.conditions import contains, is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.database.storable import id_in
+from environments.errors import OrsError, shorten
 from environments.scoring.buckets import BUCKETS
 
 MAX_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")
 STATES = ("active", "quarantined")
 FLAGS = ("open",)
+
+
+class InvalidFilter(OrsError):
+    """A parameter whose value cannot be used, and what is allowed. Without it, a selection would hold more tasks."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        super().__init__(f"{name}={shorten(value, 80)!r} cannot be used: {allowed}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +49,18 @@ class Filters:
     def parse(cls, values: Mapping[str, str]) -> Self:
         """The filters in the parameters of an address or a form, which have the fields' names; `ids` joined by commas.
 
-        A parameter that is unknown or cannot be read counts as not given.
+        Other parameters are left to the page. Raises: InvalidFilter.
         """
         return cls(
-            environment=_number(values.get("environment")),
-            split=_number(values.get("split")),
+            environment=_number(values, "environment"),
+            split=_number(values, "split"),
             tag=values.get("tag", ""),
-            state=_one_of(STATES, values.get("state")),
-            source=_one_of(SOURCES, values.get("source")),
-            bucket=_one_of(BUCKETS, values.get("bucket")),
-            flags=_one_of(FLAGS, values.get("flags")),
+            state=_one_of(STATES, values, "state"),
+            source=_one_of(SOURCES, values, "source"),
+            bucket=_one_of(BUCKETS, values, "bucket"),
+            flags=_one_of(FLAGS, values, "flags"),
             search=values.get("search", "").strip(),
-            ids=tuple(number for text in values.get("ids", "").split(",")[:MAX_IDS] if (number := _number(text))),
+            ids=_ids(values.get("ids", "")),
         )
 
     def values(self) -> dict[str, str]:
@@ -60,7 +69,7 @@ class Filters:
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
 
     def condition(self) -> Q:
-        """All filters as one condition on a queryset of Task."""
+        """Return all filters as one condition on a queryset of Task."""
         wanted = Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
@@ -73,12 +82,27 @@ class Filters:
         return wanted & (contains(self.search) if self.search else Q())
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else None
+def _number(values: Mapping[str, str], name: str) -> int | None:
+    if not (text := values.get(name, "")):
+        return None
+    if (number := id_in(text)) is None:
+        article = "an" if name == "environment" else "a"
+        raise InvalidFilter(name, text, f"it has to be the number of {article} {name}")
+    return number
 
 
-def _one_of(names: tuple[str, ...], text: str | None) -> str:
-    return text if text in names else ""
+def _ids(text: str) -> tuple[int, ...]:
+    found = [id_in(part) for part in text.split(",")[:MAX_IDS] if part]
+    if None in found:
+        raise InvalidFilter("ids", text, "they have to be numbers of tasks, separated by commas")
+    return tuple(number for number in found if number is not None)
+
+
+def _one_of(names: tuple[str, ...], values: Mapping[str, str], name: str) -> str:
+    text = values.get(name, "")
+    if text and text not in names:
+        raise InvalidFilter(name, text, f"allowed are {', '.join(names)}")
+    return text
 
 
 def _written(value: Any) -> str:

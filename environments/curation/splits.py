@@ -54,7 +54,7 @@ MAX_CHARACTERS = 200
 
 
 def existing_splits() -> QuerySet[Split]:
-    """All splits except deleted ones; also those that their class no longer declares."""
+    """Return all splits except deleted ones, including those that their class no longer declares."""
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 

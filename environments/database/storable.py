@@ -36,6 +36,12 @@ def digest_of(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
+def id_in(text: str) -> int | None:
+    """Return the number that `text` has in decimal digits; None if it is none, or none that 64 bits hold."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_BIGINT))
+    return bigint(int(text)) if is_number else None
+
+
 def bigint(value: int | None) -> int | None:
     """Return the number; None if 64 bits cannot hold it."""
     return value if value is None or abs(value) <= MAX_BIGINT else None

@@ -1,4 +1,4 @@
-"""How rewards, success rates, buckets and times are written on pages, for template tags, admin columns and step cards.
+"""How rewards, success rates, buckets, times and durations are written on pages: in templates, the admin, step cards.
 
 Rewards and times are HTML that shows the exact value on hover. `static/episodes/steps.js` writes signed numbers like
 `signed` does (`tests/browser/test_figures.py`).
@@ -109,6 +109,30 @@ def until(when: datetime) -> SafeString:
     age = _age((when - timezone.now()).total_seconds() + 60).removesuffix(" ago")
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return format_html('<time datetime="{}" title="{}">{}</time>', when.isoformat(), exact, f"{age} left")
+
+
+def clock(when: datetime | None) -> str:
+    """Return the time of day (UTC) with milliseconds, for comparing steps with logs."""
+    return f"{when.astimezone(UTC):%H:%M:%S.%f}"[:-3] if when else NOTHING
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration given in seconds, in the unit that `milliseconds` chooses."""
+    return milliseconds(None if value is None else value * 1000)
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a duration in the largest unit that fits: 0.4 ms, 120 ms, 4.2 s, 3 min 12 s, 2 h 05 min."""
+    if value is None:
+        return NOTHING
+    size = value / 1000
+    if size < 1:
+        return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+    if size < 60:
+        return f"{size:.1f} s"
+    minutes, rest = divmod(round(size), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
 def _rounded(size: float) -> Decimal:

@@ -87,7 +87,7 @@ def pieces(text: str) -> list[str]:
 
 
 def whole(call: Call) -> bytes:
-    """All events of a finished call."""
+    """Return all events of a finished call."""
     assert call.result is not None
     encoded = events(call.result)
     return b"".join([first_event(call), *encoded] if call.task_id else encoded)

@@ -19,7 +19,7 @@ from environments.scoring.convention import Coverage, Treatment
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.attempts.summary import EndedReturn, coverage_from, returns_counted
-from episodes.filtering.people import Unindexed
+from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode, Run
 
 EPSILON = 1e-4

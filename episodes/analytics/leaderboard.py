@@ -192,7 +192,7 @@ class Leaderboard:
     by: By
     definition: Definition
     rows: Sequence[LeaderboardRow]
-    """Best mean first: MAX_ROWS at most, and always a row of the humans, whatever the other rows are by."""
+    """Best mean first: MAX_ROWS at most, and always the row of people, whatever the other rows are by."""
     tasks: int | None
     """Number of tasks; None if they are not listed or too many to count."""
     is_bounded: bool
@@ -230,7 +230,7 @@ def leaderboard(
 
 
 def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
-    """Return the MAX_ROWS rows with the best means, and that of the humans even if it is not one of them."""
+    """Return the MAX_ROWS rows with the best means, and that of people even if it is not one of them."""
     ranked = sorted(rows, key=lambda row: (row.mean is None, -(row.mean or 0.0), -row.n, row.key))
     return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
 

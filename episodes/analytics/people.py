@@ -1,4 +1,4 @@
-"""What each person played, for how long, and with which returns, from the newest MAX_LOOKED_AT episodes of people."""
+"""What each person played, for how long, and with which returns, from the newest MAX_EPISODES_OF_PEOPLE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import EndedReturn, figures_from
-from episodes.filtering.people import MAX_LOOKED_AT, people
+from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
+from episodes.models import Episode
 
 MAX_PEOPLE = 500
 """People that are returned; those who played last come first."""
@@ -64,7 +65,7 @@ class People:
 
 def people_of() -> People:
     """Return the people who played. Two queries."""
-    rows = rows_of(people().order_by("-pk").values_list(*_COLUMNS)[:MAX_LOOKED_AT])
+    rows = rows_of(Episode.objects.by_people().order_by("-pk").values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
     environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for name, environment, *row in rows:
@@ -73,7 +74,7 @@ def people_of() -> People:
     now = time.time()
     persons = [_person(name, own, now) for name, own in found.items()]
     persons.sort(key=lambda one: one.last, reverse=True)
-    return People(persons[:MAX_PEOPLE], len(rows) == MAX_LOOKED_AT or len(persons) > MAX_PEOPLE)
+    return People(persons[:MAX_PEOPLE], len(rows) == MAX_EPISODES_OF_PEOPLE or len(persons) > MAX_PEOPLE)
 
 
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:

@@ -23,7 +23,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.sketches import error_of
 from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
-from episodes.filtering.people import Unindexed, people
+from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode
 
 MAX_NEWEST = 10_000
@@ -43,12 +43,12 @@ class PlayerFigures(Figures):
 
 
 def people_in(environment: Environment) -> QuerySet[Episode]:
-    return people().filter(Exact(Unindexed(F("environment_id")), environment.pk))
+    return Episode.objects.by_people().filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
 def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
-    human = people().filter(Exact(Unindexed(F("task_id")), task.pk))
+    human = Episode.objects.by_people().filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
     endings: dict[Player, list[EndedReturn]] = defaultdict(list)

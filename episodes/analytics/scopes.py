@@ -15,10 +15,8 @@ from django.db.models import Max, QuerySet
 from environments.models import Environment, Split, Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.split_positions import served
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
-from episodes.filtering.people import people
 from episodes.models import Episode, Run
 
 MAX_ENDINGS = 50_000
@@ -132,7 +130,7 @@ def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:
     if named.run is not None:
         return Episode.objects.filter(run=named.run)
     if asked.who is not None or asked.player == "human":
-        return people()
+        return Episode.objects.by_people()
     if asked.model is not None:
         return Episode.objects.filter(model=asked.model).exclude(model="")
     if named.environment is not None:

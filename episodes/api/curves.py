@@ -17,7 +17,7 @@ from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.api.serializers_figures import CurveSerializer, definition_content
-from episodes.filtering.names import NamedRows
+from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 OWN = ("x", "from", "to", "points", "threshold")

@@ -14,8 +14,7 @@ from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.filtering.conditions import episodes_of
-from episodes.filtering.names import NamedRows
+from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.transfer.exporting import (
     ENDINGS,
     FORMATS,

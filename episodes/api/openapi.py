@@ -105,7 +105,7 @@ _TEXTS = {
 }
 _ENUMS: dict[str, Collection[str]] = {
     "ending": ENDINGS,
-    "player": PLAYERS,
+    "player": tuple(PLAYERS),
     "return": RETURNS,
     "error": ("yes", "no"),
     **CONVENTION_PARTS,

@@ -15,7 +15,6 @@ from rest_framework import serializers as s
 
 from environments.scoring.returns import RETURNS
 from episodes.api.exact_json import Exact
-from episodes.filtering.people import person_of
 from episodes.models import Episode
 
 UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
@@ -43,7 +42,7 @@ class PersonField(s.Field[Any, Any, Any, Any]):
     """The person who played an episode; null for other players."""
 
     def get_attribute(self, instance: Episode) -> str | None:
-        return person_of(instance) or None
+        return instance.person or None
 
     def to_representation(self, value: str) -> str:
         return value

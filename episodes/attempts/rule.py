@@ -79,6 +79,10 @@ class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
     def ended(self) -> Self:
         return self.filter(status="ended")
 
+    def by_people(self) -> Self:
+        """Return the episodes that people play or played, along the index of players that are not agents."""
+        return self.filter(~Q(player="agent"), player="human")
+
     def attempts(self) -> Self:
         return self.filter(IS_ATTEMPT)
 

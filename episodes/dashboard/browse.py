@@ -15,11 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.models import Environment, Split
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYERS, EpisodeFilter, ending_label
-from episodes.filtering.names import NamedRows, models, runs
+from episodes.filtering.names import models, people, runs
 from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown, summary_of, with_running
 from episodes.filtering.parameters import BadFilter
-from episodes.filtering.people import names
 from episodes.models import Episode, SavedView
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to
@@ -54,9 +54,11 @@ def episodes(request: HttpRequest) -> HttpResponse:
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
         asked = EpisodeFilter.parse(query, also=PAGING)
-        page = with_running(page_of(asked, sort, after), hidden=blind_to(request.user))
+        page = page_of(asked, sort, after)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
+    if page.has_running:
+        page = with_running(page, hidden=blind_to(request.user))
     context = _table(asked, page, sort, after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)
@@ -75,7 +77,6 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),
         "is_first": not after,
-        "has_running": any(row.so_far for row in page.rows),
         "is_by_figure": sort.removeprefix("-") not in ("", "time"),
     }
 
@@ -104,8 +105,8 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "runs": runs(),
         "models": models(),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
-        "players": PLAYERS,
-        "people": names() if asked.who is not None or asked.player == "human" else (),
+        "players": PLAYERS.items(),
+        "people": people() if asked.who is not None or asked.player == "human" else (),
         "views": list(SavedView.objects.all()),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",

@@ -13,8 +13,8 @@ from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.dashboard.curve_query import CurveAsked, Figure
+from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import WholeRange
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 

@@ -16,9 +16,8 @@ from django.views.decorators.http import require_safe
 from environments.transfer.streaming import streamed
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
 from episodes.filtering.parameters import BadFilter, chosen, flag, real
 from episodes.models import Episode
 from episodes.transfer.exporting import (

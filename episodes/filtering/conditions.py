@@ -1,4 +1,6 @@
-"""The episodes that a filter finds, as a queryset of plain conditions. Used by lists, counts, curves and exports.
+"""What a filter means in the database: the rows that it names, and the episodes that it finds, as plain conditions.
+
+Used by lists, counts, curves and exports. A name that does not exist gets a sentence with the nearest ones.
 
 Most indexes of episodes are partial, and a database takes one only where the query repeats what the index is limited
 to, so a condition repeats that too (`~Q(model="")`, `ENDED`). SQLite prefers the index of an equality to all others. It
@@ -7,20 +9,87 @@ gets no statistics (`ANALYZE`), because with them it takes worse indexes (docs/d
 
 from __future__ import annotations
 
-from django.db.models import F, Q
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Func, Q
 from django.db.models.lookups import Exact
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
+from environments.errors import nearest
+from environments.models import Environment, Split, Task
+from environments.scoring.convention import Convention
+from environments.scoring.definition import definition_of
+from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
 from episodes.attempts.rule import FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import NamedRows
-from episodes.filtering.people import Unindexed
-from episodes.models import Episode
+from episodes.filtering.names import models, people, runs
+from episodes.models import Episode, Run
 from episodes.search.index import matching
 
 ENDED = Q(status="ended")
+MAX_NEAREST = 5
+"""Number of names in the sentence about an unknown one."""
 _COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
+
+
+class Unindexed(Func):
+    """A column that SQLite does not look up in an index. Of two equalities SQLite may choose the index of the one that
+    most episodes meet, such as the environment instead of people. PostgreSQL has statistics and uses the plain column.
+    """
+
+    template = "%(expressions)s"
+    arity = 1
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra: Any) -> Any:
+        return self.as_sql(compiler, connection, template="+%(expressions)s", **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """The rows that a filter names. Each is None when the filter names none, or one that does not exist."""
+
+    environment: Environment | None
+    split: Split | None
+    run: Run | None
+    unknown: str
+    """One sentence for each name that does not exist; empty when all exist."""
+
+    @classmethod
+    def of(cls, asked: EpisodeFilter) -> NamedRows:
+        """Read the rows: one query for each name, and one more for each that is unknown."""
+        sentences = list[str]()
+        environment = split = run = None
+        if asked.environment is not None:
+            environment = Environment.objects.defer("card", "description").filter(name=asked.environment).first()
+            if environment is None:
+                sentences.append(
+                    _unknown("environment", asked.environment, Environment.objects.values_list("name", flat=True))
+                )
+        if asked.split is not None and environment is not None:
+            split = environment.splits.filter(name=asked.split).first()
+            if split is None:
+                names = environment.splits.values_list("name", flat=True)
+                sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
+        if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
+            sentences.append(_unknown("run", asked.run, runs()))
+        sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
+        return cls(environment, split, run, " ".join(sentences))
+
+    def convention(self, asked: EpisodeFilter) -> Convention:
+        """Return the convention: that of the environment, or the default one, with the filter's parts."""
+        return definition_of(self.environment, asked.asked).convention
+
+    def definition(self, asked: EpisodeFilter) -> Return:
+        """Return the definition of the return: the filter's, else the environment's, else the sum."""
+        if asked.definition or self.environment is None:
+            return asked.definition or "sum"
+        own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
+        return own or "sum"
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
@@ -48,11 +117,6 @@ def parts_of(asked: EpisodeFilter) -> frozenset[str]:
     if asked.run is not None and asked.step is not None and asked.step.low == asked.step.high:
         implied.add("step")
     return frozenset(names - implied)
-
-
-def has_index(parts: frozenset[str]) -> bool:
-    """Return whether an index alone gives what a filter about `parts` finds, and no other episode has to be read."""
-    return len(parts) <= 1 and parts != {"step"}
 
 
 def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
@@ -137,3 +201,27 @@ def _time(asked: EpisodeFilter) -> Q:
     since, until = asked.span(timezone.now())
     found = Q() if since is None else Q(created__gte=since)
     return found if until is None else found & Q(created__lt=until)
+
+
+# --- names that do not exist -----------------------------------------------------------------------------------------
+
+
+def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    first = f" There are {', '.join(map(repr, names[:MAX_NEAREST]))}." if names else " There is none yet."
+    return f"No {kind} is named {name!r}.{nearest(name, names, MAX_NEAREST) or first}"
+
+
+def _unknown_task(task: int | None) -> list[str]:
+    is_known = task is None or Task.objects.filter(pk=task).exists()
+    return [] if is_known else [f"There is no task {task}; a task's number is in the address of its page."]
+
+
+def _unknown_model(model: str | None) -> list[str]:
+    is_known = model is None or Episode.objects.filter(model=model).exclude(model="").exists()
+    return [] if is_known else [_unknown("model", model or "", models())]
+
+
+def _unknown_person(who: str | None) -> list[str]:
+    is_known = who is None or Episode.objects.by_people().filter(key_label=who).exists()
+    return [] if is_known else [_unknown("player", who or "", people())]

@@ -37,7 +37,8 @@ ENDINGS = (
 )
 """Values of `ending`. `abandoned` and `expired` leave out probes, `failure` finds all failures of the machinery,
 `continued` finds episodes that continue from a step of another, and `attempt` finds what statistics count."""
-PLAYERS = ("agent", "human", "script")
+PLAYERS = {"agent": "agents", "human": "people", "script": "scripted players"}
+"""Labels of the kinds of players, as pages show them, by the values of `player`."""
 
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "environment": words,
@@ -47,7 +48,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "step": stretch,
     "model": words,
     "ending": chosen(ENDINGS),
-    "player": chosen(PLAYERS),
+    "player": chosen(tuple(PLAYERS)),
     "who": person,
     **DEFINITION_PARSERS,
     "return_from": real,
@@ -66,6 +67,7 @@ PARAMETERS = tuple(_PARSERS)
 _DEFINING = frozenset(("definition", *CONVENTION_PARTS))
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
+_CAUSES = {"failure": "machine failure", **dict(Episode.CAUSES)}
 _LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
 
 
@@ -223,13 +225,14 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
     if name in CONVENTION_PARTS:
-        return f"{ending_label(name)} counts", {"keep": "with its return", "zero": "as 0", "out": "not"}[text]
-    return _LABELS.get(name, name), ending_label(text) if name == "ending" else text
+        return f"{_CAUSES[name]} counts", {"keep": "with its return", "zero": "as 0", "out": "not"}[text]
+    labels = PLAYERS if name == "player" else _CAUSES if name == "ending" else {}
+    return _LABELS.get(name, name), labels.get(text, text)
 
 
 def ending_label(ending: str) -> str:
     """Return one of ENDINGS as pages show it."""
-    return dict(Episode.CAUSES).get(ending, ending)
+    return _CAUSES.get(ending, ending)
 
 
 def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetime | None:

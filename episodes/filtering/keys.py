@@ -1,4 +1,4 @@
-"""The keys of one page of episodes: ids in an order, starting at a cursor. Used by `page.py`.
+"""Orders of episodes, and the keys of one page: places in an order, from a start on. Used by `page.py`.
 
 A page is one plain query: the filter's conditions, the order, as many rows as the page has. That takes long where no
 index gives both the matches and their order: for ranges in the order of time, and for other filters in the order of a
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -19,9 +19,14 @@ from django.db.models import BooleanField, F, FloatField, Func, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.storable import MAX_BIGINT
-from episodes.filtering.conditions import ENDED, has_index
-from episodes.filtering.cursor import Direction, EpisodeCursor, EpisodeOrder, Segment
+from environments.scoring.returns import Return
+from episodes.filtering.conditions import ENDED
+from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
+
+SORTS = ("time", "return", "steps", "duration")
+Segment = Literal["known", "null", "running"]
+"""Episodes with a figure come first, then those that ended without one, then those that run, each by their ids."""
 
 LOOKED_AT = 25_000
 """Number of newest episodes in which a range is searched first; takes up to 5 ms."""
@@ -38,19 +43,76 @@ a page says that it is bounded."""
 _RANGES = frozenset(("return", "steps", "ends", "time"))
 
 
+@dataclass(frozen=True, slots=True)
+class EpisodeOrder:
+    column: str
+    """`id`, another column that rises with time, or a figure. Equal values are ordered by id."""
+    is_descending: bool = True
+
+    @classmethod
+    def parse(cls, text: str, definition: Return) -> EpisodeOrder:
+        """Return the order that the parameter `sort` names; the newest first if it is empty. Raises: BadFilter."""
+        name = (text or "-time").removeprefix("-")
+        if name not in SORTS:
+            legal = ", ".join(f"{name}, -{name}" for name in SORTS)
+            raise BadFilter("sort", text, f"allowed are {legal} (with - the largest first)")
+        columns = {"return": f"return_{definition}", "steps": "steps_count", "duration": "duration_seconds"}
+        return cls(columns.get(name, "id"), (text or "-time").startswith("-"))
+
+    def __str__(self) -> str:
+        return f"{'-' if self.is_descending else ''}{self.column}"
+
+    @property
+    def is_figure(self) -> bool:
+        return self.column.startswith("return_") or self.column in ("steps_count", "duration_seconds")
+
+    @property
+    def part(self) -> str:
+        """Part of a filter (`conditions.parts_of`) whose index has this order, so that the two are read together."""
+        if not self.is_figure:
+            return {"created": "time", "end_number": "ends"}.get(self.column, "")
+        return "return" if self.column.startswith("return_") else self.column.removesuffix("_count")
+
+    @property
+    def segments(self) -> list[Segment]:
+        if not self.is_figure:
+            return ["known"]
+        can_lack = self.column not in ("return_sum", "steps_count")
+        return ["known", "null", "running"] if can_lack else ["known", "running"]
+
+
 class EpisodeKey(NamedTuple):
     """An episode's place in an order."""
 
     segment: Segment
     value: Any
-    """Value of the order's column; a time is a datetime."""
+    """Value of the order's column, a time as datetime; None outside the segment `known`."""
     pk: int
+
+
+class Direction(NamedTuple):
+    """An order, and the key beyond which it is read, forwards or backwards; without a key, from the start."""
+
+    order: EpisodeOrder
+    start: EpisodeKey | None = None
+    is_backward: bool = False
+
+    @property
+    def is_down(self) -> bool:
+        """Whether values and ids decrease in the direction of reading."""
+        return self.order.is_descending != self.is_backward
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Segments that remain to be read, in the order of reading."""
+        found = self.order.segments[::-1] if self.is_backward else self.order.segments
+        return found[found.index(self.start.segment) :] if self.start else found
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodesFound:
     keys: list[EpisodeKey]
-    """Keys in the order in which they were read, which is reversed for a page that ends before its cursor."""
+    """Keys in the order in which they were read, which is reversed for a page that is read backwards."""
     edge: EpisodeKey | None = None
     """Key at which the search stopped although more episodes follow; None if it reached the last one."""
     count: int | None = None
@@ -72,14 +134,16 @@ class _Beyond(Func):
         return f"({texts[0]}, {texts[1]}) {self.sign} ({texts[2]}, {texts[3]})", values
 
 
-def read(
-    rows: QuerySet[Episode], parts: frozenset[str], order: EpisodeOrder, cursor: EpisodeCursor | None, size: int
-) -> EpisodesFound:
-    """Return up to `size` keys of `rows` beyond the cursor. `parts`: `conditions.parts_of` their filter."""
-    direction = Direction(order, cursor)
-    if parts <= {order.part}:
+def has_index(parts: frozenset[str]) -> bool:
+    """Return whether an index alone gives what a filter about `parts` finds, and no other episode has to be read."""
+    return len(parts) <= 1 and parts != {"step"}
+
+
+def read(rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int) -> EpisodesFound:
+    """Return up to `size` keys of `rows` in the direction. `parts`: `conditions.parts_of` their filter."""
+    if parts <= {direction.order.part}:
         return EpisodesFound(_plain(rows, direction, size))
-    if order.is_figure:
+    if direction.order.is_figure:
         return _by_figure(rows, direction, size)
     edge = None if has_index(parts) else _edge(direction, MAX_LOOKED_AT)
     rows = _within(rows, edge, direction)
@@ -98,7 +162,7 @@ def _by_time(rows: QuerySet[Episode], direction: Direction, size: int) -> tuple[
 
 
 def _by_figure(rows: QuerySet[Episode], direction: Direction, size: int) -> EpisodesFound:
-    newest = Direction(EpisodeOrder("id"), None)
+    newest = Direction(EpisodeOrder("id"))
     edge = _edge(newest, MAX_LOOKED_AT)
     rows = _within(rows, edge, newest)
     if len(keys := _among_first(rows, direction, size)) == size:
@@ -142,8 +206,8 @@ def _sorted(keys: list[EpisodeKey], direction: Direction, size: int) -> list[Epi
     found = list[EpisodeKey]()
     for segment in direction.segments:
         part = [key for key in keys if key.segment == segment]
-        if direction.cursor and direction.cursor.segment == segment:
-            start = direction.start
+        if direction.start and direction.start.segment == segment:
+            start = direction.start[1:]
             part = [key for key in part if (key[1:] < start if direction.is_down else key[1:] > start)]
         found += (heapq.nlargest if direction.is_down else heapq.nsmallest)(size - len(found), part)
     return found
@@ -160,7 +224,7 @@ def _plain(rows: QuerySet[Episode], direction: Direction, size: int, *, is_sorte
     keys, column = list[EpisodeKey](), direction.order.column
     for segment in direction.segments:
         part = _of_segment(rows, direction.order, segment)
-        if direction.cursor and direction.cursor.segment == segment:
+        if direction.start and direction.start.segment == segment:
             part = _beyond(part, direction)
         if segment == "known":
             if is_sorted:
@@ -184,12 +248,12 @@ def _of_segment(rows: QuerySet[Episode], order: EpisodeOrder, segment: Segment) 
 
 
 def _beyond(rows: QuerySet[Episode], direction: Direction) -> QuerySet[Episode]:
-    cursor, column = direction.cursor, direction.order.column
-    if cursor is None:
+    start, column = direction.start, direction.order.column
+    if start is None:
         return rows
-    if cursor.segment != "known" or column == "id":
-        return rows.filter(**{f"pk__{'lt' if direction.is_down else 'gt'}": cursor.pk})
-    return rows.filter(_Beyond(column, "<" if direction.is_down else ">", *direction.start))
+    if start.segment != "known" or column == "id":
+        return rows.filter(**{f"pk__{'lt' if direction.is_down else 'gt'}": start.pk})
+    return rows.filter(_Beyond(column, "<" if direction.is_down else ">", start.value, start.pk))
 
 
 def _ordered(rows: QuerySet[Episode], direction: Direction, column: str) -> QuerySet[Episode]:
@@ -198,10 +262,10 @@ def _ordered(rows: QuerySet[Episode], direction: Direction, column: str) -> Quer
 
 
 def _edge(direction: Direction, looked_at: int) -> EpisodeKey | None:
-    """Return the last of `looked_at` episodes from the cursor on, by their ids; None if there are not so many."""
+    """Return the last of `looked_at` episodes from the start on, by their ids; None if there are not so many."""
     down = direction.is_down
     ends = Episode.objects.order_by("-pk" if down else "pk").values_list("pk", flat=True)
-    start = direction.cursor.pk if direction.cursor else ends.first()
+    start = direction.start.pk if direction.start else ends.first()
     if start is None or (down and start <= looked_at):
         return None
     last = ends.reverse().first() or 0

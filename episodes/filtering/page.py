@@ -1,25 +1,31 @@
 """One page of episodes: rows with what a table shows, cursors of the next and previous page, and the number of matches.
 
-Used by the list of episodes and by the API. Nothing is read by offset. Matches are counted as far as that is cheap.
+Used by the list of episodes and by the API. Nothing is read by offset: a cursor is the key of an episode and a
+direction, as text in an address. It is opaque to clients and is checked when it comes back. Matches are counted as far
+as that is cheap.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 
+from environments.database.storable import MAX_BIGINT
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
-from episodes.filtering.conditions import episodes_of, has_index, parts_of
-from episodes.filtering.cursor import EpisodeCursor, EpisodeOrder
+from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.keys import EpisodeKey, EpisodesFound, read
-from episodes.filtering.names import NamedRows
+from episodes.filtering.keys import Direction, EpisodeKey, EpisodeOrder, EpisodesFound, has_index, read
+from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import SoFar, so_far
 from episodes.models import Episode
 from episodes.rendering.visible import visible
@@ -47,6 +53,8 @@ class EpisodePage:
     rows: Sequence[EpisodeRow]
     definition: Return
     """Definition of the return that rows show and are sorted by."""
+    named: NamedRows
+    """The rows that the filter names. Without rows for all of its names, there are no episodes."""
     next: str = ""
     """Cursor of the next page; empty if there is none."""
     previous: str = ""
@@ -54,8 +62,15 @@ class EpisodePage:
     """Whether some episodes were not searched. In the order of time `next` continues with them."""
     matches: int | None = None
     """Number of episodes that match the filter, on all pages together; None where it did not become known."""
-    unknown: str = ""
-    """Sentences about names in the filter that do not exist; then there are no rows."""
+
+    @property
+    def unknown(self) -> str:
+        """Sentences about names in the filter that do not exist; empty when all exist."""
+        return self.named.unknown
+
+    @property
+    def has_running(self) -> bool:
+        return any(row.episode.status == "running" for row in self.rows)
 
 
 def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = PAGE_EPISODES) -> EpisodePage:
@@ -65,50 +80,30 @@ def page_of(asked: EpisodeFilter, sort: str = "", after: str = "", size: int = P
     order = EpisodeOrder.parse(sort, definition)
     if len(parts) == 1 and not order.is_figure:
         order = replace(order, column=_AXES.get(next(iter(parts)), order.column))
-    cursor = EpisodeCursor.parse(after, order) if after else None
+    direction = _direction(after, order) if after else Direction(order)
     if named.unknown:
-        return EpisodePage((), definition, matches=0, unknown=named.unknown)
-    found = read(episodes_of(asked, named), parts, order, cursor, size + 1)
-    return _page(found, order, cursor, size, definition)
+        return EpisodePage((), definition, named, matches=0)
+    found = read(episodes_of(asked, named), parts, direction, size + 1)
+    return _page(found, direction, size, definition, named)
 
 
-def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
-    """Return the page with figures of running episodes. Up to two queries. `hidden`: ids with no return shown."""
-    ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
-    reached = so_far(ids, list(hidden)) if ids else {}
-    return replace(page, rows=[_so_far(row, reached.get(row.episode.pk), page.definition) for row in page.rows])
-
-
-def _so_far(row: EpisodeRow, reached: SoFar | None, definition: Return) -> EpisodeRow:
-    return row if reached is None else replace(row, value=reached.returns[definition], so_far=reached)
-
-
-def _page(
-    found: EpisodesFound, order: EpisodeOrder, cursor: EpisodeCursor | None, size: int, definition: Return
-) -> EpisodePage:
-    backward = cursor is not None and cursor.is_backward
+def _page(found: EpisodesFound, direction: Direction, size: int, definition: Return, named: NamedRows) -> EpisodePage:
+    order, start, is_backward = direction
     keys, has_more = found.keys[:size], len(found.keys) > size
     further = keys[-1] if has_more else (None if order.is_figure else found.edge)
-    onward = _cursor(further, order, is_backward=backward)
+    onward = _cursor(Direction(order, further, is_backward))
     # an empty page still links to the page that led to it
-    origin = keys[0] if keys else EpisodeKey(cursor.segment, cursor.value, cursor.pk) if cursor else None
-    back = _cursor(origin if cursor else None, order, is_backward=not backward)
-    is_whole = cursor is None and not has_more and found.edge is None
+    back = _cursor(Direction(order, start and (keys[0] if keys else start), not is_backward))
+    is_whole = start is None and not has_more and found.edge is None
     return EpisodePage(
-        rows=rows_of([key.pk for key in (keys[::-1] if backward else keys)], definition),
+        rows=rows_of([key.pk for key in (keys[::-1] if is_backward else keys)], definition),
         definition=definition,
-        next=back if backward else onward,
-        previous=onward if backward else back,
+        named=named,
+        next=back if is_backward else onward,
+        previous=onward if is_backward else back,
         is_bounded=found.edge is not None,
         matches=len(keys) if is_whole else found.count,
     )
-
-
-def _cursor(key: EpisodeKey | None, order: EpisodeOrder, *, is_backward: bool) -> str:
-    if key is None:
-        return ""
-    value = key.value.isoformat() if isinstance(key.value, datetime) else key.value
-    return EpisodeCursor(key.segment, value, key.pk, is_backward).text(order)
 
 
 def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
@@ -134,16 +129,78 @@ def summary_of(episode: Episode) -> str:
 
 def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
     """Return the lines by episode id; each task's line and each environment's schema are read once."""
-    tellings, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
+    arguments, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
     for episode in episodes:
         environment = episode.environment
-        if environment.pk not in tellings:
-            tellings[environment.pk] = summary_field(environment.task_schema), hidden_fields(environment.name)
+        if environment.pk not in arguments:
+            arguments[environment.pk] = summary_field(environment.task_schema), hidden_fields(environment.name)
         if episode.task_id not in lines:
-            lines[episode.task_id] = visible(summary(episode.head, *tellings[environment.pk]))  # type: ignore[attr-defined]  # annotated
+            lines[episode.task_id] = visible(summary(episode.head, *arguments[environment.pk]))  # type: ignore[attr-defined]  # annotated
         found[episode.pk] = lines[episode.task_id]
     return found
 
+
+# --- episodes that are running ---------------------------------------------------------------------------------------
+
+
+def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
+    """Return the page with figures of running episodes, except the return of those in `hidden`. Two queries more."""
+    ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
+    found = so_far(ids, list(hidden))
+    return replace(page, rows=[_with_figures(row, found.get(row.episode.pk), page.definition) for row in page.rows])
+
+
+def _with_figures(row: EpisodeRow, found: SoFar | None, definition: Return) -> EpisodeRow:
+    return row if found is None else replace(row, value=found.returns[definition], so_far=found)
+
+
+# --- cursors ---------------------------------------------------------------------------------------------------------
+
+
+def _cursor(direction: Direction) -> str:
+    """Return the direction as text; empty if it has no start."""
+    if direction.start is None:
+        return ""
+    segment, value, pk = direction.start
+    value = value.isoformat() if isinstance(value, datetime) else value
+    text = json.dumps([str(direction.order), segment, value, pk, direction.is_backward], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _direction(cursor: str, order: EpisodeOrder) -> Direction:
+    """Return what `_cursor` has written as `cursor`. Raises: BadFilter if it was not written for this order."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        sign, segment, value, pk, is_backward = json.loads(raw)
+        if sign != str(order):
+            raise BadFilter("after", cursor, "it belongs to another order or filter; leave it out for the first page")
+        if segment not in order.segments or not _is_whole(pk) or not isinstance(is_backward, bool):
+            raise TypeError
+        return Direction(order, EpisodeKey(segment, _value(value, order, segment), pk), is_backward)
+    except (ValueError, TypeError, RecursionError):
+        reason = "it is not a cursor from a page of episodes; leave it out for the first page"
+        raise BadFilter("after", cursor, reason) from None
+
+
+def _value(value: Any, order: EpisodeOrder, segment: str) -> Any:
+    """Return the value of a key as it was before `_cursor`. Raises: TypeError, ValueError if the order has no such."""
+    if segment != "known":
+        is_allowed = value is None
+    elif order.column == "created":
+        value = datetime.fromisoformat(value)
+        is_allowed = value.tzinfo is not None
+    else:
+        is_allowed = _is_whole(value) or (order.is_figure and isinstance(value, float) and math.isfinite(value))
+    if not is_allowed:
+        raise TypeError
+    return value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_BIGINT
+
+
+# --- numbers of matches ----------------------------------------------------------------------------------------------
 
 MAX_COUNTED = 10_000
 LOOKED_AT_FOR_COUNT = 100_000
@@ -167,7 +224,7 @@ def match_count_of(asked: EpisodeFilter, page: EpisodePage) -> MatchCount:
     """Return how many episodes match the filter of `page`: exactly if that is known or cheap, up to MAX_COUNTED."""
     if page.matches is not None:
         return MatchCount(page.matches)
-    rows, is_least = episodes_of(asked), False
+    rows, is_least = episodes_of(asked, page.named), False
     if not has_index(parts_of(asked)):
         last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         is_least = last > LOOKED_AT_FOR_COUNT

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from environments.database.storable import MAX_BIGINT, is_storable
+from environments.database.storable import MAX_BIGINT, UNSTORABLE
 from environments.errors import OrsError, nearest, shorten
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked
@@ -45,7 +45,7 @@ def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], d
 
 
 def words(name: str, text: str) -> str:
-    if not is_storable(text):
+    if UNSTORABLE.search(text):
         raise BadFilter(name, text, "it has a character that no recorded text can contain")
     return text
 

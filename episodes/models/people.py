@@ -49,6 +49,11 @@ class Guest(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def label(self) -> str:
+        """Name in the record. No username has a bracket, so no account is mistaken for a guest."""
+        return f"@{self.name} (guest {self.pk})"
+
 
 class Play(models.Model):
     """An episode that a person plays: who, how, and from which step of which episode it goes on."""

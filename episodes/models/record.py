@@ -171,6 +171,11 @@ class Episode(models.Model):
         return dict(json.loads(self.labels)) if self.labels else {}
 
     @property
+    def person(self) -> str:
+        """Name of the person who played, such as @alice; empty for other players."""
+        return self.key_label if self.player == "human" else ""
+
+    @property
     def returns(self) -> dict[str, float | None]:
         """Return by definition; all None while the episode runs, because they are stored when it ends."""
         returns = {"sum": self.return_sum, "last": self.return_last, "max": self.return_max, "mean": self.return_mean}

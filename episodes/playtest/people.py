@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from episodes.analytics.people import people_of
-from episodes.filtering.people import MAX_LOOKED_AT
+from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.playtest.seat import for_accounts
 
 
@@ -16,4 +16,4 @@ from episodes.playtest.seat import for_accounts
 @never_cache
 @for_accounts
 def people(request: HttpRequest) -> HttpResponse:
-    return render(request, "playtest/people.html", {"found": people_of(), "most": MAX_LOOKED_AT})
+    return render(request, "playtest/people.html", {"found": people_of(), "most": MAX_EPISODES_OF_PEOPLE})

@@ -19,7 +19,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from episodes.filtering.people import label_of
 from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import is_open_to
 
@@ -126,7 +125,7 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
     if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
         guest = _guest(pk)
         if guest is not None:
-            return PlayerSeat(label_of(guest), guest.name, guest=guest, invite=guest.invite)
+            return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
     if not user.is_authenticated:
         return None
     return PlayerSeat(f"@{user.get_username()}", user.get_username(), user_id=user.pk)

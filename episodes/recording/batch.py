@@ -106,7 +106,7 @@ class RecordBatch:
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
 
     def remember(self) -> None:
-        """After the commit: remember which blobs the database has."""
+        """Remember, after the commit, which blobs the database has."""
         self._known.blobs.update(self._blobs)
 
     def _blob(self, text: str) -> str:

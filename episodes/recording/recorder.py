@@ -105,7 +105,7 @@ class Recorder:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
-        """In the writer's thread: wake the follower, wake the loop once for the whole batch, and notify open pages."""
+        """Wake the follower from the writer's thread, wake the loop once for the batch, and notify open pages."""
         self._follower.wake()
         if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting

@@ -10,15 +10,25 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NONE, moment, reward, signed, success, unsigned, until
-from episodes.filtering.people import person_of
+from environments.display.formats import (
+    NONE,
+    clock,
+    milliseconds,
+    moment,
+    reward,
+    seconds,
+    signed,
+    success,
+    unsigned,
+    until,
+)
+from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.visible import visible
-from episodes.transcript.formats import clock, milliseconds
 
 register = template.Library()
 
-for written in (reward, signed, unsigned, moment, until, clock, milliseconds):
+for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds):
     register.filter(written)
 register.simple_tag(success)
 
@@ -36,7 +46,7 @@ ENDINGS = {
     "continued": "↪",
 }
 """Mark of each ending. The shape tells endings apart, not only the colour."""
-PLAYERS = {"agent": "◆", "human": "☺", "script": "⚙"}
+PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
 _CAUSES = {"failure": "machine failure", **{name: name for name in ("running", "probe", "continued")}}
 _CAUSES |= dict(Episode.CAUSES)
@@ -72,11 +82,12 @@ def ending_named(name: str) -> SafeString:
 @register.filter
 def player(episode: Episode) -> SafeString:
     """Mark and name of an episode's player: the person, else the model that the client named, else its User-Agent."""
+    kind = "person" if episode.player == "human" else episode.player
     return format_html(
         '<span class="player" title="{}"><b aria-hidden="true">{}</b>{}</span>',
-        f"{episode.player} · {episode.user_agent or 'no User-Agent'}",
-        PLAYERS.get(episode.player, "?"),
-        visible(person_of(episode)) or episode.model or episode.user_agent or episode.player,
+        f"{kind} · {episode.user_agent or 'no User-Agent'}",
+        PLAYER_MARKS.get(episode.player, "?"),
+        visible(episode.person) or episode.model or episode.user_agent or kind,
     )
 
 
@@ -96,10 +107,14 @@ def continues(episode: Episode) -> SafeString:
 @register.filter
 def player_named(kind: str) -> SafeString:
     """Mark and plural name of a kind of player: "agent", "human" or "script"."""
-    words = {"agent": "agents", "human": "people", "script": "scripted players"}
-    return format_html(
-        '<span class="player"><b aria-hidden="true">{}</b>{}</span>', PLAYERS.get(kind, "?"), words.get(kind, kind)
-    )
+    mark, label = PLAYER_MARKS.get(kind, "?"), PLAYERS.get(kind, kind)
+    return format_html('<span class="player"><b aria-hidden="true">{}</b>{}</span>', mark, label)
+
+
+@register.filter
+def players(kind: str) -> str:
+    """Return the plural name of a kind of player."""
+    return PLAYERS.get(kind, kind)
 
 
 @register.filter
@@ -108,25 +123,13 @@ def since(when: datetime | None, start: datetime) -> SafeString:
     if when is None:
         return NONE
     exact = f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
-    return format_html('<span title="{}">+{}</span>', exact, milliseconds((when - start).total_seconds() * 1000))
-
-
-@register.filter
-def seconds(value: float) -> str:
-    """Return a duration in seconds, in the largest unit that fits."""
-    return milliseconds(value * 1000)
-
-
-@register.filter
-def acted(episode: Episode) -> str:
-    """The duration of an ended episode, from ready to the last answer; lists are sorted by it."""
-    return milliseconds(None if episode.duration_seconds is None else episode.duration_seconds * 1000)
+    return format_html('<span title="{}">+{}</span>', exact, seconds((when - start).total_seconds()))
 
 
 @register.filter
 def under_way(episode: Episode) -> str:
     """Return the duration of a running episode, from ready until now."""
-    return milliseconds((timezone.now() - (episode.ready or episode.created)).total_seconds() * 1000)
+    return seconds((timezone.now() - (episode.ready or episode.created)).total_seconds())
 
 
 @register.filter

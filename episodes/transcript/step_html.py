@@ -21,12 +21,11 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NOTHING, moment, reward, signed
+from environments.display.formats import NOTHING, clock, milliseconds, moment, reward, signed
 from episodes.models import Episode
 from episodes.rendering.kinds import Kind
 from episodes.rendering.visible import visible
 from episodes.transcript.cards import Card, MessageCard
-from episodes.transcript.formats import clock, milliseconds
 
 MAX_FRAMES = 1024
 """Frames of each template that are cached."""

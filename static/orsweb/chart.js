@@ -17,8 +17,8 @@ export function drawChart(canvas, data) {
   const themes = new MutationObserver(() => redraw(state));
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const rescheme = () => redraw(state);
-  scheme.addEventListener("change", rescheme);
+  const onScheme = () => redraw(state);
+  scheme.addEventListener("change", onScheme);
   listen(state);
   return {
     update(fresh) {
@@ -33,7 +33,7 @@ export function drawChart(canvas, data) {
     png: () => png(state),
     destroy() {
       themes.disconnect();
-      scheme.removeEventListener("change", rescheme);
+      scheme.removeEventListener("change", onScheme);
       state.chart.destroy();
     },
   };
@@ -45,12 +45,12 @@ function configuration(state) {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const ink = resolved(colour("--ink-soft"), state.canvas);
   const rule = resolved(colour("--rule-faint"), state.canvas);
-  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   return {
     type: "line",
     data: { datasets: state.data.series.flatMap((series) => datasets(state, series)) },
     options: {
-      animation: calm ? false : { duration: 150 },
+      animation: isStill ? false : { duration: 150 },
       maintainAspectRatio: false,
       responsive: true,
       normalized: true,
@@ -100,7 +100,7 @@ function tooltip(state) {
     filter: (item) => !item.dataset.isBand,
     displayColors: state.data.series.length > 1,
     callbacks: {
-      title: (items) => (items.length ? span(state.data.x, items[0].raw.point) : ""),
+      title: (items) => (items.length ? spanText(state.data.x, items[0].raw.point) : ""),
       label: (item) => {
         const { y, low, high, n } = item.raw.point;
         const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
@@ -174,7 +174,7 @@ function listen(state) {
 function zoom(state, drag) {
   const scale = state.chart.scales.x;
   const ends = [drag.from, drag.to].map((pixel) => scale.getValueForPixel(pixel)).sort((a, b) => a - b);
-  tell(state, "chart:zoom", { from: ends[0], to: ends[1] });
+  dispatch(state, "chart:zoom", { from: ends[0], to: ends[1] });
 }
 
 function nearest(state, event) {
@@ -190,7 +190,7 @@ function openPoint(state, found) {
   if (!found) return;
   state.cursor = found.point.x;
   state.chart.draw();
-  tell(state, "chart:point", found);
+  dispatch(state, "chart:point", found);
 }
 
 function onKey(state, event) {
@@ -211,7 +211,7 @@ function onKey(state, event) {
   state.chart.update("none");
 }
 
-function tell(state, type, detail) {
+function dispatch(state, type, detail) {
   state.canvas.dispatchEvent(new CustomEvent(type, { bubbles: true, detail }));
 }
 
@@ -258,15 +258,15 @@ export function moment(seconds) {
   return new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
 }
 
-function span(kind, point) {
-  if (kind === "episode") return places(point);
-  const told = kind === "time" ? moment : (value) => value.toLocaleString("en");
+function spanText(kind, point) {
+  if (kind === "episode") return placesText(point);
+  const format = kind === "time" ? moment : (value) => value.toLocaleString("en");
   const isOne = point.xTo === undefined || point.xTo === null || point.xTo === point.x;
-  return `${kind === "step" ? "training step " : ""}${told(point.x)}${isOne ? "" : ` to ${told(point.xTo)}`}`;
+  return `${kind === "step" ? "training step " : ""}${format(point.x)}${isOne ? "" : ` to ${format(point.xTo)}`}`;
 }
 
 // Write positions in words, counted from 1: a bare number would be mistaken for an episode's number.
-function places({ x, xTo }) {
+function placesText({ x, xTo }) {
   const count = xTo - x;
   if (count === 1) return `the ${ordinal(xTo)} ending`;
   return `${count.toLocaleString("en")} endings, the ${ordinal(x + 1)} to ${ordinal(xTo)}`;

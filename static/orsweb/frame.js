@@ -4,7 +4,7 @@
 // module, which listens on window, ignores those.
 const THEMES = ["auto", "light", "dark"];
 const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
-const THEME_WORDS = { auto: "system", light: "light", dark: "dark" };
+const THEME_NAMES = { auto: "system", light: "light", dark: "dark" };
 const PREFIX_MS = 1200;
 
 const keys = document.getElementById("keys");
@@ -16,8 +16,8 @@ let prefixUntil = 0;
 
 // The admin stores the choice under this name, as JSON.
 function theme() {
-  const kept = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
-  return THEMES.includes(kept) ? kept : "auto";
+  const stored = (localStorage.getItem("adminTheme") ?? "").replaceAll('"', "");
+  return THEMES.includes(stored) ? stored : "auto";
 }
 
 function showTheme() {
@@ -25,7 +25,7 @@ function showTheme() {
   document.documentElement.classList.toggle("light", chosen === "light");
   document.documentElement.classList.toggle("dark", chosen === "dark");
   themeSwitch.textContent = THEME_MARKS[chosen];
-  themeSwitch.setAttribute("aria-label", `Theme: ${THEME_WORDS[chosen]}`);
+  themeSwitch.setAttribute("aria-label", `Theme: ${THEME_NAMES[chosen]}`);
   themeSwitch.dataset.themeSwitch = chosen;
   document.dispatchEvent(new CustomEvent("orsweb:theme", { detail: { theme: chosen } }));
 }
@@ -39,8 +39,8 @@ function nextTheme() {
 // --- keys ------------------------------------------------------------------------------------------------------------
 
 export function isTyping(event) {
-  const at = event.target;
-  return at instanceof HTMLElement && (at.isContentEditable || at.matches("input:not([type=checkbox], [type=radio]), textarea, select"));
+  const { target } = event;
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox], [type=radio]), textarea, select"));
 }
 
 function openPage(key) {
@@ -56,7 +56,7 @@ const ACTIONS = {
   g: () => (prefixUntil = performance.now() + PREFIX_MS),
 };
 
-function pressed(event) {
+function onKey(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
   if (isTyping(event)) {
     if (event.key === "Escape") event.target.blur();
@@ -68,18 +68,18 @@ function pressed(event) {
 }
 
 // Handle the letter after g before the page does, which may use it otherwise.
-function followed(event) {
-  const follows = performance.now() < prefixUntil;
+function onKeyAfterPrefix(event) {
+  const isAfterPrefix = performance.now() < prefixUntil;
   prefixUntil = 0;
-  if (!follows || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || keys?.open || !openPage(event.key)) return;
+  if (!isAfterPrefix || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || keys?.open || !openPage(event.key)) return;
   event.preventDefault();
   event.stopPropagation();
 }
 
-// --- the rest --------------------------------------------------------------------------------------------------------
+// --- search, menus and collapsed content -----------------------------------------------------------------------------
 
 // A number opens the episode; the form itself searches for everything else.
-function searched(event) {
+function onSearch(event) {
   const number = /^#?(\d{1,18})$/.exec(search.value.trim());
   if (!number) return;
   event.preventDefault();
@@ -102,9 +102,9 @@ function unfoldTarget() {
 themeSwitch.addEventListener("click", nextTheme);
 document.querySelector("[data-keys-open]")?.addEventListener("click", () => keys.showModal());
 keys?.addEventListener("click", (event) => event.target === keys && keys.close());
-search?.form.addEventListener("submit", searched);
-window.addEventListener("keydown", followed, { capture: true });
-window.addEventListener("keydown", pressed);
+search?.form.addEventListener("submit", onSearch);
+window.addEventListener("keydown", onKeyAfterPrefix, { capture: true });
+window.addEventListener("keydown", onKey);
 window.addEventListener("keydown", closeMenus);
 window.addEventListener("click", closeMenus);
 window.addEventListener("storage", (event) => event.key === "adminTheme" && showTheme());

@@ -8,6 +8,7 @@
 // and its indicator are removed.
 const TYPES = ["started", "noted", "steps", "ended"];
 const PAUSE_SECONDS = 1;
+const FAILURE_PAUSE_MS = 3000;
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
 const WORDS = { live: "live", waiting: "reconnecting", paused: "paused" };
@@ -88,7 +89,7 @@ function seen() {
 const due = new Set(); // addresses that are to be fetched
 const fetching = new Set(); // addresses that are being fetched: what happens now may not be in the answer
 const fetched = new Map(); // address -> when
-const held = new Set(); // elements that stayed because they were in use
+const kept = new Set(); // elements that were not replaced: they were in use, or the server failed
 
 const elementOf = (address) => document.querySelector(`[data-refetch="${CSS.escape(address)}"]`);
 
@@ -110,40 +111,48 @@ async function fetchNow(address) {
   due.delete(address);
   fetching.add(address);
   const element = elementOf(address);
-  try {
-    if (element && !isHeld(element)) await replace(element, address);
-  } finally {
-    fetched.set(address, performance.now());
-    fetching.delete(address);
-    if (held.delete(element)) due.add(address);
-    const anew = elementOf(address);
-    if (anew && due.has(address)) fetchLater(anew);
-    else due.delete(address);
-  }
+  fetched.set(address, performance.now());
+  if (element && !isInUse(element)) fetched.set(address, await replace(element, address));
+  fetching.delete(address);
+  if (kept.delete(element)) due.add(address);
+  const current = elementOf(address);
+  if (current && due.has(address)) fetchLater(current);
+  else due.delete(address);
 }
 
-// Rows that were not there before get the class `fresh`; the focus is restored.
+// Returns from when on the pause counts. Rows that were not there before get the class `fresh`; the focus is restored.
 async function replace(element, address) {
   const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
   const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  await htmx.ajax("GET", address, { target: element, swap: "outerHTML" });
-  const anew = elementOf(address);
-  if (!anew) return;
-  for (const row of anew.querySelectorAll("[data-id]")) row.classList.toggle("fresh", !known.has(row.dataset.id));
-  if (focused) anew.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  if (!(await isAnswered(element, address))) {
+    kept.add(element);
+    return performance.now() + FAILURE_PAUSE_MS;
+  }
+  const current = elementOf(address);
+  for (const row of current?.querySelectorAll("[data-id]") ?? []) row.classList.toggle("fresh", !known.has(row.dataset.id));
+  if (focused) current?.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  return performance.now();
+}
+
+// False if the server could not be reached or failed. Without a source, htmx sends one request at a time and drops others.
+async function isAnswered(element, address) {
+  let status = 0;
+  element.addEventListener("htmx:afterRequest", ({ detail }) => (status = detail.xhr.status), { once: true });
+  await htmx.ajax("GET", address, { source: element, target: element, swap: "outerHTML" }).catch(() => {});
+  return status > 0 && status < 500;
 }
 
 // True if replacing the element would remove a field that is in use or a link that is being clicked: a click needs its link
 // from press to release.
-function isHeld(element) {
-  const isInUse = element.querySelector("details.menu[open], :is(input, textarea, select):focus, :active");
-  if (isInUse) held.add(element);
-  return Boolean(isInUse);
+function isInUse(element) {
+  const found = element.querySelector("details.menu[open], :is(input, textarea, select):focus, :active");
+  if (found) kept.add(element);
+  return Boolean(found);
 }
 
 // The element may be in use since the request was sent.
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  if (detail.target.matches("[data-refetch]") && isHeld(detail.target)) detail.shouldSwap = false;
+  if (detail.target.matches("[data-refetch]") && isInUse(detail.target)) detail.shouldSwap = false;
 });
 
 document.addEventListener("orsweb:live", ({ detail }) => {

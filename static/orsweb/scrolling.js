@@ -1,21 +1,21 @@
 // Elements that are wider than their container scroll sideways, and get focus so that the arrow keys can scroll them.
-const SCROLLS = ".card.flush, .scrolls, .prose table";
+const SCROLLABLE = ".card.flush, .scrolls, .prose table";
 
-const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => reach(target)));
-const arrivals = new MutationObserver((changes) => {
+const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
+const additions = new MutationObserver((changes) => {
   for (const { addedNodes } of changes) for (const node of addedNodes) if (node instanceof Element) watch(node);
 });
 
 // Without scrolling, the focus would only be a useless tab stop.
-function reach(element) {
+function updateTabStop(element) {
   if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
   else element.removeAttribute("tabindex");
 }
 
 function watch(root) {
-  if (root.matches(SCROLLS)) sizes.observe(root);
-  for (const element of root.querySelectorAll(SCROLLS)) sizes.observe(element);
+  if (root.matches(SCROLLABLE)) sizes.observe(root);
+  for (const element of root.querySelectorAll(SCROLLABLE)) sizes.observe(element);
 }
 
 watch(document.body);
-arrivals.observe(document.body, { childList: true, subtree: true });
+additions.observe(document.body, { childList: true, subtree: true });

@@ -15,7 +15,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 from tests.browser.waiting import WAIT_MS
 from tests.server import LiveServer
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Commands of browsers, the preferred first: the headless shell takes less than half of the CPU time that others do."""
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 QUIET = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
 
 

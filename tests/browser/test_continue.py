@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_looks import AXE, serious
+from tests.browser.axe import load_axe, serious
 from tests.browser.test_replay import latest
 from tests.server import LiveServer
 
@@ -42,7 +42,7 @@ def recorded(live: LiveServer, calls: list[tuple[str, dict[str, str]]]) -> int:
 
 
 def ask(page: Page, episode: int, step: int) -> None:
-    """From the replay's step to the page that asks."""
+    """Go from a step of the replay to the page that asks whether to continue."""
     page.goto(f"/episodes/{episode}/#step-{step}")
     expect(page.locator(".step.current")).to_have_id(f"step-{step}")
     page.keyboard.press("c")
@@ -80,7 +80,7 @@ def test_a_different_step_is_reported_before_continuing(page: Page, live: LiveSe
     expect(page.get_by_role("heading", name="Step 1 gave a different result")).to_be_visible()
     recorded_side, now = page.locator("[data-aspect=output]").all()
     assert re.search(r"rolled \d+", recorded_side.inner_text()) and recorded_side.inner_text() != now.inner_text()
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    load_axe(page)
     assert serious(page) == []
     expect(page.get_by_role("button", name="Repeat the other 2 steps anyway")).to_be_focused()
     page.keyboard.press("Enter")
@@ -133,7 +133,7 @@ def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
 
 def test_the_page_of_choices_locks_no_one_out(page: Page, live: LiveServer) -> None:
     ask(page, recorded(live, LOOKS), 0)
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    load_axe(page)
     assert serious(page) == []
     page.set_viewport_size({"width": 400, "height": 860})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -46,7 +46,7 @@ def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
 
 @contextmanager
 def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
-    """Within it, the link to the run is pressed, and what the page had asked for before has come."""
+    """Keep the link to the run pressed within the block, after the page got what it had requested before."""
     told = re.compile(r"/headline/")
     held: list[Route] = []
     page.route(told, lambda route: held.append(route))
@@ -100,6 +100,34 @@ def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
         expect(page.locator("#prompt h2")).to_have_text("Prompt")
     expect(page.locator("#facts")).to_contain_text("Ended")
     expect(page.locator("#facts[data-refetch]")).to_have_count(0)
+
+
+def test_parts_that_are_due_at_the_same_time_are_all_fetched(page: Page, live: LiveServer) -> None:
+    parts, held = ("headline", "facts", "prompt", "peers"), list[Route]()
+    with ExitStack() as requests, playing(live):
+        with page.expect_response(re.compile("/peers/")):
+            page.goto(latest(live))
+        page.route(re.compile(f"/({'|'.join(parts)})/"), lambda route: held.append(route))
+        for part in parts:
+            requests.enter_context(page.expect_request(re.compile(f"/{part}/")))
+    for route in held:
+        route.continue_()
+    for part in parts:
+        expect(page.locator(f"#{part}:not([data-refetch])")).to_be_visible()
+
+
+def test_a_part_that_the_server_failed_to_answer_is_fetched_again(
+    page: Page, live: LiveServer, complaints: list[str]
+) -> None:
+    answers = [Route.continue_, lambda route: route.abort(), lambda route: route.fulfill(status=503)]
+    with playing(live, goal="be answered") as agent:
+        with page.expect_response(re.compile("/peers/")):
+            page.goto(latest(live))
+        page.route(re.compile("/peers/"), lambda route: answers.pop()(route), times=3)
+        agent.call("finish", "done")
+    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
+    assert not answers
+    complaints.clear()  # the failures
 
 
 def test_what_was_live_is_at_rest_when_it_is_over(page: Page, live: LiveServer) -> None:

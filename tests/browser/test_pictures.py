@@ -34,7 +34,7 @@ def draw_all(live: LiveServer) -> int:
 
 
 def are_told(page: Page) -> None:
-    """Both damaged ones, and the one that is a document; the sound one is drawn, and nothing else is."""
+    """Expect a message for both damaged images and for the document, and the sound image to be the only one drawn."""
     expect(page.get_by_text(DAMAGED)).to_have_count(2)
     expect(page.get_by_text(DOCUMENT)).to_have_count(1)
     expect(page.locator(".zoom img")).to_have_count(1)

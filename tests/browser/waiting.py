@@ -11,7 +11,7 @@ WAIT_MS = 30_000
 
 
 def wait_until(page: Page, condition: str, given: Any = None) -> None:
-    """Until `condition`, JavaScript that may ask for `given`, holds.
+    """Wait until `condition` holds, JavaScript that may use `given`.
 
     Playwright's own wait_for_function compiles its condition at every look, and the policy allows only the first.
     """

@@ -58,6 +58,6 @@ def openreward(server: LiveServer) -> Iterator[OpenRewardClient]:
 
 @pytest.fixture(params=["ors", "openreward"])
 def client(request: pytest.FixtureRequest) -> Client:
-    """Each of the two clients, for tests of what both can do."""
+    """Return each of the two clients, for tests of what both can do."""
     one: Client = request.getfixturevalue(request.param)
     return one

@@ -36,7 +36,7 @@ class Recorded:
         return list(self.episode(sid).steps.select_related("input_blob", "output_blob").order_by("index"))
 
     def everything(self) -> str:
-        """All values of all rows of all tables, with blobs decompressed."""
+        """Return all values of all rows of all tables, with blobs decompressed."""
         connection = connections[ALIAS]
         with connection.cursor() as cursor:
             tables = connection.introspection.table_names(cursor)

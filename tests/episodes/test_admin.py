@@ -108,9 +108,12 @@ def test_it_filters_by_environment_run_and_task(client: Client) -> None:
         assert listed(client, query) == [wanted.pk]
 
 
-def test_it_takes_a_filter_that_names_nothing_for_none(client: Client) -> None:
-    episode = make_episode()
-    assert listed(client, "?environment=x&run=-1") == [episode.pk]
+@pytest.mark.parametrize("value", ["x", "-1", "9" * 19, "9" * 5000])
+@pytest.mark.parametrize("name", ["environment", "run"])
+def test_a_filter_that_names_nothing_finds_nothing(client: Client, name: str, value: str) -> None:
+    make_episode(run=make_run())
+    page = client.get(f"{LIST}?{name}={value}")
+    assert (page.status_code, listed(client, f"?{name}={value}")) == (200, [])
 
 
 def test_it_finds_by_session_number_and_run(client: Client) -> None:

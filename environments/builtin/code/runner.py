@@ -105,7 +105,7 @@ def _renew_files(program: str) -> None:
 
 
 def _call(request: dict[str, Any], args: list[Any] | None, memory: int) -> None:
-    """In the child; does not return."""
+    """Run the function in the child process; does not return."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     if args is not None:

@@ -129,7 +129,7 @@ class Maze(Environment):
         return [TextBlock(text=text), *self._shown("You are at the start.")]
 
     def list_task_tools(self) -> ListToolsOutput:
-        """What the level adds to `move`."""
+        """Return the tools that the level adds to `move`."""
         return ListToolsOutput(tools=[_spec(name) for name in TASK_TOOLS[self.task.level]])
 
     # Exclusive, because plain methods run on threads and all of them change where the player is.

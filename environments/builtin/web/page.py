@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from environments.errors import ToolError, shorten
 
 LEGEND = "[n] is a link, {n} a field, <n> a button."
-MAX_TOLD = 900
+MAX_LISTING_CHARACTERS = 900
 """Characters of what a page has, in a refusal."""
 
 
@@ -62,9 +62,9 @@ class Page:
         return [one for one in self.controls if isinstance(one, Field)]
 
     def text(self, url: str, typed: Mapping[str, str]) -> str:
-        """The page as text; `typed` is what stands in its fields instead of what the site put there."""
+        """The page as text; `typed` replaces what the site put in its fields."""
         numbers = iter(range(1, len(self.controls) + 1))
-        lines = ["  ".join(_shown(part, numbers, typed) for part in row) for row in self.rows]
+        lines = ["  ".join(_part_text(part, numbers, typed) for part in row) for row in self.rows]
         return "\n".join([self.title, url, "", *lines])
 
     def clickable(self, target: str) -> Link | Button:
@@ -78,7 +78,7 @@ class Page:
         """The field with that number or label. Raises: ToolError naming the fields of the page."""
         found = self._find(target, self.fields)
         if not isinstance(found, Field):
-            raise ToolError(f"{found.label!r} is no field; use `click` for it. {self._told(self.fields)}")
+            raise ToolError(f"{found.label!r} is no field; use `click` for it. {self._listing(self.fields)}")
         return found
 
     def _find(self, target: str, among: Sequence[Control]) -> Control:
@@ -87,21 +87,21 @@ class Page:
         if number.isdecimal():
             if 1 <= int(number) <= len(self.controls):
                 return self.controls[int(number) - 1]
-            raise ToolError(f"There is no number {shorten(number, 20)} on this page. {self._told(among)}")
+            raise ToolError(f"There is no number {shorten(number, 20)} on this page. {self._listing(among)}")
         wanted = target.strip().casefold()
         exact = [one for one in among if one.label.casefold() == wanted]
         found = exact or [one for one in among if wanted and wanted in one.label.casefold()]
         if not found:
-            raise ToolError(f"There is no {shorten(target, 80)!r} on this page. {self._told(among)}")
+            raise ToolError(f"There is no {shorten(target, 80)!r} on this page. {self._listing(among)}")
         if len(set(found)) > 1:
-            raise ToolError(f"{shorten(target, 80)!r} fits several; name one by its number. {self._told(found)}")
+            raise ToolError(f"{shorten(target, 80)!r} fits several; name one by its number. {self._listing(found)}")
         return found[0]
 
-    def _told(self, among: Sequence[Control]) -> str:
+    def _listing(self, among: Sequence[Control]) -> str:
         if not among:
             return "It has no field to fill in."
         listed = [_label(one, self.controls.index(one) + 1) for one in among]
-        return shorten(f"It has: {', '.join(listed)}.", MAX_TOLD)
+        return shorten(f"It has: {', '.join(listed)}.", MAX_LISTING_CHARACTERS)
 
 
 def _label(control: Control, number: int) -> str:
@@ -109,7 +109,7 @@ def _label(control: Control, number: int) -> str:
     return f"{marks[0]}{number}{marks[1]} {control.label}"
 
 
-def _shown(part: Part, numbers: Iterator[int], typed: Mapping[str, str]) -> str:
+def _part_text(part: Part, numbers: Iterator[int], typed: Mapping[str, str]) -> str:
     if isinstance(part, str):
         return part
     label = _label(part, next(numbers))

@@ -92,28 +92,28 @@ def _fill_cart(random: Random, stock: Stock) -> Goal:
 
 def _read_help(random: Random, stock: Stock) -> Goal:
     department = random.choice(list(stock.warranty_years))
-    asked = {
+    questions = {
         "returns": ("Within how many days may things be sent back?", str(stock.return_days)),
         "warranty": (f"For how many years are {department} under warranty?", str(stock.warranty_years[department])),
         "workshop": ("On which day of the week is the workshop closed?", stock.closing_day),
         "delivery": ("From how many dollars on is standard delivery free?", str(stock.free_from // 100)),
     }
-    page = random.choice(list(asked))
-    text, answer = asked[page]
+    page = random.choice(list(questions))
+    text, answer = questions[page]
     return Goal(f"{text} Answer with that alone.", ["opened /help", f"opened /help/{page}"], 3, answer)
 
 
 def _compare(random: Random, stock: Stock) -> Goal:
     department = random.choice(list(stock.warranty_years))
     items = stock.of(department)
-    asked = {
+    answers = {
         "has the best rating": max(items, key=lambda one: one.rating),
         "costs the most": max(items, key=lambda one: one.price),
         "costs the least": min(items, key=lambda one: one.price),
     }
-    what = random.choice(list(asked))
+    what = random.choice(list(answers))
     text = f"Which thing in {department} {what}, sold out or not? Answer with its name."
-    return Goal(text, ["opened /shop", f"opened /shop/{department}"], 3, asked[what].name)
+    return Goal(text, ["opened /shop", f"opened /shop/{department}"], 3, answers[what].name)
 
 
 def _inspect(random: Random, stock: Stock) -> Goal:

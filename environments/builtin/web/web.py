@@ -4,7 +4,7 @@ Actions: `open` an address, `click` a link or button, `type` into a field, `back
 ask a question also `answer`. Each takes a step but `read`; what the page does not have is refused and takes none.
 Observations: the page as text, with numbered links, fields and buttons.
 Rewards: 0.5 in all for the milestones on the way, equal shares, each once; the goal pays what is then missing to 1.0.
-So an episode returns 1.0 when the goal was reached, by whatever way, and at most 0.5 otherwise. A wrong answer pays
+So an episode returns 1.0 when the goal was reached, on any path, and at most 0.5 otherwise. A wrong answer pays
 nothing.
 End: the goal was reached, an answer was given, or no step is left.
 Splits: train (240), validation (50), test (100); each has sites of its own.
@@ -37,7 +37,7 @@ from environments.builtin.web.page import LEGEND, Link, Page
 from environments.builtin.web.site import HOST, Site
 from environments.errors import shorten
 
-WAY_REWARD = 0.5
+MILESTONES_REWARD = 0.5
 
 
 class WebTask(BaseModel):
@@ -141,7 +141,7 @@ class Web(Environment):
         """Open an address of the site. Links on a page are easier to click."""
         url = _within(params.url, self.url)
         self._go(url)
-        return self._told()
+        return self._observation()
 
     @tool
     async def click(self, params: Target) -> ToolOutput:
@@ -149,7 +149,7 @@ class Web(Environment):
         found = self.page.clickable(params.target)
         if isinstance(found, Link):
             self._go(urljoin(self.url, found.url))
-            return self._told()
+            return self._observation()
         values = {field.name: self.typed.get(field.name, field.value) for field in self.page.fields}
         done = self.site.submit(found.action, values)
         if isinstance(done, str):
@@ -157,7 +157,7 @@ class Web(Environment):
         else:
             self._go(urljoin(self.url, done[0]))
             self.notice = done[1]
-        return self._told()
+        return self._observation()
 
     @tool
     async def type(self, params: Typing) -> ToolOutput:
@@ -171,7 +171,7 @@ class Web(Environment):
                 raise ToolError(f"{found.label} cannot be {shorten(text, 80)!r}; choose one of: {offered}.")
             text = chosen[0]
         self.typed[found.name] = text
-        return self._told()
+        return self._observation()
 
     @tool
     async def back(self) -> ToolOutput:
@@ -181,12 +181,12 @@ class Web(Environment):
         before = self.history.pop()
         self._go(before)
         self.history.pop()
-        return self._told()
+        return self._observation()
 
     @tool
     async def read(self) -> ToolOutput:
         """Read the page again. Takes no step."""
-        return self._told(steps=0)
+        return self._observation(steps=0)
 
     @tool(shared=False)
     async def answer(self, params: Answer) -> ToolOutput:
@@ -209,7 +209,7 @@ class Web(Environment):
         self.url, self.typed, self.notice = url, {}, ""
         self.page = self.site.page(url)
 
-    def _told(self, steps: int = 1) -> ToolOutput:
+    def _observation(self, steps: int = 1) -> ToolOutput:
         """Return the current page, rendered again after changes, and the reward for them."""
         self.steps_taken += steps
         self.page = self.site.page(self.url)
@@ -226,7 +226,7 @@ class Web(Environment):
         self.reached |= facts & set(milestones)
         is_reached = not self.task.answer and self._is_goal_reached(facts)
         on_the_way = set(milestones if self.task.answer else milestones[:-1])
-        due = 1.0 if is_reached else WAY_REWARD * len(self.reached & on_the_way) / max(1, len(on_the_way))
+        due = 1.0 if is_reached else MILESTONES_REWARD * len(self.reached & on_the_way) / max(1, len(on_the_way))
         reward = round(due - self.earned, 6) + 0.0  # no -0.0
         self.earned += reward
         return reward, is_reached

@@ -14,9 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
-from episodes.filtering.conditions import episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
-from episodes.filtering.names import NamedRows
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, running_among, why_nothing
 from episodes.transfer.thresholds import narrowed
 

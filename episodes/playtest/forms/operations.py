@@ -168,7 +168,7 @@ def _with_moved(state: State, before: str, places: dict[int, int]) -> dict[str, 
     moved: dict[str, str] = {}
     for key, text in state.items():
         name, slash, rest = key[1 + len(before) :].partition("/")
-        if not (key[1:].startswith(before) and name.isdecimal()):
+        if not (key[1:].startswith(before) and name.isdecimal() and len(name) < 5):
             moved[key] = text
         elif int(name) in places:
             moved[f"{key[0]}{before}{places[int(name)]}{slash}{rest}"] = text

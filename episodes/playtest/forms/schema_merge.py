@@ -20,7 +20,7 @@ class Contradiction(Exception):
 
 
 def merged(inner: Schema, outer: Schema) -> Schema:
-    """Both schemas as one. Annotations such as a description are those of `outer`. Raises: Contradiction."""
+    """Return both schemas as one. Annotations such as a description are those of `outer`. Raises: Contradiction."""
     both = {**inner, **outer}
     for key in inner.keys() & outer.keys():
         both[key] = _both(key, inner[key], outer[key])

@@ -23,7 +23,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from environments.models import Environment, Split
-from episodes.filtering.people import label_of
 from episodes.models import Guest, Invite
 from episodes.playtest.invites.rule import (
     MAX_NAME_CHARACTERS,
@@ -231,5 +230,5 @@ def _lines() -> Iterator[InviteLine]:
     guests = Guest.objects.annotate(played=played).order_by("pk")
     rows = Invite.objects.select_related("environment", "split").prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
-        found = [GuestLine(guest.name, label_of(guest), guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
+        found = [GuestLine(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

@@ -154,10 +154,17 @@ def test_it_offers_the_tags_in_use(client: Client) -> None:
     assert re.findall(r'href="\?tag=(\w+)"', page) == ["a", "b"]
 
 
-@pytest.mark.parametrize("query", ["?environment=x", "?after=nonsense", "?before=1,2,3", "?split=99999999", "?tag=%00"])
+@pytest.mark.parametrize("query", ["?environment=999", "?after=nonsense", "?before=1,2,3", "?split=99999", "?tag=%00"])
 def test_an_odd_address_does_no_harm(client: Client, query: str) -> None:
     make_task()
     assert client.get(TASKS + query).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["", "export/", "act/quarantine/"])
+def test_a_filter_that_cannot_be_used_is_refused(client: Client, path: str) -> None:
+    answer = client.get(f"{TASKS}{path}?environment=math&scope=all")
+    assert answer.status_code == 400
+    assert "environment=&#x27;math&#x27; cannot be used" in answer.content.decode()
 
 
 def test_it_says_what_would_be_listed(client: Client) -> None:

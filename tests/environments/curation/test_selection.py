@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from environments.curation import index_walk, selection
+from environments.curation.filters import InvalidFilter
 from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
@@ -252,9 +254,22 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
     assert Selection.parse({}) == Selection()
 
 
-def test_what_cannot_be_read_counts_as_not_given() -> None:
-    odd = {"environment": "x", "split": "-1", "state": "lost", "source": "?", "bucket": "full", "ids": "1,b,,9" * 9}
-    assert Selection.parse(odd).values().keys() <= {"ids"}
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("environment", "math", "it has to be the number of an environment"),
+        ("environment", "9" * 5000, "it has to be the number of an environment"),
+        ("split", "-1", "it has to be the number of a split"),
+        ("ids", "1,b", "they have to be numbers of tasks"),
+        ("state", "lost", "allowed are active, quarantined"),
+        ("source", "?", "allowed are code, import, edit, played, dropped"),
+        ("bucket", "full", "allowed are unseen, hopeless, learnable, saturated"),
+        ("flags", "closed", "allowed are open"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_with_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    with pytest.raises(InvalidFilter, match=f"{name}='.*' cannot be used: {re.escape(allowed)}"):
+        Selection.parse({name: value})
 
 
 @pytest.mark.parametrize("count", [10, 2500])

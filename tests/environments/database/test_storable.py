@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from environments.database.storable import MAX_BIGINT, bigint, is_storable, storable
+from environments.database.storable import MAX_BIGINT, bigint, id_in, is_storable, storable
 
 
 @pytest.mark.parametrize("text", ["", "é☃😀", "\u2028 \x1b"])
@@ -22,3 +22,13 @@ def test_it_replaces_what_no_database_takes(text: str, stored: str) -> None:
 def test_it_drops_numbers_beyond_64_bits() -> None:
     assert bigint(MAX_BIGINT) == MAX_BIGINT
     assert bigint(MAX_BIGINT + 1) is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("7", 7), ("007", 7), (str(MAX_BIGINT), MAX_BIGINT)])
+def test_an_id_is_read_from_decimal_digits(text: str, number: int) -> None:
+    assert id_in(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.0", "x", "²", "٣", str(MAX_BIGINT + 1), "9" * 5000])
+def test_a_text_that_no_column_holds_as_id_is_none(text: str) -> None:
+    assert id_in(text) is None

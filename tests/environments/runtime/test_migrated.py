@@ -56,7 +56,7 @@ def migrated(sdk: Any) -> type:
 
         @sdk.tool(shared=False)  # type: ignore[untyped-decorator]
         def extra(self) -> sdk.ToolOutput:  # type: ignore[name-defined]
-            """Not for all tasks."""
+            """Do nothing; this tool exists only for some tasks."""
             return sdk.ToolOutput(blocks=[sdk.TextBlock(text="extra")])
 
     return Migrated

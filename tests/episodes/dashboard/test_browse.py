@@ -122,6 +122,11 @@ def test_filters_that_nothing_meets_say_so(client: Client) -> None:
     assert "episodes match these filters." in page(client, "/episodes/?player=human")
 
 
+def test_kinds_of_players_have_their_plural_names(client: Client) -> None:
+    text = page(client, "/episodes/?player=human")
+    assert '<option value="human" selected>people</option>' in text and "<b>player</b> people" in text
+
+
 def test_the_return_can_be_switched(client: Client) -> None:
     make_episode(return_sum=3.0, return_last=0.5)
     text = page(client, "/episodes/?return=last")
@@ -170,8 +175,8 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 BARE = 8
 """Number of queries without a filter: account, ids, rows, count, environments, runs, models and saved views."""
-FILTERED = 14
-"""Number of queries with filters: also environment and split, twice each, the bound, and the splits to offer."""
+FILTERED = 12
+"""Number of queries with filters: also environment and split, the bound, and the splits to offer."""
 
 
 # --- saved views -----------------------------------------------------------------------------------------------------

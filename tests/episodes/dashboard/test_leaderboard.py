@@ -30,9 +30,15 @@ def play() -> None:
     count_statistics()
 
 
-def test_the_best_mean_return_comes_first_and_humans_have_a_row(client: Client) -> None:
+def test_the_best_mean_return_comes_first_and_people_have_a_row(client: Client) -> None:
     play()
     assert ranked(client) == ["large", "human", "small"]
+
+
+def test_people_and_other_kinds_of_players_have_their_plural_names(client: Client) -> None:
+    play()
+    assert "</b>people</span></a>" in client.get(BOARD).content.decode()
+    assert "</b>agents</span></a>" in client.get(f"{BOARD}?by=player").content.decode()
 
 
 @pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])

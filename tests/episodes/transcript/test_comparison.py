@@ -14,7 +14,7 @@ def traces(letters: str) -> list[Trace]:
 
 
 def aligned(left: str, right: str) -> list[str]:
-    """Each row as its two indexes and its verdict, such as `0-0 same`."""
+    """Return each row as its two indexes and its verdict, such as `0-0 same`."""
     rows = align(traces(left), traces(right))
     return [
         f"{'' if row.left is None else row.left}-{'' if row.right is None else row.right} {row.verdict}" for row in rows

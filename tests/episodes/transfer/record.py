@@ -29,7 +29,7 @@ def text_of(format: Format = "jsonl", **options: Any) -> str:
 
 
 def import_text(tmp_path: Path, *texts: str) -> EpisodeImportReport:
-    """Each text a file: 0.jsonl, 1.jsonl, …"""
+    """Import each text as a file: 0.jsonl, 1.jsonl, …"""
     paths = [tmp_path / f"{n}.jsonl" for n in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -70,7 +70,7 @@ def make_rich_episodes() -> None:
 
 
 def everything() -> dict[str, list[dict[str, Any]]]:
-    """All that belongs to the record, by model; ids of rows that have a name are that name."""
+    """Return all that belongs to the record, by model; ids of rows that have a name are that name."""
     names = {"environment": "environment__name", "split": "split__name", "run": "run__name", "task": "task__spec"}
     episodes = [names.get(field.name, field.attname) for field in Episode._meta.concrete_fields]
     steps = [field.attname for field in Step._meta.concrete_fields if field.name != "id"]

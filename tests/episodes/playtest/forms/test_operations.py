@@ -73,6 +73,13 @@ def test_a_removed_item_is_removed_with_its_content() -> None:
     assert page.read() == '{"rows": [["b", "c"]]}'
 
 
+def test_an_item_of_an_impossible_index_does_not_matter() -> None:
+    page = page_with(WORDS, {"words": ["a", "b"]})
+    page.state[f"v/pwords/i{'9' * 5000}"] = "c"
+    page.do("remove", "/pwords/i0")
+    assert page.read() == '{"words": ["b"]}'
+
+
 def test_text_that_is_not_a_number_moves_with_its_item() -> None:
     page = page_with(member({"items": WHOLE}), {"a": [1, 2]})
     page.state["v/pa/i0"] = "one"

@@ -1,0 +1,37 @@
+"""axe, which finds what keeps people out of a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import axe_playwright_python
+from playwright.sync_api import Page
+
+SCRIPT = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+COLOURS = "color-contrast"
+"""The one rule whose result depends on the colour scheme; it takes more time than all others together."""
+Rules = Literal["all", "colours", "layout"]
+OPTIONS: dict[Rules, dict[str, Any]] = {
+    "all": {},
+    "colours": {"runOnly": {"type": "rule", "values": [COLOURS]}},
+    "layout": {"rules": {COLOURS: {"enabled": False}}},
+}
+"""Options of axe: every rule, those that another colour scheme may break, and those that another width may break."""
+
+
+def load_axe(page: Page) -> None:
+    page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # as the debugger does, which no policy stops
+
+
+def serious(page: Page, rules: Rules = "all") -> list[Any]:
+    """Return id and places of each serious or critical violation. The page has loaded axe."""
+    found = [one for one in violations(page, rules) if one["impact"] in ("serious", "critical")]
+    return [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+
+
+def violations(page: Page, rules: Rules = "all") -> list[dict[str, Any]]:
+    """Return each violation as axe reports it. The page has loaded axe."""
+    drawn = "new Promise((go) => requestAnimationFrame(() => setTimeout(go)))"  # scripts have seen the page's size
+    options = {"resultTypes": ["violations"], **OPTIONS[rules]}
+    return list(page.evaluate(f"(options) => {drawn}.then(() => axe.run(options))", options)["violations"])
