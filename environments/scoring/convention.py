@@ -68,6 +68,10 @@ class Convention:
         return ", ".join(f"{name}={value}" for name, value in self.parameters(Convention()).items())
 
 
+STANDARD = Convention()
+"""The convention that holds unless a class or an address says otherwise."""
+
+
 @cache
 def _treatments(convention: Convention) -> Mapping[str, Treatment]:
     parts: dict[str, Treatment] = {field.name: getattr(convention, field.name) for field in fields(convention)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from environments.models import Environment
-from environments.scoring.convention import CONVENTION_PARTS, Convention, Treatment
+from environments.scoring.convention import CONVENTION_PARTS, STANDARD, Convention, Treatment
 from environments.scoring.returns import Return
 
 DEFINITION_PARAMETERS = ("return", "threshold", *CONVENTION_PARTS)
@@ -21,7 +21,7 @@ class Definition:
     """How the rewards of an episode's steps make its return; "last" is the last reward that is not null."""
     threshold: float = 0.9
     """A return above it is a success."""
-    convention: Convention = Convention()
+    convention: Convention = STANDARD
     """How rollouts count that ended without a call, by expiry or by a failure of the machinery."""
     is_edge: bool = field(default=False, compare=False)
     """Whether blocks are known to be written with this threshold, so that successes counted from them are exact."""

@@ -70,6 +70,15 @@ class PointSerializer(FiguresSerializer):
         child=s.IntegerField(),
         help_text="Number of ended episodes by cause, `probe` or `continued`",
     )
+    groups = s.IntegerField(
+        allow_null=True,
+        help_text="Groups (rollouts at one task in one training step) with two returns or more; null unless the curve"
+        " is that of a run over training steps",
+    )
+    flat_groups = s.IntegerField(allow_null=True, help_text="Groups of these whose returns are all equal")
+    flat_share = s.FloatField(
+        allow_null=True, help_text="flat_groups divided by groups: `frac_reward_zero_std` of TRL; null without groups"
+    )
 
 
 class CurveSerializer(s.Serializer[Any]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from environments.scoring.convention import Convention, Coverage, coverage_of
@@ -49,6 +49,9 @@ class Summary:
     """Of the rollouts that finished or were abandoned, which count with their return by every convention."""
     expired: Distributions | None = None
     """Of those that expired; None if there are none."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Number of groups by signature (`group_states.py`), for the spans of a run. Parts of a summary that is about to be
+    merged may have negative numbers."""
 
     def compressed(self, edges: Sequence[float]) -> Summary:
         """Return the summary with small sketches.
@@ -96,7 +99,16 @@ def together(summaries: Sequence[Summary]) -> Summary:
         causes=dict(causes),
         own=_merged([one.own for one in summaries]),
         expired=_merged(expired) if expired else None,
+        groups=_groups(summaries),
     )
+
+
+def _groups(summaries: Sequence[Summary]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for summary in summaries:
+        for signature, count in summary.groups.items():
+            found[signature] = found.get(signature, 0) + count
+    return {signature: count for signature, count in found.items() if count}
 
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:

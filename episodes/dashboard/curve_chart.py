@@ -31,6 +31,7 @@ _FIELDS = {
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
     *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
+    *("groups", "flat_groups", "flat_share"),
 )
 
 

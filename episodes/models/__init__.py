@@ -2,7 +2,16 @@
 
 from episodes.models.people import Guest, Invite, Note, Play
 from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step
-from episodes.models.rollups import Activity, CurveBlock, Progress, RunTask, StepSpan, ToolUse, TranscriptText
+from episodes.models.rollups import (
+    Activity,
+    CurveBlock,
+    Progress,
+    RunTask,
+    StepGroup,
+    StepSpan,
+    ToolUse,
+    TranscriptText,
+)
 
 __all__ = [
     "UNCHECKED",
@@ -19,6 +28,7 @@ __all__ = [
     "RunTask",
     "SavedView",
     "Step",
+    "StepGroup",
     "StepSpan",
     "ToolUse",
     "TranscriptText",

@@ -1,5 +1,5 @@
-"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, Activity, ToolUse, RunTask,
-TranscriptText and Progress.
+"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup, Activity, ToolUse,
+RunTask, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of `Episode.end_number`, and can
 rebuild all of them from the episodes.
@@ -72,6 +72,11 @@ class StepSpan(Summed):
     number = models.BigIntegerField()
     step_low = models.BigIntegerField(help_text="Lowest training step of its episodes")
     step_high = models.BigIntegerField(help_text="Highest training step of its episodes")
+    groups = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="Of a run: JSON object, number of groups by signature (`episodes/attempts/group_states.py`)",
+    )
 
     class Meta:
         constraints: ClassVar = [  # a curve
@@ -80,6 +85,23 @@ class StepSpan(Summed):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id}, {self.width} training steps from {self.number * self.width} on"
+
+
+class StepGroup(models.Model):
+    """What is known of one group: the rollouts of a run at one task in one training step."""
+
+    run_id = models.BigIntegerField()
+    run_step = models.BigIntegerField()
+    task_id = models.BigIntegerField()
+    state = models.TextField(help_text="JSON array, as `episodes/attempts/group_states.py` makes it")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run_id", "run_step", "task_id"], name="stepgroup_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}, training step {self.run_step}, task {self.task_id}"
 
 
 class Activity(models.Model):
