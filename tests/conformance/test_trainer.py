@@ -44,7 +44,7 @@ class TrainerLog:
 
 
 def roll_out(environment: Any, secrets: Any, index: int, calls: int) -> float:
-    """Play one rollout with that many tool calls, and return the sum of its rewards. Below 0: it only lists the tools."""
+    """Play one rollout with that many tool calls, and return its reward. Below 0: it only lists the tools."""
     rewards = []
     with environment.session(split="train", index=index, secrets=secrets) as session:
         read = session.get_prompt if calls >= 0 else session.list_tools
