@@ -10,22 +10,22 @@ ENV ?=
 OPTIONS ?=
 TESTS ?= tests
 # One file's tests stay together, because they share a server. JOBS=0 runs all in one process.
-JOBS ?= 2
+JOBS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
   environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
   episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py orsweb/server/test_database_lock.py \
-  environments/test_admin.py test_migrations.py)
+  episodes/runs episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py \
+  orsweb/server/test_database_lock.py environments/test_admin.py test_migrations.py)
 comma := ,
 space := $() $()
 
 # Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
 UV := uv==0.13.9
 
-.PHONY: venv serve runserver migrate test test-sqlite test-postgresql lint check lock bench bench-dashboard clean
+.PHONY: venv serve runserver migrate test test-sqlite test-postgresql test-trainers lint check lock bench bench-dashboard clean
 
 venv: .venv/dev
 
@@ -48,7 +48,7 @@ $(BIN)/python:
 
 DEVELOPMENT := \# --- development ---
 define install
-$(BIN)/uv pip install --quiet $(2) --python $(BIN)/python --no-deps --require-hashes --requirement $(1) || $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
+$(BIN)/uv pip install --quiet $(2) --python $(or $(3),$(BIN)/python) --no-deps --require-hashes --requirement $(1) || $(or $(3),$(BIN)/python) -m pip install --disable-pip-version-check --quiet --no-deps --require-hashes --requirement $(1)
 endef
 
 # Resolves pyproject.toml again, keeping the versions that still fit; UPGRADE=--upgrade takes the newest.
@@ -78,6 +78,21 @@ test-sqlite: venv
 test-postgresql: venv
 	ORSWEB_TEST_DATABASE=postgresql $(PYTEST) $(if $(filter tests,$(TESTS)),$(DIALECTS),$(TESTS))
 
+# What docs/trainers says, with the trainers themselves, in an environment of their own: 1.3 GB with torch for a CPU.
+# pip chooses the build of torch: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu leaves out CUDA on Linux.
+TRAINERS := .venv-trainers
+
+test-trainers: venv $(TRAINERS)/ready
+	$(TRAINERS)/bin/python -m pytest docs/trainers -p no:cacheprovider -W ignore::pytest.PytestConfigWarning
+
+$(TRAINERS)/ready: docs/trainers/requirements.in docs/trainers/requirements.lock docs/trainers/datasets-3.lock | .venv/dev
+	$(BIN)/python -m venv $(TRAINERS)
+	$(call install,docs/trainers/requirements.lock,,$(TRAINERS)/bin/python)
+	$(TRAINERS)/bin/python -m pip install --disable-pip-version-check --quiet $$(grep '^torch==' docs/trainers/requirements.in)
+	$(BIN)/python -m venv $(TRAINERS)/datasets-3
+	$(call install,docs/trainers/datasets-3.lock,,$(TRAINERS)/datasets-3/bin/python)
+	touch $@
+
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -95,4 +110,4 @@ bench-dashboard: venv
 	$(BIN)/python -m benchmarks dashboard $(OPTIONS)
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(TRAINERS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

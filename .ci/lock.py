@@ -1,7 +1,8 @@
 """Writes requirements.lock: the exact version and the hashes of every package that pyproject.toml asks for.
 
 Two parts of one resolution: what serving needs, then what development adds. `make lock` runs this; versions that still
-fit are kept, unless `--upgrade` is given.
+fit are kept, unless `--upgrade` is given. The lock files of the trainers' environment are written from the `.in` files
+beside them, without torch and the libraries of CUDA, which its build for a CPU does not need.
 """
 
 from __future__ import annotations
@@ -17,15 +18,37 @@ LOCK = ROOT / "requirements.lock"
 UV = Path(sys.executable).with_name("uv")
 HEAD = "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
 DEVELOPMENT = "# --- development ---\n"
+TRAINERS = ROOT / "docs/trainers"
+TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
 OPTIONS = ("--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python-version", "3.11")
 
 
-def resolve(*options: str) -> str:
-    command = [str(UV), "pip", "compile", *OPTIONS, *options, "pyproject.toml"]
+def resolve(*options: str, source: str = "pyproject.toml") -> str:
+    command = [str(UV), "pip", "compile", *OPTIONS, *options, source]
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
+def packages_of(text: str) -> list[str]:
+    """Return the entry of each package in a lock file, with its hashes."""
+    return re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", text, re.MULTILINE)
+
+
+def lock_trainers(name: str, *options: str) -> None:
+    """Write the lock file of one environment of the trainers."""
+    path = TRAINERS / f"{name}.lock"
+    resolve("--output-file", str(path), *options, source=str(TRAINERS / f"{name}.in"))
+    kept = [package for package in packages_of(path.read_text()) if not TORCH.match(package)]
+    path.write_text(f"# Written by `make lock` from {name}.in.\n{''.join(kept)}")
+
+
 def main() -> None:
+    lock_project()
+    for name in ("requirements", "datasets-3"):
+        lock_trainers(name, *sys.argv[1:])
+
+
+def lock_project() -> None:
+    """Write requirements.lock."""
     with TemporaryDirectory(dir=LOCK.parent, prefix=".lock-") as directory:  # an interruption leaves LOCK as it was
         new = Path(directory, LOCK.name)
         if LOCK.exists():
@@ -39,7 +62,7 @@ def write(lock: Path) -> None:
     everything = lock.read_text()
     serving = resolve("--constraint", str(lock))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
-    packages = re.findall(r"^[\w.-]+==.*\n(?:    .*\n)*", everything, re.MULTILINE)
+    packages = packages_of(everything)
     parts = [
         [package for package in packages if (package.split("==")[0] in names) is served] for served in (True, False)
     ]

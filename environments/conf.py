@@ -49,6 +49,16 @@ def build_sha() -> str | None:
     return settings.ORSWEB_BUILD_SHA or None
 
 
+def max_body_bytes() -> int:
+    """Return the limit on the body of an agent's request."""
+    return int(settings.ORSWEB_MAX_BODY_BYTES)
+
+
+def allowed_hosts() -> list[str]:
+    """Return the names under which this server may be reached, as Django's `ALLOWED_HOSTS`."""
+    return list(settings.ALLOWED_HOSTS)
+
+
 def specifications() -> list[str]:
     """`module:Class` of every class to host; the bundled environments when the operator named none."""
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)

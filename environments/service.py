@@ -46,6 +46,8 @@ MAX_TRIAL_SECONDS = 30.0
 """Limit for construct, setup and prompt together: the person who edits the task waits for them."""
 MAX_TEARDOWN_SECONDS = 30.0
 """How long to wait beyond the trial itself; longer than the service's own limits for ending an instance."""
+MAX_CLOSE_SECONDS = 10.0
+"""How long to wait for the sessions of a run to end. Those that take longer go on ending."""
 MAX_TRIALS = 4
 """Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
 first."""
@@ -154,6 +156,16 @@ async def _open(recovers: bool) -> _Parts:
     opened = SessionService(registry, catalogue, record, LocalHost(registry, pool, limits), limits)
     opened.open()
     return _Parts(opened, catalogue, record, pool, asyncio.get_running_loop())
+
+
+def close_sessions_of_run(run: str, owner: str | None) -> None:
+    """End the live sessions of the run named `run` that the key with the label `owner` opened; None: those of all keys.
+
+    Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`. Does nothing while no service is
+    open, because there are no sessions then. For other threads than the service's.
+    """
+    with contextlib.suppress(NotPlaying, Draining, TimeoutError):
+        ask_service(lambda service: service.close_run(run, owner), MAX_CLOSE_SECONDS)
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:

@@ -191,7 +191,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 @admin.register(Run)
 class RunAdmin(ReadOnlyAdmin):
     page_template = "episodes/admin_run.html"
-    list_display = ("name", "model", "episodes_count", "started")
+    list_display = ("name", "model", "state", "episodes_count", "started")
     ordering = ("-pk",)
     search_fields = ("name", "model")
     empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."

@@ -1,4 +1,4 @@
-"""The ASGI application. Django handles the pages, the protocol all other HTTP requests, channels the websockets.
+"""The ASGI application. Django handles the pages, `agent_http` all other HTTP requests, channels the websockets.
 
 Environment names are first segments of paths, so a path belongs to a page only if its first segment is in
 `reserved_names.PAGES`. uvicorn runs this application (`manage.py serve`), or daphne (`manage.py runserver`, which sends
@@ -29,7 +29,7 @@ django: Any = get_asgi_application()
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 
-from environments.protocol.handler import ProtocolHandler, Receive, Send  # noqa: E402
+from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.service import open_service, service_or_none  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
@@ -59,7 +59,7 @@ bounded: Any = BoundedUploads(
     large_path=IMPORT_PATH,
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
-protocol = ProtocolHandler()
+protocol = ProtocolHandler("orsweb.agent_urls")
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:

@@ -80,6 +80,7 @@ def configure(options: dict[str, Any]) -> None:
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},
                 "django_eventstream": {"level": "WARNING"},  # it logs every opened page
+                "mcp": {"level": "CRITICAL"},  # it logs what clients send wrongly, and quotes results in tracebacks
                 "django.server": {"handlers": ["stderr"], "propagate": False},
             },
         }

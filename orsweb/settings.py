@@ -228,7 +228,10 @@ TEMPLATES = [
 REST_FRAMEWORK = {"UNAUTHENTICATED_USER": None, "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema"}
 SPECTACULAR_SETTINGS = {
     "TITLE": "orsweb",
-    "DESCRIPTION": "What was played on this server: environments, tasks, runs, episodes and their steps. Read-only.",
+    "DESCRIPTION": (
+        "What was played on this server: environments, tasks, runs, episodes and their steps. "
+        "Read-only, except for descriptions of runs."
+    ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX_INSERT": "/api",

@@ -30,8 +30,8 @@ ROOMS = {
         {"conf"},
         {"checking", "tasks"},
         {"service", "curation"},
-        {"transfer"},
-        {"templatetags", "protocol", "admin", "management"},
+        {"transfer", "agent_http"},
+        {"templatetags", "protocol", "mcp_protocol", "admin", "management"},
     ],
     "episodes": [
         {"attempts"},
@@ -39,7 +39,7 @@ ROOMS = {
         {"rendering"},
         {"search"},
         {"filtering"},
-        {"rollups"},
+        {"rollups", "runs"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
         {"transfer"},
@@ -49,11 +49,23 @@ ROOMS = {
 }
 """The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
-FACES = {"protocol", "admin", "dashboard", "playtest", "api", "management"}
+FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "management"}
 """Rooms through which users and clients enter. They never use each other; the admins of both applications are one."""
 
 ROOTS = {
-    "orsweb": {"__init__", "asgi", "env", "logs", "settings", "urls", "accounts", "demo", "pages", "server"},
+    "orsweb": {
+        "__init__",
+        "agent_urls",
+        "asgi",
+        "env",
+        "logs",
+        "settings",
+        "urls",
+        "accounts",
+        "demo",
+        "pages",
+        "server",
+    },
     "environments": {"__init__", "apps", "migrations"},
     "episodes": {"__init__", "apps", "migrations"},
 }
@@ -68,6 +80,8 @@ FOREIGN_TO_PLAY = {
     "psycopg",
     "sqlite3",
     "uvicorn",
+    "mcp",
+    "mcp_types",
 }
 """Packages that live play and the contract of authors must not need."""
 

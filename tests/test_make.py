@@ -71,7 +71,7 @@ def test_a_lock_file_has_both_parts(lock: ModuleType, tmp_path: Path, monkeypatc
         return "one==2\n"
 
     monkeypatch.setattr(lock, "resolve", resolve)
-    lock.main()
+    lock.lock_project()
     assert (tmp_path / "requirements.lock").read_text().endswith("one==2\n# --- development ---\ntwo==3\n")
     assert [path.name for path in tmp_path.iterdir()] == ["requirements.lock"]
 
@@ -87,6 +87,6 @@ def test_an_interruption_leaves_the_lock_file_as_it_was(
 
     monkeypatch.setattr(lock, "resolve", resolve)
     with pytest.raises(KeyboardInterrupt):
-        lock.main()
+        lock.lock_project()
     assert (tmp_path / "requirements.lock").read_text() == "one==1\n# --- development ---\ntwo==2\n"
     assert [path.name for path in tmp_path.iterdir()] == ["requirements.lock"]

@@ -16,4 +16,7 @@ PROTOCOL_WORDS = frozenset(
     )
 )  # fmt: skip
 
-RESERVED_NAMES = PAGES | PROTOCOL_WORDS
+OTHER_PROTOCOLS = frozenset(("mcp", "v1"))
+"""First path segments of the other protocols for agents: MCP, and the data API of the commercial platform."""
+
+RESERVED_NAMES = PAGES | PROTOCOL_WORDS | OTHER_PROTOCOLS

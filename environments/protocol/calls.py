@@ -13,10 +13,10 @@ from __future__ import annotations
 from functools import partial
 
 from environments import wire
+from environments.agent_http.errors import Unprocessable
+from environments.agent_http.response import Response
+from environments.agent_http.view import ProtocolView
 from environments.protocol import sse
-from environments.protocol.errors import Unprocessable
-from environments.protocol.response import Response
-from environments.protocol.view import ProtocolView
 from environments.runtime.calls import Call
 
 MAX_FAST_SECONDS = 0.5

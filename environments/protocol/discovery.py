@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from environments import conf, wire
-from environments.protocol.response import Response, json_response, text_response
-from environments.protocol.view import ProtocolView
+from environments.agent_http.response import Response, json_response, text_response
+from environments.agent_http.view import ProtocolView
 from environments.wire import value_json
 
 

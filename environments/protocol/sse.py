@@ -17,7 +17,7 @@ from functools import cache
 
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
-from environments.protocol.response import Headers, Response
+from environments.agent_http.response import Headers, Response
 from environments.runtime.calls import Call
 from environments.runtime.outcome import CallResult
 

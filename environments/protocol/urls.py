@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
+from environments.agent_http.view import ProtocolView
 from environments.protocol import calls, discovery, sessions
-from environments.protocol.view import ProtocolView
 
 ROOT_PATHS: dict[str, type[ProtocolView]] = {
     "health": discovery.Health,

@@ -87,6 +87,7 @@ class LiveEpisode:
         "owner",
         "ready",
         "request",
+        "run",
         "sid",
         "state",
         "work",
@@ -109,6 +110,7 @@ class LiveEpisode:
         self.detail = ""
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
         self._mask = Mask(request.masked)
+        self.run = self._mask.text(request.run.name) if request.run.name else ""
         self._waiters: list[asyncio.Future[None]] | None = None
         self._next_index = self._steps = self._failed = self._refused = self._rewards = 0
         self._sum = 0.0
@@ -147,9 +149,7 @@ class LiveEpisode:
         self._noted_tools = tools_json
         run = request.run
         if run.name or run.model or run.labels_json:
-            run = RunInfo(
-                mask.text(run.name), run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json)
-            )
+            run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
         return EpisodeStarted(
             episode=self.number,
             environment=self.environment,
@@ -233,16 +233,16 @@ class LiveEpisode:
         elif self.state != "closing":  # a fault during teardown may be caused by the teardown
             self._failed_readings = {**(self._failed_readings or {}), what: f"{what} failed: {fault}"}
 
-    def leave(self, cause: Cause, now: float) -> EpisodeEnded:
+    def leave(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the cause of the session's end, and return its row.
 
         For an agent that leaves right after the environment failed, the cause is that failure.
         """
         if cause not in ("abandoned", "expired"):
-            return self.end(cause, now)
+            return self.end(cause, now, detail)
         if self._failed_readings:
             return self.end("env_error", now, next(iter(self._failed_readings.values())))
-        return self.end("env_error" if self._has_failed_last else cause, now)
+        return self.end("env_error" if self._has_failed_last else cause, now, detail)
 
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the ending unless there already is one, and return its row."""

@@ -89,6 +89,14 @@ class SessionService:
         if sid in self._sessions.live:
             await self._sessions.close(self._sessions.find(sid, owner), "abandoned")
 
+    async def close_run(self, run: str, owner: str | None) -> int:
+        """End the live sessions of the run named `run`, and return their number once all of them have ended.
+
+        Only sessions that `owner` opened are ended; None: those of every key. Their episodes end as if they were
+        deleted: as abandoned, unless they have ended already or the environment has just failed.
+        """
+        return await self._sessions.close_run(run, owner)
+
     async def _enter(self, sid: str, owner: str, path_environment: str | None) -> LiveEpisode:
         """Return the live session, bound to an environment and marked as used."""
         episode = self._sessions.find(sid, owner)

@@ -21,6 +21,7 @@ import structlog
 
 from environments import wire
 from environments.authoring.registry import Registry
+from environments.database.storable import storable
 from environments.errors import (
     Draining,
     EnvironmentFault,
@@ -45,6 +46,8 @@ from environments.runtime.records import Cause, Record, Row, TaskSource
 log = structlog.get_logger(__name__)
 
 REAP_SECONDS = 5.0
+RUN_ENDED = "The run ended while the session was open."
+"""Recorded with the end of a session that was closed because its run has ended."""
 
 
 class Sessions:
@@ -221,10 +224,10 @@ class Sessions:
 
     # --- ending -------------------------------------------------------------------------------------------------------
 
-    async def close(self, episode: LiveEpisode, cause: Cause) -> None:
+    async def close(self, episode: LiveEpisode, cause: Cause, detail: str = "") -> None:
         """End the session; return when its instance is torn down and the end is recorded.
 
-        Author's code that does not end within the limit is abandoned.
+        `detail` explains the cause in the record. Author's code that does not end within the limit is abandoned.
         """
         if episode.state == "closing":
             await self.until_gone(episode)
@@ -240,9 +243,24 @@ class Sessions:
         except EnvironmentFault as fault:
             log_fault("teardown failed", episode, fault)
         finally:
-            await self._record_end(episode, cause)
+            await self._record_end(episode, cause, detail)
             del self.live[episode.sid]
             episode.change("closing")  # for others that wait for the id to be free
+
+    async def close_run(self, run: str, owner: str | None) -> int:
+        """End the sessions of the run that `owner` opened (None: anyone) as abandoned, and return their number.
+
+        They end concurrently, and go on ending if the caller is cancelled.
+        """
+        found = [
+            episode
+            for episode in self.live.values()
+            if episode.run and storable(episode.run) == run and owner in (None, episode.owner)
+        ]
+        closing = [self.run_in_background(self.close(episode, "abandoned", RUN_ENDED)) for episode in found]
+        if closing:
+            await asyncio.wait(closing)
+        return len(found)
 
     async def until_gone(self, episode: LiveEpisode) -> None:
         """Wait until the session has ended and its id is free."""
@@ -262,11 +280,11 @@ class Sessions:
                     self._record.record(episode.step_row(call, cut_short(episode.closing_cause), now, now, now))
                 call.finish(result_of(cut_short(episode.closing_cause), self._limits.return_errors))
 
-    async def _record_end(self, episode: LiveEpisode, cause: Cause) -> None:
+    async def _record_end(self, episode: LiveEpisode, cause: Cause, detail: str) -> None:
         if not episode.number or episode.cause is not None:
             return
         note = episode.noted_row()
-        rows = [episode.leave(cause, time.time())]
+        rows = [episode.leave(cause, time.time(), detail)]
         await self.commit(*([note, *rows] if note else rows))
 
     async def reap(self) -> None:

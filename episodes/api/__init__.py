@@ -1,1 +1,4 @@
-"""The read-only JSON API under /api/ for recorded episodes. `auth.py` says who may read what."""
+"""The JSON API under /api/ for recorded episodes, read-only except for descriptions of runs.
+
+`auth.py` says who may read what.
+"""

@@ -2,6 +2,11 @@
 
 A person who may see the pages reads what the pages show. A key of ORSWEB_API_KEYS belongs to agents: it reads the
 episodes that were played with it, but no figures that are computed from the episodes of others.
+
+Requests that change something need Django's CSRF token if they come from a browser, because browsers send cookies with
+requests that other sites make. Keys are sent on purpose, and a program on the machine of a server without keys sends no
+cookie; it is told from a browser by the headers `Origin`, `Referer` and `Sec-Fetch-Site`, one of which every browser
+sends with such a request.
 """
 
 from __future__ import annotations
@@ -10,12 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
-from rest_framework.authentication import BaseAuthentication
+from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from environments import conf
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+BROWSER_HEADERS = ("HTTP_ORIGIN", "HTTP_REFERER", "HTTP_SEC_FETCH_SITE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +66,30 @@ class ReaderAuthentication(BaseAuthentication):
         user = getattr(request._request, "user", None)
         if user is None or not user.is_authenticated:
             return None
+        if request.method not in SAFE_METHODS and not _is_local_program(request, user):
+            _check_csrf(request)
         return user, Reader(None, user)
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"
+
+
+def _is_local_program(request: Request, user: Any) -> bool:
+    """Return whether a program on this machine sent the request to a server without keys, and no browser did."""
+    is_operator = not conf.has_keys() and user.get_username() == conf.OPERATOR
+    return is_operator and not any(name in request.META for name in BROWSER_HEADERS)
+
+
+def _check_csrf(request: Request) -> None:
+    """Raises: PermissionDenied unless the request has the CSRF token of the browser's cookie."""
+    check: Any = CSRFCheck(lambda _: None)  # type: ignore[arg-type]  # never called
+    check.process_request(request._request)
+    reason = check.process_view(request._request, None, (), {})
+    if reason:
+        raise PermissionDenied(
+            f"CSRF check failed: {reason} Send the value of the cookie csrftoken in the header X-CSRFToken, or "
+            "X-API-Key instead of cookies."
+        )
 
 
 class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # registers itself

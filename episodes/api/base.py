@@ -1,4 +1,6 @@
-"""ApiView, the base of every endpoint of the API: JSON, GET only, for readers only; and paging by `limit` and `after`.
+"""ApiView, the base of every endpoint of the API: JSON, for readers only; and paging by `limit` and `after`.
+
+Views answer GET and HEAD only, unless they set `http_method_names`.
 
 An error is `{"detail": sentence}`; a refused parameter adds `field`, `value` and `allowed`.
 """
@@ -23,6 +25,7 @@ from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
 from episodes.filtering.parameters import BadFilter, chosen, given, unknown_name, whole_from
 from episodes.filtering.parameters import real as parse_real
+from episodes.runs.steering import RunConflict, RunNotFound
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -80,14 +83,15 @@ def handle(error: Exception, context: Any) -> Response | None:
         return Response({"detail": str(error), **fields}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
+    if isinstance(error, RunNotFound | RunConflict):
+        return Response({"detail": str(error)}, 404 if isinstance(error, RunNotFound) else 409)
     if isinstance(error, OrsError):
         return Response({"detail": str(error)}, 400)
     if isinstance(error, OperationalError | InterfaceError):
         return Response({"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"})
     if isinstance(error, exceptions.MethodNotAllowed):
-        return Response(
-            {"detail": f"{error.detail} The API is read-only: use GET or HEAD."}, 405, headers={"Allow": "GET, HEAD"}
-        )
+        allowed = ", ".join(context["view"].allowed_methods)
+        return Response({"detail": f"{error.detail} This address allows {allowed}."}, 405, headers={"Allow": allowed})
     if isinstance(error, exceptions.APIException):
         auth = getattr(error, "auth_header", None)
         return Response(

@@ -8,8 +8,10 @@ from typing import Any, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.errors import nearest
 from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.block_queries import Axis
+from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.scopes import scope_of_filter
 from episodes.analytics.zoom import Range
@@ -20,7 +22,15 @@ from episodes.api.serializers_figures import CurveSerializer, definition_content
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
-OWN = ("x", "from", "to", "points", "threshold")
+OWN = ("x", "from", "to", "points", "threshold", "component")
+ALL = "*"
+"""Instead of the name of a component: those that most attempts report."""
+
+
+COMPONENT_TEXT = (
+    "Name of a component that environments report with their rewards; repeat it for several. `*`: the eight that most "
+    "attempts report. The newest 10,000 episodes are read"
+)
 
 
 class CurvesView(ApiView):
@@ -41,6 +51,7 @@ class CurvesView(ApiView):
         parameter(
             "threshold", "A return above it is a success; default: that of the environment, else 0.9", kind=float
         ),
+        parameter("component", COMPONENT_TEXT),
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
@@ -53,16 +64,29 @@ class CurvesView(ApiView):
         self.refuse_unknown(named.unknown)
         scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
-        return Response(CurveSerializer(_content(found, definition, found.note)).data)
+        components = self._components(found, request.GET.getlist("component"))
+        return Response(CurveSerializer(_content(found, definition, components)).data)
+
+    def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
+        """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
+        if not names:
+            return ComponentCurves([], "")
+        known = names_of()
+        for name in names:
+            if name != ALL and name not in known:
+                there = f"There are {', '.join(known)}." if known else "No environment has reported any."
+                self.refuse_unknown(f"No environment reports the component {name!r}.{nearest(name, known)} {there}")
+        return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
 
 
-def _content(found: Curve, definition: Definition, note: str) -> dict[str, Any]:
+def _content(found: Curve, definition: Definition, components: ComponentCurves) -> dict[str, Any]:
     return {
         "definition": definition_content(definition),
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,
         "is_bounded": found.is_bounded,
-        "note": note,
+        "note": " ".join(note for note in (found.note, components.note) if note),
         "points": found.points,
+        "components": components.series,
     }

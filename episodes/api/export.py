@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from django.db import connection
+from django.db.models import QuerySet
 from django.http import Http404, StreamingHttpResponse
 from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
@@ -15,6 +16,7 @@ from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.models import Episode
 from episodes.transfer.exporting import (
     ENDINGS,
     FORMATS,
@@ -25,10 +27,13 @@ from episodes.transfer.exporting import (
     running_among,
     why_nothing,
 )
+from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.thresholds import narrowed
+from episodes.transfer.training import TrainingFile
+from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
 from episodes.visibility import blind_to
 
-OWN = ("format", "margin", "min_return", "success")
+OWN = ("format", "margin", "min_return", "success", *CHOICES)
 
 
 class ExportView(ApiView):
@@ -50,6 +55,7 @@ class ExportView(ApiView):
         parameter(
             "success", "`yes` selects attempts with a return above the threshold of the environment", enum=("yes", "no")
         ),
+        *(parameter(name, f"{HELP[name][0].upper()}{HELP[name][1:]}", enum=CHOICES[name]) for name in CHOICES),
         *FILTERS,
         is_one=True,
     )
@@ -59,8 +65,11 @@ class ExportView(ApiView):
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
         episodes = narrowed(episodes_of(asked), asked.definition, least=least, only_successes=successes)
         episodes = episodes.exclude(pk__in=list(blind_to(self.reader.person)))
-        margin, is_person = real(request, "margin") or 0.0, self.reader.key_label is None
-        pieces = exported(episodes, format, definition=asked.definition, margin=margin, has_additions=is_person)
+        training = TrainingFile(
+            TrainingOptions.parse(request.GET, definition=asked.definition, margin=real(request, "margin") or 0.0),
+            PromptSources(self._readable()),
+        )
+        pieces = exported(episodes, format, training=training, has_additions=self.reader.key_label is None)
         is_any = episodes.exists()
         if not is_any or (first := next(pieces, None)) is None:
             self.refuse_unknown(NamedRows.of(asked).unknown)
@@ -73,3 +82,9 @@ class ExportView(ApiView):
         response[RUNNING_HEADER] = str(running)
         response["Content-Disposition"] = name or "attachment"
         return response
+
+    def _readable(self) -> QuerySet[Episode]:
+        """Return the episodes that may lend others their prompt and tools."""
+        label = self.reader.key_label
+        episodes = Episode.objects.all() if label is None else Episode.objects.filter(key_label=label)
+        return episodes.exclude(pk__in=list(blind_to(self.reader.person)))

@@ -24,9 +24,12 @@ class DocumentedName:
 @dataclass(frozen=True, slots=True)
 class DocumentedPath:
     id: str
+    method: str
     path: str
     text: Pieces
     parameters: Sequence[DocumentedName]
+    body: Sequence[DocumentedName]
+    """Members of the body of the request; empty if it has none."""
     media: str
     """Media types of the response, separated by commas."""
     members: Sequence[DocumentedName]
@@ -38,9 +41,9 @@ class DocumentedPath:
         return self.path.strip("/").split("/")
 
     @property
-    def has_gaps(self) -> bool:
-        """Whether the path has placeholders, so that it cannot be opened as it is."""
-        return "{" in self.path
+    def can_be_opened(self) -> bool:
+        """Whether a link leads there: it is read with GET, and its path has no placeholders."""
+        return self.method == "get" and "{" not in self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,13 @@ def reference_of(document: Mapping[str, Any]) -> list[Subject]:
     """Return the addresses grouped by tag, in the order of the document."""
     found: dict[str, list[DocumentedPath]] = {}
     for path, methods in document["paths"].items():
-        operation = methods["get"]
-        found.setdefault(operation["tags"][0], []).append(_address(path, operation, document["components"]["schemas"]))
+        for method, operation in methods.items():
+            address = _address(method, path, operation, document["components"]["schemas"])
+            found.setdefault(operation["tags"][0], []).append(address)
     return [Subject(name, addresses) for name, addresses in found.items()]
 
 
-def _address(path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any]) -> DocumentedPath:
+def _address(method: str, path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any]) -> DocumentedPath:
     contents = operation["responses"]["200"]["content"]
     parameters = [
         DocumentedName(one["name"], _kind(one["schema"]), _pieces(one.get("description", "")))
@@ -66,8 +70,11 @@ def _address(path: str, operation: Mapping[str, Any], shapes: Mapping[str, Any])
         if one["in"] != "path"
     ]
     members = [one for content in contents.values() for one in _members(content["schema"], shapes)]
+    sent = operation.get("requestBody", {}).get("content", {})
+    body = [one for content in sent.values() for one in _members(content["schema"], shapes)]
     text = _pieces(operation.get("description", ""))
-    return DocumentedPath(operation["operationId"], path, text, parameters, ", ".join(contents), members)
+    media = ", ".join(contents)
+    return DocumentedPath(operation["operationId"], method, path, text, parameters, body, media, members)
 
 
 def _pieces(text: str) -> Pieces:

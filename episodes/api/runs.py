@@ -1,39 +1,60 @@
-"""The training and evaluation runs that clients have named."""
+"""The training and evaluation runs that clients have named, and what their trainers say about them."""
 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
-from django.db.models import Exists, OuterRef, QuerySet
 from django.http import Http404
+from django.utils.cache import get_conditional_response
+from django.utils.http import parse_etags
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import PermissionDenied, UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.wire import parsed_json
 from episodes.api.auth import Reader
-from episodes.api.base import ApiView, limit_of, page, whole
+from episodes.api.base import ApiView, limit_of, one_of, page, whole
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers import RunSerializer, page_serializer
-from episodes.models import Episode, Run
+from episodes.api.serializers import (
+    ErrorSerializer,
+    RunDescriptionSerializer,
+    RunDetailSerializer,
+    RunSerializer,
+    page_serializer,
+)
+from episodes.filtering.parameters import BadFilter
+from episodes.models import Run
+from episodes.runs.description import STATES, parsed_description, run_name
+from episodes.runs.steering import etag_of, run_by_name, runs_of, steer
+
+PERMISSION = "episodes.change_run"
+"""What an account needs in order to describe runs."""
 
 
 class RunsView(ApiView):
-    """All runs, newest first; for a key, those with an episode that was played with it."""
+    """All runs, newest first; for a key, those that it created or that have an episode that was played with it."""
 
-    parameters = ("name", "limit", "after")
+    parameters = ("name", "state", "tag", "limit", "after")
 
     @documented(
         "runs",
         "runs",
         page_serializer(RunSerializer, "RunPage"),
         parameter("name", "Exact name of a run"),
+        parameter("state", "State of a run, as its trainer says", enum=STATES),
+        parameter("tag", "A tag of a run"),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
     )
     def get(self, request: Request) -> Response:
-        limit, after, name = limit_of(request), whole(request, "after"), request.GET.get("name", "")
-        rows = _runs_of(self.reader).order_by("-pk")
+        limit, after = limit_of(request), whole(request, "after")
+        wanted = {"name": request.GET.get("name", ""), "tags__name": request.GET.get("tag", "")}
+        wanted["state"] = one_of(request, "state", STATES)
+        rows = runs_of(self.reader.key_label).order_by("-pk").defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)
-        rows = rows.filter(name=name.replace("\0", "")) if name else rows
+        rows = rows.filter(**{name: value.replace("\0", "") for name, value in wanted.items() if value})
         found = list(rows[: limit + 1])
         shape: Any = RunSerializer(found[:limit], many=True, context={"request": request})
         return Response(page(request, shape.data, found[limit - 1].pk if len(found) > limit else None))
@@ -42,15 +63,87 @@ class RunsView(ApiView):
 class RunView(ApiView):
     """One run."""
 
-    @documented("run", "runs", RunSerializer, is_one=True)
+    @documented("run", "runs", RunDetailSerializer, is_one=True)
     def get(self, request: Request, pk: int) -> Response:
-        run = _runs_of(self.reader).filter(pk=pk).first()
+        run = runs_of(self.reader.key_label).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        return Response(RunSerializer(run, context={"request": request}).data)
+        return Response(RunDetailSerializer(run, context={"request": request}).data)
 
 
-def _runs_of(reader: Reader) -> QuerySet[Run]:
-    if reader.key_label is None:
-        return Run.objects.all()
-    return Run.objects.filter(Exists(Episode.objects.filter(run=OuterRef("pk"), key_label=reader.key_label)))
+class SteeredRunView(ApiView):
+    """One run by its name, with its ETag. The name is the rest of the path, percent-encoded; it may contain slashes."""
+
+    http_method_names = ["get", "head", "put"]
+
+    @documented("run_by_name", "runs", RunDetailSerializer, is_one=True)
+    def get(self, request: Request, name: str) -> Response:
+        run = run_by_name(_name_of(request, name), self.reader.key_label)
+        unchanged: Any = get_conditional_response(request._request, etag=etag_of(run))
+        return unchanged or self._response(run)
+
+    @extend_schema(
+        operation_id="steer_run",
+        tags=["runs"],
+        description="Create a run, or change what its trainer says about it. Members that are left out keep their "
+        "values. A key can change the runs that it created and those that have an episode that was played with it; a "
+        "person needs the permission *Can change run*, and in a browser the CSRF token.",
+        request={"application/json": RunDescriptionSerializer},
+        parameters=[
+            OpenApiParameter(
+                "If-Match",
+                str,
+                OpenApiParameter.HEADER,
+                description="ETag of the run as it was read: if the run has changed since, nothing happens and the "
+                "response is 409",
+            )
+        ],
+        responses={
+            200: RunDetailSerializer,
+            201: RunDetailSerializer,
+            **dict.fromkeys((400, 401, 403, 404, 409, 415), ErrorSerializer),
+        },
+    )
+    def put(self, request: Request, name: str) -> Response:
+        _check_permission(self.reader)
+        description = parsed_description(_json_of(request))
+        expected = parse_etags(request.headers.get("If-Match", ""))
+        if "If-Match" in request.headers and not expected:
+            raise BadFilter(
+                "If-Match", request.headers["If-Match"], 'it has to be an ETag with quotation marks, or "*"'
+            )
+        done = steer(_name_of(request, name), description, self.reader.key_label, expected)
+        return self._response(done.run, 201 if done.is_new else 200)
+
+    def _response(self, run: Run, status: int = 200) -> Response:
+        shape = RunDetailSerializer(run, context={"request": self.request})
+        return Response(shape.data, status, headers={"ETag": etag_of(run)})
+
+
+def _check_permission(reader: Reader) -> None:
+    if reader.key_label is None and not reader.person.has_perm(PERMISSION):
+        raise PermissionDenied(
+            f"{reader.person.get_username()} does not have the permission Can change run, which a superuser can grant "
+            "in the admin under Users."
+        )
+
+
+def _json_of(request: Request) -> Any:
+    """Return the value of the body. Raises: UnsupportedMediaType, BadFilter."""
+    kind = (request.content_type or "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise UnsupportedMediaType(kind, f"Content-Type is {kind or 'absent'}; it has to be application/json.")
+    try:
+        return parsed_json(request._request.body)
+    except (ValueError, RecursionError) as error:
+        raise BadFilter("body", "", f"it has to be JSON in UTF-8 ({error})") from None
+
+
+def _name_of(request: Request, name: str) -> str:
+    """Return the run's name in the path, as the recorder stores it. Raises: BadFilter."""
+    raw = getattr(request._request, "scope", {}).get("raw_path", b"")
+    try:
+        unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError:
+        raise BadFilter("name", name, "the path has to be UTF-8, percent-encoded") from None
+    return run_name(name)

@@ -16,6 +16,15 @@ from rest_framework import serializers as s
 from environments.scoring.returns import RETURNS
 from episodes.api.exact_json import Exact
 from episodes.models import Episode
+from episodes.runs.description import (
+    MAX_COMMIT_CHARACTERS,
+    MAX_CONFIG_CHARACTERS,
+    MAX_MODEL_CHARACTERS,
+    MAX_NOTES_CHARACTERS,
+    MAX_TAG_CHARACTERS,
+    MAX_TAGS,
+    STATES,
+)
 
 UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -142,8 +151,52 @@ class RunSerializer(s.Serializer[Any]):
     url = LinkField("/api/runs/{}")
     html_url = LinkField("/runs/{}/")
     name = s.CharField()
-    model = s.CharField(help_text="First model named by one of its episodes; may be empty")
+    model = s.CharField(
+        help_text="As its trainer says, else the first model named by one of its episodes; may be empty"
+    )
     created = moment()
+    state = s.ChoiceField(["", *STATES], help_text="As its trainer says; empty if none has described the run")
+    step = s.IntegerField(allow_null=True, help_text="Current training step, given to episodes that name none")
+    git_commit = s.CharField(help_text="Commit of the trainer's code; may be empty")
+    tags = s.ListField(child=s.CharField(), source="tag_names")
+    updated = moment(allow_null=True, help_text="Last time a trainer described the run; null if none has")
+
+
+class RunDetailSerializer(RunSerializer):
+    notes = s.CharField()
+    config = ExactField(help_text="JSON object of the trainer; null if there is none")
+
+
+class RunDescriptionSerializer(s.Serializer[Any]):
+    """What a trainer says about its run. Members that are left out keep their values; null empties a member."""
+
+    step = s.IntegerField(
+        required=False,
+        allow_null=True,
+        help_text="Current training step. Episodes of the run that name none get it. A lower one than before needs "
+        "`If-Match`",
+    )
+    state = s.ChoiceField(
+        STATES,
+        required=False,
+        help_text="`ended` and `failed` close the live sessions of the run that the sender's key opened. A new run is "
+        "`running` unless this says otherwise",
+    )
+    model = s.CharField(required=False, allow_null=True, max_length=MAX_MODEL_CHARACTERS)
+    config = s.DictField(
+        required=False, allow_null=True, help_text=f"Any JSON object of up to {MAX_CONFIG_CHARACTERS:,} characters"
+    )
+    git_commit = s.CharField(
+        required=False, allow_null=True, max_length=MAX_COMMIT_CHARACTERS, help_text="Commit of the trainer's code"
+    )
+    notes = s.CharField(required=False, allow_null=True, max_length=MAX_NOTES_CHARACTERS)
+    tags = s.ListField(
+        child=s.CharField(max_length=MAX_TAG_CHARACTERS),
+        required=False,
+        allow_null=True,
+        max_length=MAX_TAGS,
+        help_text="All tags of the run; replaces those that it has",
+    )
 
 
 # --- episodes --------------------------------------------------------------------------------------------------------

@@ -81,6 +81,17 @@ class PointSerializer(FiguresSerializer):
     )
 
 
+class ComponentPointSerializer(s.Serializer[Any]):
+    n = s.IntegerField(help_text="Number of attempts that report the component")
+    mean = s.FloatField(allow_null=True, help_text="Mean of their values; null without any")
+
+
+class ComponentSerializer(s.Serializer[Any]):
+    name = s.CharField()
+    total = ComponentPointSerializer()
+    points = ComponentPointSerializer(many=True, help_text="One for each of the curve's `points`")
+
+
 class CurveSerializer(s.Serializer[Any]):
     definition = DefinitionSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
@@ -93,6 +104,9 @@ class CurveSerializer(s.Serializer[Any]):
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="Note to show with the curve; may be empty")
     points = PointSerializer(many=True, help_text="Points in order of x")
+    components = ComponentSerializer(
+        many=True, help_text="Components of rewards that `component` picks, by the definition of the return"
+    )
 
 
 class PassSerializer(s.Serializer[Any]):

@@ -9,6 +9,7 @@ from typing import Any
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from episodes.analytics.block_queries import Axis
+from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
@@ -21,7 +22,18 @@ from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_l
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Hues of the series in order, in degrees. Neighbours are far apart."""
 MAX_BANDS = 3
-UNITS = {"return": "return", "success": "success rate", "length": "steps of an episode"}
+UNITS = {
+    "return": "return",
+    "success": "success rate",
+    "length": "steps of an episode",
+    "components": "components of the reward",
+}
+BY_DEFINITION = ("return", "components")
+"""Figures that depend on the definition of the return."""
+NO_COMPONENTS = (
+    'These episodes report no components. An environment does with metadata["reward_components"] = {name: number} in '
+    "the output of a tool."
+)
 _FIELDS = {
     "return": ("mean", "p10", "p90"),
     "success": ("success", "success_low", "success_high"),
@@ -42,11 +54,23 @@ class ChartSeries:
     filter: EpisodeFilter
     """Filter that finds the episodes of the series."""
     curve: Curve
+    components: ComponentCurves | None = None
+    """The components of the rewards, if they are what is drawn."""
 
     @property
     def coverage(self) -> Coverage | None:
         """How many rollouts the curve counts; None without an ending."""
         return self.curve.total.coverage if self.curve.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentLine:
+    """One component of the rewards as a line of a chart."""
+
+    label: str
+    hue: int
+    of: ChartSeries
+    component: ComponentSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +84,23 @@ class Drawn:
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
         given = [self.named.unknown, *(one.curve.note for one in self.series)]
+        given += [one.components.note for one in self.series if one.components]
+        if self.asked.y == "components" and not (self.is_empty or self.components):
+            given.append(NO_COMPONENTS)
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
         if stepless := sum(one.curve.stepless for one in self.series):
             subject = "episode names" if stepless == 1 else "episodes name"
             given.append(f"{stepless:,} {subject} no training step; the curve leaves them out.")
         return list(dict.fromkeys(note for note in given if note))
+
+    @property
+    def components(self) -> list[ComponentLine]:
+        """Return the components of all curves, as many as a chart can show."""
+        each = ((one, part) for one in self.series if one.components for part in one.components.series)
+        is_alone = len(self.series) == 1
+        labels = ((one, part, part.name if is_alone else f"{one.label} · {part.name}") for one, part in each)
+        return [ComponentLine(label, hue, one, part) for (one, part, label), hue in zip(labels, HUES, strict=False)]
 
     @property
     def is_empty(self) -> bool:
@@ -89,7 +124,12 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     else:
         found = curves(scopes, definition, asked.x, least_blocks=least_blocks)
     each = zip(parts, HUES, found, strict=False)
-    return Drawn(asked, named, definition, [ChartSeries(label, hue, part, one) for (part, label), hue, one in each])
+    has_components = asked.y == "components"
+    series = [
+        ChartSeries(label, hue, part, one, component_curves(one) if has_components else None)
+        for (part, label), hue, one in each
+    ]
+    return Drawn(asked, named, definition, series)
 
 
 def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
@@ -115,21 +155,38 @@ def chart_of(found: Drawn) -> dict[str, Any]:
     asked = found.asked
     return {
         "x": asked.x,
-        "unit": f"{UNITS[asked.y]} ({found.definition.return_})" if asked.y == "return" else UNITS[asked.y],
+        "unit": f"{UNITS[asked.y]} ({found.definition.return_})" if asked.y in BY_DEFINITION else UNITS[asked.y],
         "isShare": asked.y == "success",
         "log": asked.is_log,
         "band": found.has_bands,
         "caption": _caption(found),
-        "series": [
-            {
-                "name": one.label,
-                "hue": one.hue,
-                "query": one.filter.to_query(),
-                "points": _points(one.curve, asked.y, asked.smooth),
-            }
-            for one in found.series
-        ],
+        "series": _component_series(found) if asked.y == "components" else _series(found),
     }
+
+
+def _series(found: Drawn) -> list[dict[str, Any]]:
+    asked = found.asked
+    return [
+        {
+            "name": one.label,
+            "hue": one.hue,
+            "query": one.filter.to_query(),
+            "points": _points(one.curve, asked.y, asked.smooth),
+        }
+        for one in found.series
+    ]
+
+
+def _component_series(found: Drawn) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": line.label,
+            "hue": line.hue,
+            "query": line.of.filter.to_query(),
+            "points": _component_points(line, found.asked.smooth),
+        }
+        for line in found.components
+    ]
 
 
 def _caption(found: Drawn) -> list[str]:
@@ -137,6 +194,19 @@ def _caption(found: Drawn) -> list[str]:
     covered = [(one.label, one.coverage) for one in found.series if one.coverage]
     lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
     return [f"Return: {found.definition}", *lines]
+
+
+def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]]:
+    values = smoothed([part.mean for part in line.component.points], smooth)
+    each = zip(line.of.curve.points, line.component.points, values, strict=True)
+    return [
+        {
+            **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None, "n": part.n},
+            **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
+            "coverage": point.coverage.text,
+        }
+        for point, part, value in each
+    ]
 
 
 def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
@@ -174,8 +244,11 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 
 def csv_of(found: Drawn) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
-    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS])
+    names = list(dict.fromkeys(line.component.name for line in found.components))
+    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *(f"component:{name}" for name in names)])
     for one in found.series:
-        for point in one.curve.points:
+        parts = {part.name: part.points for part in one.components.series} if one.components else {}
+        for place, point in enumerate(one.curve.points):
+            means = (parts[name][place].mean if name in parts else None for name in names)
             figures = (getattr(point, name) for name in _COLUMNS)
-            yield csv_line([one.label, *figures, *coverage_values(point.coverage)])
+            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *means])

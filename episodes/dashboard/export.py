@@ -30,10 +30,13 @@ from episodes.transfer.exporting import (
     running_among,
     why_nothing,
 )
+from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.thresholds import narrowed
+from episodes.transfer.training import TrainingFile
+from episodes.transfer.training_options import CHOICES, TrainingOptions
 from episodes.visibility import blind_to
 
-OWN_PARAMETERS = ("format", "ids", "min_return", "success", "margin")
+OWN_PARAMETERS = ("format", "ids", "min_return", "success", "margin", *CHOICES)
 """Parameters that are not part of the filter."""
 MAX_IDS = 1000
 _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
@@ -46,11 +49,14 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     try:
         asked = EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS)
         format, ids = _format(query), _ids(query)
-        episodes = _episodes(asked, ids, query).exclude(pk__in=list(blind_to(request.user)))
+        hidden = list(blind_to(request.user))
+        episodes = _episodes(asked, ids, query).exclude(pk__in=hidden)
         margin = real("margin", query["margin"]) if query.get("margin") else 0.0
+        options = TrainingOptions.parse(query, definition=asked.definition, margin=margin)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    pieces = exported(episodes, format, definition=asked.definition, margin=margin)
+    sources = PromptSources(Episode.objects.exclude(pk__in=hidden))
+    pieces = exported(episodes, format, training=TrainingFile(options, sources))
     is_any = episodes.exists()
     if not is_any or (first := next(pieces, None)) is None:
         return _nothing(request, asked, why_nothing(format, is_any=is_any))

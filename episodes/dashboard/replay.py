@@ -15,10 +15,11 @@ from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.scoring.returns import RETURNS
 from environments.service import hidden_fields
+from episodes.attempts.components import MAX_COMPONENTS
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, count_in
-from episodes.models import Episode, Play
+from episodes.models import Episode, EpisodeComponent, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, message_card_at, message_cards
 from episodes.transcript.find_text import steps_with
 from episodes.transcript.notes import notes_of
@@ -59,6 +60,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
         "notes": notes_of(episode),
         "author": request.user.get_username(),
         "flags": flags_of(episode.task).open,
+        "components": _components(episode, definition),
         **_spec(episode),
     }
     return render(request, "episodes/replay.html", context)
@@ -229,6 +231,12 @@ def _allowed_actions(episode: Episode) -> dict[str, bool]:
 def _continuations(episode: Episode) -> QuerySet[Play]:
     """Return the plays that continue from a step of the episode, newest first."""
     return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MAX_CONTINUATIONS]
+
+
+def _components(episode: Episode, definition: str) -> list[tuple[str, float]]:
+    """Return the components of the whole episode by name; empty until the follower has computed them."""
+    rows = EpisodeComponent.objects.filter(episode=episode).order_by("pk")
+    return list(rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS])
 
 
 def _prompt(episode: Episode) -> dict[str, Any]:

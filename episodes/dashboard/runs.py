@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
 from episodes.dashboard.curve_chart import drawn
@@ -20,8 +21,9 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
-from episodes.filtering.parameters import BadFilter, count_in
+from episodes.filtering.parameters import BadFilter, chosen, count_in, given, words
 from episodes.models import Episode, Run
+from episodes.runs.description import STATES
 
 RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
@@ -30,19 +32,22 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, "after")
+@takes(*DEFINITION_PARAMETERS, "state", "tag", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs.
 
-    `after` is the id of the last run of the previous page; The others are parts of the definition in force.
+    `after` is the id of the last run of the previous page; `state` and `tag` are what trainers say about the runs to
+    list; the others are parts of the definition in force.
     Raises: BadRequest.
     """
     try:
         definition = definition_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
+        wanted = {"state": given(request.GET, "state", chosen(STATES)), "tags__name": given(request.GET, "tag", words)}
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    rows = Run.objects.order_by("-pk")
+    rows = Run.objects.order_by("-pk").defer("config", "notes").prefetch_related("tags")
+    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
     lines = lines_of(shown[:RUNS_PER_PAGE], definition)
     context = {
@@ -50,6 +55,9 @@ def runs(request: HttpRequest) -> HttpResponse:
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
         **asked_context(definition),
+        "states": STATES,
+        "state": wanted["state"],
+        "tag": wanted["tags__name"],
     }
     return render(request, "episodes/runs.html", context)
 
@@ -79,6 +87,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     found, whereabouts = drawn(asked), places_of(row, SHOWN_STEPS)
     context = panel_of(request, found) | {
         "run": row,
+        "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,
         **definition_context(line.definition, line.environment),

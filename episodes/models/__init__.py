@@ -1,11 +1,13 @@
 """Models of the record: what was played, what people add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
-from episodes.models.record import UNCHECKED, Blob, Episode, Run, SavedView, Step
+from episodes.models.record import UNCHECKED, Blob, Episode, Run, RunTag, SavedView, Step
 from episodes.models.rollups import (
     Activity,
     CurveBlock,
+    EpisodeComponent,
     Progress,
+    RewardComponent,
     RunTask,
     StepGroup,
     StepSpan,
@@ -19,12 +21,15 @@ __all__ = [
     "Blob",
     "CurveBlock",
     "Episode",
+    "EpisodeComponent",
     "Guest",
     "Invite",
     "Note",
     "Play",
     "Progress",
+    "RewardComponent",
     "Run",
+    "RunTag",
     "RunTask",
     "SavedView",
     "Step",

@@ -1,5 +1,5 @@
 """Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup, Activity, ToolUse,
-RunTask, TranscriptText and Progress.
+RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of `Episode.end_number`, and can
 rebuild all of them from the episodes.
@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+
+from episodes.models.record import UNCHECKED, Episode
 
 SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 
@@ -189,6 +191,42 @@ class RunTask(models.Model):
 
     def __str__(self) -> str:
         return f"run {self.run_id} at task {self.task_id} {self.kind}"
+
+
+class RewardComponent(models.Model):
+    """A name under which an environment reports a part of its rewards."""
+
+    environment_id = models.BigIntegerField()
+    name = models.CharField(max_length=80)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["environment_id", "name"], name="rewardcomponent_unique")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class EpisodeComponent(models.Model):
+    """One component of the rewards of an ended episode, over the steps that report it."""
+
+    id = models.BigAutoField(primary_key=True)
+    episode = models.ForeignKey(Episode, models.CASCADE, related_name="components", **UNCHECKED)
+    component = models.ForeignKey(RewardComponent, models.CASCADE, related_name="values", **UNCHECKED)
+    # by definition of return, as the returns of the episode
+    value_sum = models.FloatField()
+    value_last = models.FloatField()
+    value_max = models.FloatField()
+    value_mean = models.FloatField()
+
+    class Meta:
+        constraints: ClassVar = [  # the components of an episode
+            models.UniqueConstraint(fields=["episode", "component"], name="episodecomponent_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"component {self.component_id} of episode {self.episode_id}"
 
 
 class TranscriptText(models.Model):

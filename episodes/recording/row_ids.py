@@ -23,6 +23,7 @@ from environments.runtime.records import EpisodeStarted
 from environments.tasks.sync import content_hash
 from episodes.models import Run
 from episodes.rollups.progress import last_end
+from episodes.runs.generation import generation
 
 MAX_REMEMBERED = 50_000
 """Ids remembered of each kind; when there are more, all of the kind are forgotten."""
@@ -44,6 +45,8 @@ class Ids(NamedTuple):
     split: int | None
     task: int
     run: int | None
+    run_step: int | None
+    """Training step of the episode: the one that its client named, else the current one of its run."""
 
 
 class _KnownTask(NamedTuple):
@@ -55,6 +58,11 @@ class _KnownTask(NamedTuple):
 class _KnownRun(NamedTuple):
     id: int
     has_model: bool
+    step: int | None
+    """The current training step, as far as a trainer has told it."""
+
+
+_NO_RUN = _KnownRun(0, True, None)
 
 
 class KnownRows:
@@ -66,6 +74,7 @@ class KnownRows:
         self._splits: dict[tuple[int, str], int] = {}
         self._tasks: dict[TaskKey, _KnownTask] = {}
         self._runs: dict[str, _KnownRun] = {}
+        self._runs_generation = 0
         self._splits_state: tuple[object, ...] = ()
         self._splits_checked = -CHECK_SECONDS
         self._last_end: int | None = None
@@ -88,14 +97,23 @@ class KnownRows:
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._check_splits()
+        self._check_runs()
         keys = [_task_key(self._environment(row.environment), row.spec_json) for row in episodes]
         missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
         if missing:
             self._make_tasks(missing, writer)
-        return [
-            Ids(key[0], self._split(row.split, key), self._tasks[key].id, self._run(row))
-            for key, row in zip(keys, episodes, strict=True)
-        ]
+        return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
+
+    def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
+        run = self._run(row)
+        step = run.step if row.run.step is None else row.run.step
+        return Ids(key[0], self._split(row.split, key), self._tasks[key].id, run.id or None, step)
+
+    def _check_runs(self) -> None:
+        """Forget the runs if a trainer has described one since the last call."""
+        if self._runs_generation != (latest := generation()):
+            self._runs_generation = latest
+            self._runs.clear()
 
     def _check_splits(self) -> None:
         if time.monotonic() < self._splits_checked + CHECK_SECONDS:
@@ -127,19 +145,19 @@ class KnownRows:
                 self._splits[environment, name] = known
         return known
 
-    def _run(self, row: EpisodeStarted) -> int | None:
+    def _run(self, row: EpisodeStarted) -> _KnownRun:
         name, model = storable(row.run.name, 200), storable(row.run.model, 200)
         if not name:
-            return None
+            return _NO_RUN
         known = self._runs.get(name)
         if known is None:
             created = datetime.fromtimestamp(row.created, UTC)
             run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
-            known = self._runs[name] = _KnownRun(run.pk, bool(run.model))
+            known = self._runs[name] = _KnownRun(run.pk, bool(run.model), run.step)
         if model and not known.has_model:
             Run.objects.filter(pk=known.id, model="").update(model=model)
-            self._runs[name] = _KnownRun(known.id, True)
-        return known.id
+            known = self._runs[name] = known._replace(has_model=True)
+        return known
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
         hashes = {key: hash_of_spec(row.spec_json) for key, row in missing.items()}

@@ -24,6 +24,7 @@ from environments.database.write_turns import give_way
 from episodes.models import Progress
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.components import ComponentsPart
 from episodes.rollups.part_runner import EMPTYING, Following, Overtaken
 from episodes.rollups.rollup_part import RollupPart
 from episodes.rollups.run_tasks import RunTasksPart
@@ -34,7 +35,7 @@ from episodes.rollups.tools import ToolsPart
 
 def make_parts() -> list[RollupPart]:
     """Return new parts, for use by one thread."""
-    return [ActivityPart(), BlocksPart(), SpansPart(), ToolsPart(), RunTasksPart(), TextPart()]
+    return [ActivityPart(), BlocksPart(), SpansPart(), ToolsPart(), RunTasksPart(), ComponentsPart(), TextPart()]
 
 
 def catch_up(progress: Callable[[str, int], None] | None = None) -> int:

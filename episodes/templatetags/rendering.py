@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django import template
 from django.template import Context
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from episodes.rendering.visible import visible
@@ -30,6 +32,32 @@ def component_bar(value: float, widest: float) -> SafeString:
         round(min(0.0, share * 10), 2),
         round(abs(share) * 10, 2),
     )
+
+
+STACK_HUES = 8
+"""Colours of the components of a stacked bar, which repeat."""
+
+
+@register.filter
+def component_stack(components: Sequence[tuple[str, float]]) -> SafeString:
+    """Return the components as one bar, within 0 … 100: negative ones to the left of zero, positive ones to the right.
+
+    Its size is the sum of their absolute values. Components that are 0 have no part.
+    """
+    whole = sum(abs(value) for _, value in components) or 1.0
+    negative = sum(-value for _, value in components if value < 0) / whole * 100
+    ends = {True: negative, False: negative}  # of the bar so far, by whether it grows to the left
+    found = []
+    for place, (name, value) in enumerate(components):
+        width, is_minus = abs(value) / whole * 100, value < 0
+        start = ends[is_minus] - width if is_minus else ends[is_minus]
+        ends[is_minus] = start if is_minus else start + width
+        found.append((place % STACK_HUES, round(start, 2), round(width, 2), name, value))
+    rects = format_html_join(
+        "", '<rect class="part-{}" x="{}" y="0" width="{}" height="8"><title>{} {}</title></rect>', found
+    )
+    zero = format_html('<line class="zero" x1="{0}" x2="{0}" y1="0" y2="8"/>', round(negative, 2))
+    return rects + zero
 
 
 @register.simple_tag(takes_context=True)

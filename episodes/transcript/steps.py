@@ -16,6 +16,7 @@ from django.db import connection
 from django.db.models import Max, QuerySet
 
 from environments.display.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from episodes.attempts.components import COMPONENT_MEMBERS, components_of
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Blob, Episode, Step
 
@@ -23,8 +24,8 @@ STEPS_PER_PAGE = 200
 STEPS_PER_READ = 5_000
 """Steps of one answer of `step_columns`."""
 STEP_FACTS = ("index", "tool", "status", "reason", "error", "reward", "finished", "task_id", "duration_ms", "waited_ms")
-COMPONENTS = ("reward_components", "components", "rewards", "reward_breakdown", "reward_terms")
-"""Members of a step's metadata under which environments report the parts of a reward: an object of numbers."""
+SHOWN_COMPONENTS = (*COMPONENT_MEMBERS, "components", "reward_breakdown", "reward_terms")
+"""Members of a step's metadata that are shown as parts of its reward. Figures are computed from the first two only."""
 _STATES = {"ok": "o", "refused": "r", "failed": "f"}
 
 
@@ -164,23 +165,11 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
             input=fields(given or "", view.characters),
             output=blocks(whole.get("blocks", [] if not answer else output), view.characters),
             metadata=indented(metadata)[: 4 * SHOWN_CHARACTERS] if metadata is not None else "",
-            components=components(metadata),
+            components=list(components_of(metadata, SHOWN_COMPONENTS).items()),
             raw=answer if answer and len(answer) <= SHOWN_CHARACTERS else "",
             running=so_far.add(step.reward),
             is_whole=given is not None and answer is not None,
         )
-
-
-def components(metadata: Any) -> list[tuple[str, float]]:
-    """Return the numbers under the first of COMPONENTS that `metadata` has, at most 40."""
-    if not isinstance(metadata, dict):
-        return []
-    for name in COMPONENTS:
-        parts = metadata.get(name)
-        if isinstance(parts, dict):
-            numbers = [(str(key)[:80], value) for key, value in parts.items() if type(value) in (int, float)]
-            return [(key, float(value)) for key, value in numbers[:40] if abs(value) <= 1.7e308 or value != value]
-    return []
 
 
 def _texts(blobs: Iterable[Blob], view: TranscriptView) -> dict[str, str]:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
 from environments.scoring.definition import Definition
+from environments.scoring.returns import RETURNS
+from episodes.analytics.components import names_of
+from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.transfer.export_source import EpisodeFacts, Recorded
 
+MAX_WAITING = 250
+"""Episodes whose components are read together."""
 _FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 """Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept too."""
 
@@ -67,18 +74,48 @@ def definition_header(definition: Definition) -> dict[str, str]:
 
 
 class EpisodeTable:
-    """Writes a CSV file with a row per episode, for spreadsheets."""
+    """Writes a CSV file with a row per episode, for spreadsheets.
+
+    A column for each component of rewards follows the others; its value is by the definition of the environment.
+    """
 
     needs_steps = False
 
+    def __init__(self, episodes: QuerySet[Episode]) -> None:
+        self._names = _components_among(episodes)
+        self._waiting: list[EpisodeFacts] = []
+
     def start(self) -> str:
-        return csv_line(_COLUMNS)
+        return csv_line([*_COLUMNS, *(f"component:{name}" for name in self._names)])
 
     def write(self, episode: Recorded) -> Iterator[str]:
-        yield csv_line(_values(episode.facts))
+        self._waiting.append(episode.facts)
+        if len(self._waiting) == MAX_WAITING:
+            yield self.end()
 
     def end(self) -> str:
-        return ""
+        """Return the lines of the episodes whose components were not read yet."""
+        waiting, self._waiting = self._waiting, []
+        found = _components_of(waiting) if self._names else {}
+        return "".join(
+            csv_line([*_values(facts), *(found.get((facts.id, name)) for name in self._names)]) for facts in waiting
+        )
+
+
+def _components_among(episodes: QuerySet[Episode]) -> list[str]:
+    """Return the names of the components that the environments of `episodes` report."""
+    reporting = RewardComponent.objects.order_by().values_list("environment_id", flat=True).distinct()
+    present = [pk for pk in reporting if episodes.order_by().filter(environment=pk).exists()]
+    return names_of(present) if present else []
+
+
+def _components_of(episodes: Sequence[EpisodeFacts]) -> dict[tuple[int, str], float]:
+    """Return the values of the components by episode and name, each by the definition of its environment."""
+    definitions = {facts.id: RETURNS.index(facts.default_return) for facts in episodes}
+    rows = EpisodeComponent.objects.filter(episode__in=definitions).values_list(
+        "episode_id", "component__name", *(f"value_{name}" for name in RETURNS)
+    )
+    return {(episode, name): values[definitions[episode]] for episode, name, *values in rows}
 
 
 def _values(facts: EpisodeFacts) -> Iterator[Any]:

@@ -138,6 +138,7 @@ class EpisodeFacts(NamedTuple):
     split: str | None
     split_type: str | None
     task_index: int | None
+    task_id: int
     spec: str
     content_hash: str
     session_id: str

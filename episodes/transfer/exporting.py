@@ -20,7 +20,7 @@ from episodes.models import Episode
 from episodes.transfer.csv_lines import EpisodeTable
 from episodes.transfer.episode_lines import EpisodeLines
 from episodes.transfer.export_source import Recorded, facts_of, ids_of, recorded
-from episodes.transfer.training import Chat, pairs
+from episodes.transfer.training import Chat, TrainingFile, pairs
 
 Format = Literal["jsonl", "csv", "parquet", "messages", "pairs"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -46,8 +46,14 @@ MIN_PIECE_BYTES = 128 * 1024
 RUNNING_HEADER = "X-Running-Episodes"
 """Header of a response with a file: how many episodes in the file were still running."""
 _WHY_NOTHING: dict[Format, str] = {
-    "pairs": "There are no pairs: a pair needs two attempts at one task that called a tool and have different returns.",
-    "messages": "There are no conversations: none of these episodes has called a tool.",
+    "pairs": (
+        "There are no pairs: a pair needs two attempts at one task that called a tool and have different returns. "
+        "Attempts whose tool input is no JSON object are only in files with arguments=string."
+    ),
+    "messages": (
+        "There are no conversations: none of these episodes has called a tool. Those whose tool input is no JSON "
+        "object are only in files with arguments=string."
+    ),
 }
 
 
@@ -68,22 +74,20 @@ def exported(
     episodes: AttemptQuerySet[Episode],
     format: Format,
     *,
-    definition: str | None = None,
-    margin: float = 0.0,
+    training: TrainingFile | None = None,
     progress: Callable[[int], None] | None = None,
     has_additions: bool = True,
 ) -> Pieces:
     """Yield the file in pieces.
 
-    definition: definition of return for the reward in messages and pairs (sum, last, max, mean); None: that of each
-    environment.
-    margin: the minimum difference of the returns of a pair.
+    training: how messages and pairs are written; afterwards it says what was left out of them.
     progress: called with the number of episodes written so far; not for pairs, which use only some of the episodes.
     has_additions: whether jsonl includes what people added, such as notes.
     """
     if format == "pairs":
-        return _joined(pairs(episodes, definition, margin))
-    return _joined(_written(episodes, _writer(format, definition, has_additions=has_additions), progress))
+        return _joined(pairs(episodes, training or TrainingFile()))
+    writer = _writer(format, episodes, training or TrainingFile(), has_additions=has_additions)
+    return _joined(_written(episodes, writer, progress))
 
 
 def running_among(episodes: QuerySet[Episode], format: Format) -> int:
@@ -106,13 +110,15 @@ def why_nothing(format: Format, *, is_any: bool) -> str:
     return reason or "No episodes match the filter, so there is nothing to export."
 
 
-def _writer(format: Format, definition: str | None, *, has_additions: bool) -> EpisodeFileWriter:
+def _writer(
+    format: Format, episodes: QuerySet[Episode], training: TrainingFile, *, has_additions: bool
+) -> EpisodeFileWriter:
     if format == "jsonl":
         return EpisodeLines(has_additions=has_additions)
     if format == "csv":
-        return EpisodeTable()
+        return EpisodeTable(episodes)
     if format == "messages":
-        return Chat(definition)
+        return Chat(training)
     from episodes.transfer.step_table import StepTable  # pyarrow takes a third of a second
 
     return StepTable()

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from environments.scoring.returns import RETURNS
 from environments.transfer.parquet import TakenFile
+from episodes.attempts.components import components_in
 from episodes.transfer.export_source import EpisodeFacts, ExportedStep, Recorded
 
 GROUP_ROWS = 10_000
@@ -39,7 +40,11 @@ _STEP = {
     **{"task_id": pa.string(), "started": _TIME, "duration_ms": pa.float64(), "waited_ms": pa.float64()},
 }
 """Column -> its type, in the order of the fields of ExportedStep. `input` and `output` hold the exact JSON text."""
-_SCHEMA = pa.schema([(name, kind) for name, (_, kind) in _EPISODE.items()] + list(_STEP.items()))
+_COMPONENTS = pa.map_(pa.string(), pa.float64())
+"""Components of the reward by name; null if the output reports none."""
+_SCHEMA = pa.schema(
+    [(name, kind) for name, (_, kind) in _EPISODE.items()] + [*_STEP.items(), ("reward_components", _COMPONENTS)]
+)
 
 
 class StepTable:
@@ -70,7 +75,7 @@ class StepTable:
         return self._sink.taken()
 
     def _add(self, facts: tuple[Any, ...], step: ExportedStep) -> None:
-        self._rows.append(facts + step)
+        self._rows.append((*facts, *step, list(components_in(step.output).items()) or None))
         self._characters += len(step.input) + len(step.output)
 
     def _flush(self) -> None:

@@ -1,33 +1,122 @@
 """Writes episodes as training data, in JSON Lines: conversations for fine-tuning, and pairs for preference learning.
 
-A conversation:  {"messages": […], "tools": […], "reward": …, "episode": …} A pair:          {"prompt": […], "chosen":
-[…], "rejected": […], "tools": […], "chosen_reward": …, …}
+A conversation:  {"messages": […], "tools": […], "reward": …, "episode": …, "prompt_source": …, "tools_source": …}
+A pair:          {"prompt": […], "chosen": […], "rejected": […], "tools": […], "chosen_reward": …, …}
 
-Messages and tools have the format of OpenAI's chat API: the prompt, then for each call an assistant message with
-`tool_calls` and the `tool` message with the result. Images are `image_url` parts with data URIs. A refused or failed
-call is answered with its error, as it was to the agent. Episodes without a call are left out.
+Messages and tools have the format of chat APIs; `training_options.py` lists what can be chosen. A conversation is the
+prompt, then for each call an assistant message with `tool_calls` and the `tool` message with the result. A refused or
+failed call is answered with its error, as it was to the agent. Both formats end with the assistant's last turn, so that
+a model does not learn the words of a grader; only a conversation can include the last output. Episodes without a call
+are left out. So are those with a call whose input is no JSON object if arguments are written as objects: the object
+would be invented.
 
 A pair holds the best and the worst attempt at a task with the same prompt. Among equal attempts the oldest is used.
+Images stand in `images` only as far as the prompt has them, because TRL's trainers expect none in completions.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from types import TracebackType
+from typing import Self
 
 from django.db.models import F, Q, QuerySet
 
-from environments.display.parts import read_json
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
-from episodes.transfer.export_source import ExportedStep, Recorded, recorded
+from episodes.transfer.chat_messages import (
+    Conversation,
+    Message,
+    Turn,
+    UnfaithfulArguments,
+    dumped,
+    prompt_turns,
+    step_turns,
+    tools_of,
+)
+from episodes.transfer.export_source import Recorded, recorded
+from episodes.transfer.prompt_sources import PromptSources
+from episodes.transfer.training_options import TrainingOptions
 
 BATCH_TASKS = 200
+MAX_MEMORY_BYTES = 4 * 1024 * 1024
+"""Size of a line from which it is collected in a temporary file."""
+BATCH_MESSAGES = 50
+PIECE_BYTES = 256 * 1024
 
-Message = dict[str, Any]
+
+@dataclass(slots=True)
+class TrainingFile:
+    """What one file of messages or pairs is made with, and what was left out of it."""
+
+    options: TrainingOptions = field(default_factory=TrainingOptions)
+    sources: PromptSources = field(default_factory=PromptSources)
+    left_out: int = 0
+    """Number of episodes or pairs that were left out so far because a call's input is no object."""
+
+
+class Line:
+    """One line of a file. It is collected before any of it is sent, because a call far down may turn out unfit for it.
+
+    The images of its column are collected apart, because they come after the messages.
+    """
+
+    def __init__(self, options: TrainingOptions) -> None:
+        self._options = options
+        self._text = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115  # closed by __exit__
+        self._images = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._text.close()
+        self._images.close()
+
+    def write(self, text: str) -> None:
+        self._text.write(text.encode("ascii"))
+
+    def write_turns(self, turns: Iterable[Turn], *, has_images: bool = True) -> None:
+        """Write the messages of `turns`, separated by commas. Raises: UnfaithfulArguments."""
+        conversation = Conversation(self._options, self._keep_image, has_images=has_images)
+        between, waiting, characters = "", list[Message](), 0
+        for message in conversation.messages(turns):
+            waiting.append(message)  # several at once are encoded in less time
+            characters += len(message["content"] or "") if self._options.images == "text" else PIECE_BYTES
+            if len(waiting) >= BATCH_MESSAGES or characters >= PIECE_BYTES:
+                self.write(f"{between}{dumped(waiting)[1:-1]}")
+                between, waiting, characters = ", ", [], 0
+        if waiting:
+            self.write(f"{between}{dumped(waiting)[1:-1]}")
+
+    def end(self, **facts: str | float | None) -> None:
+        """Write the column of images, if there is one, and the facts."""
+        if self._options.images == "column":
+            self.write(', "images": [')
+            self._copy_images()
+            self.write("]")
+        self.write(f", {json.dumps(facts)[1:]}\n")
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the line."""
+        self._text.seek(0)
+        while piece := self._text.read(PIECE_BYTES):
+            yield piece
+
+    def _keep_image(self, uri: str) -> None:
+        between = b", " if self._images.tell() else b""
+        self._images.write(between + dumped(uri).encode("ascii"))
+
+    def _copy_images(self) -> None:
+        self._images.seek(0)
+        while piece := self._images.read(PIECE_BYTES):
+            self._text.write(piece)
 
 
 class Chat:
@@ -35,118 +124,36 @@ class Chat:
 
     needs_steps = True
 
-    def __init__(self, definition: str | None) -> None:
-        """`definition`: the definition of return for the reward; None: that of each environment."""
-        self._definition = definition
+    def __init__(self, file: TrainingFile) -> None:
+        self._file = file
 
     def start(self) -> str:
         return ""
 
-    def write(self, episode: Recorded) -> Iterator[str]:
+    def write(self, episode: Recorded) -> Iterator[bytes]:
         if (first := next(episode.steps, None)) is None:
             return
-        prompt = prompt_messages(episode.prompt)
-        yield '{"messages": [' + json.dumps(prompt)[1:-1]
-        between = ", " if prompt else ""
-        yield from pieces_of(chain([first], episode.steps), between)
-        facts = episode.facts
-        rest = {"tools": tools_of(episode.tools), "reward": facts.return_by(self._definition), "episode": facts.id}
-        yield f"], {json.dumps(rest)[1:]}\n"
+        options, sources, facts = self._file.options, self._file.sources, episode.facts
+        prompt, tools = sources.prompt_of(episode), sources.tools_of(episode)
+        steps = step_turns(chain([first], episode.steps), has_final_output=options.has_final_output)
+        with Line(options) as line:
+            try:
+                line.write('{"messages": [')
+                line.write_turns(chain(prompt_turns(prompt.text), steps))
+            except UnfaithfulArguments:
+                self._file.left_out += 1
+                return
+            line.write(f'], "tools": {tools_of(tools.text, options)}')
+            line.end(
+                reward=facts.return_by(options.definition),
+                episode=facts.id,
+                prompt_source=prompt.source,
+                tools_source=tools.source,
+            )
+            yield from line.pieces()
 
     def end(self) -> str:
         return ""
-
-
-def pieces_of(steps: Iterator[ExportedStep], between: str = "") -> Iterator[str]:
-    """Yield the messages of `steps` as JSON, separated by commas. `between`: the text before the first one."""
-    for step in steps:
-        yield f"{between}{json.dumps(step_messages(step))[1:-1]}"
-        between = ", "
-
-
-def prompt_messages(text: str) -> list[Message]:
-    """Return the messages of the prompt. `text`: recorded JSON of blocks or messages; empty if there was no prompt."""
-    value = read_json(text) if text else []
-    if not isinstance(value, list):
-        return [{"role": "user", "content": text}]
-    if all(isinstance(item, dict) and "role" in item and "blocks" in item for item in value):
-        return [message for item in value for message in _turn(item["role"], item["blocks"])]
-    return [{"role": "user", "content": _content(value)}]
-
-
-def step_messages(step: ExportedStep) -> list[Message]:
-    """Return the messages of a tool call and its result."""
-    call = {"name": step.tool, "arguments": step.input or "{}"}
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": f"call_{step.number}", "type": "function", "function": call}],
-        },
-        {"role": "tool", "tool_call_id": f"call_{step.number}", "content": _answer(step)},
-    ]
-
-
-def tools_of(text: str) -> list[dict[str, Any]]:
-    """Return the tools of a recorded ListToolsOutput, or none if `text` is something else."""
-    value = read_json(text) if text else None
-    tools = value.get("tools") if isinstance(value, dict) else None
-    return [_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-
-
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    parameters = tool.get("input_schema") or {"type": "object", "properties": {}}
-    function = {"name": tool.get("name", ""), "description": tool.get("description", ""), "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
-def _answer(step: ExportedStep) -> Any:
-    if not step.output:
-        return step.error
-    value = read_json(step.output)
-    blocks = value.get("blocks") if isinstance(value, dict) else None
-    return _content(blocks) if isinstance(blocks, list) else step.output
-
-
-def _turn(role: Any, blocks: Any) -> Iterator[Message]:
-    """Yield the messages for one of the protocol's: calls become `tool_calls`, each result a message of its own."""
-    items = [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-    calls = [block for block in items if block.get("type") == "tool_call"]
-    results = [block for block in items if block.get("type") == "tool_result"]
-    said = [block for block in items if block not in calls and block not in results]
-    for result in results:
-        yield {
-            "role": "tool",
-            "tool_call_id": result.get("tool_call_id", ""),
-            "content": _content(result.get("blocks") or []),
-        }
-    if calls:
-        yield {"role": role, "content": _content(said) if said else None, "tool_calls": [_call(call) for call in calls]}
-    elif said or not results:
-        yield {"role": role, "content": _content(said)}
-
-
-def _call(block: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": block.get("name", ""), "arguments": json.dumps(block.get("input", {}))}
-    return {"id": block.get("id", ""), "type": "function", "function": function}
-
-
-def _content(blocks: list[Any]) -> str | list[dict[str, Any]]:
-    """Return the content as one text if all blocks are texts, else as a list of parts."""
-    parts = [_part(block) for block in blocks]
-    if all(part["type"] == "text" for part in parts):
-        return "\n".join(part["text"] for part in parts)
-    return parts
-
-
-def _part(block: Any) -> dict[str, Any]:
-    """Return the part for a block: text, image, or the JSON of anything else as text."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    if kind == "image":
-        return {"type": "image_url", "image_url": {"url": f"data:{block.get('mimeType')};base64,{block.get('data')}"}}
-    if kind in ("text", "reasoning") and isinstance(block.get("text"), str):
-        return {"type": "text", "text": block["text"]}
-    return {"type": "text", "text": json.dumps(block)}
 
 
 @dataclass(slots=True)
@@ -165,20 +172,23 @@ class _Extremes:
             self.worst, self.low = number, value
 
 
-def pairs(episodes: AttemptQuerySet[Episode], definition: str | None, margin: float) -> Iterator[str]:
-    """Yield a pair for each task. `margin`: the minimum difference of the returns, which must differ in any case."""
-    compared = episodes.attempts().with_return(definition).filter(Q(own_return__isnull=False))
+def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile) -> Iterator[bytes]:
+    """Yield a pair for each task whose best and worst return differ, by at least the margin of the options."""
+    options = file.options
+    compared = episodes.attempts().with_return(options.definition).filter(Q(own_return__isnull=False))
     compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
     for tasks in _batches(compared):
         found = _extremes(compared.filter(task__in=tasks))
-        ids = [number for one in found if one.high - one.low >= margin and one.high > one.low for number in _ids(one)]
-        taken = recorded(ids)
+        distinct = [one for one in found if one.high - one.low >= options.margin and one.high > one.low]
+        taken = recorded([number for one in distinct for number in (one.best, one.worst)])
         for chosen in taken:
-            yield from _line(chosen, taken, definition)
-
-
-def _ids(extremes: _Extremes) -> tuple[int, int]:
-    return extremes.best, extremes.worst
+            with Line(options) as line:
+                try:
+                    _write_pair(line, chosen, taken, file)
+                except UnfaithfulArguments:
+                    file.left_out += 1
+                    continue
+                yield from line.pieces()
 
 
 def _batches(episodes: QuerySet[Episode]) -> Iterator[list[int]]:
@@ -198,18 +208,28 @@ def _extremes(episodes: QuerySet[Episode]) -> list[_Extremes]:
     return list(found.values())
 
 
-def _line(chosen: Recorded, following: Iterator[Recorded], definition: str | None) -> Iterator[str]:
-    """Yield one pair. `following` yields the rejected episode after the steps of the chosen one are consumed."""
-    head = {"prompt": prompt_messages(chosen.prompt), "tools": tools_of(chosen.tools)}
-    yield f'{json.dumps(head)[:-1]}, "chosen": ['
-    yield from pieces_of(chosen.steps)
-    rejected = next(following)
-    yield '], "rejected": ['
-    yield from pieces_of(rejected.steps)
-    rewards = [one.facts.return_by(definition) for one in (chosen, rejected)]
-    facts = {
+def _write_pair(line: Line, chosen: Recorded, following: Iterator[Recorded], file: TrainingFile) -> None:
+    """Write one pair. `following` yields the rejected episode after the steps of the chosen one are consumed.
+
+    Raises: UnfaithfulArguments.
+    """
+    options = file.options
+    prompt, tools = file.sources.prompt_of(chosen), file.sources.tools_of(chosen)
+    has_images = options.images != "column"
+    try:
+        line.write('{"prompt": [')
+        line.write_turns(prompt_turns(prompt.text))
+        line.write(f'], "tools": {tools_of(tools.text, options)}, "chosen": [')
+        line.write_turns(step_turns(chosen.steps, has_final_output=False), has_images=has_images)
+    finally:
+        rejected = next(following)
+    line.write('], "rejected": [')
+    line.write_turns(step_turns(rejected.steps, has_final_output=False), has_images=has_images)
+    line.write("]")
+    rewards = [one.facts.return_by(options.definition) for one in (chosen, rejected)]
+    line.end(
         **{"chosen_reward": rewards[0], "rejected_reward": rewards[1]},
         **{"chosen_episode": chosen.facts.id, "rejected_episode": rejected.facts.id},
         **{"environment": chosen.facts.environment, "task": chosen.facts.content_hash},
-    }
-    yield f"], {json.dumps(facts)[1:]}\n"
+        **{"prompt_source": prompt.source, "tools_source": tools.source},
+    )

@@ -19,13 +19,13 @@ import httptools
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from environments.protocol.request import CONNECTION
+from environments.agent_http.request import CONNECTION
 from orsweb.server.exchange import Agents, Exchange
 
 LINGER_SECONDS = 2.0
 """Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
-ENDLESS_PAGES = re.compile(rb"/events/|/api/episodes/\d+/events")
-"""Paths of the pages' event streams, which do not end by themselves."""
+ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
+"""Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
 
 
@@ -186,7 +186,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def shutdown(self) -> None:
-        if self.cycle is not None and ENDLESS_PAGES.match(self.scope["raw_path"]):
+        scope = self.scope
+        if self.cycle is not None and scope["method"] == "GET" and ENDLESS_STREAMS.match(scope["raw_path"]):
             self.transport.close()
         else:
             super().shutdown()

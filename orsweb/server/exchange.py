@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from environments.protocol.handler import too_large
-from environments.protocol.request import HttpRequest
-from environments.protocol.response import Headers, Response
+from environments.agent_http.handler import too_large
+from environments.agent_http.request import HttpRequest
+from environments.agent_http.response import Headers, Response
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ import structlog
 from django.conf import settings
 from django.db import Error
 
-from environments.protocol.handler import Receive, Send
+from environments.agent_http.handler import Receive, Send
 from environments.service import close_service, open_service
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
 

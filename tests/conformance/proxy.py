@@ -13,10 +13,13 @@ Cut = Literal["before the task_id", "after the task_id"]
 
 
 class CuttingProxy:
-    """Listens on `url`; `cuts` counts the connections it has cut (at most one)."""
+    """Listens on `url`; `cuts` counts the connections it has cut (at most one).
 
-    def __init__(self, port: int, cut: Cut) -> None:
-        self._port, self._cut = port, cut
+    A request with the bytes `call` is a call; a response with the bytes `task_id` names the id of a call.
+    """
+
+    def __init__(self, port: int, cut: Cut, call: bytes = b"/call ", task_id: bytes = b"task_id") -> None:
+        self._port, self._cut, self._call_sign, self._id_sign = port, cut, call, task_id
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.cuts = 0
@@ -41,17 +44,16 @@ class CuttingProxy:
                 is_cut = is_call.is_set() and not self.cuts
                 if not is_cut or self._cut == "after the task_id":
                     client.sendall(data)
-                if is_cut and (self._cut == "before the task_id" or b"task_id" in data):
+                if is_cut and (self._cut == "before the task_id" or self._id_sign in data):
                     self.cuts += 1
                     break
             for one in (client, server):
                 one.shutdown(socket.SHUT_RDWR)  # a close alone would not wake the other thread's recv
 
-    @staticmethod
-    def _pass_requests(client: socket.socket, server: socket.socket, is_call: threading.Event) -> None:
+    def _pass_requests(self, client: socket.socket, server: socket.socket, is_call: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(65536):
-                if b"/call " in data:
+                if self._call_sign in data:
                     is_call.set()
                 server.sendall(data)
             server.shutdown(socket.SHUT_WR)
@@ -96,8 +98,8 @@ class MutingProxy:
 
 
 @contextlib.contextmanager
-def cutting_proxy(port: int, cut: Cut) -> Iterator[CuttingProxy]:
-    with _serving(CuttingProxy(port, cut)) as proxy:
+def cutting_proxy(port: int, cut: Cut, **signs: bytes) -> Iterator[CuttingProxy]:
+    with _serving(CuttingProxy(port, cut, **signs)) as proxy:
         yield proxy
 
 

@@ -122,3 +122,24 @@ def test_it_tells_a_recorded_result_to_no_other_key(guarded: LiveServer) -> None
         assert bob.post("/call", body, **{"X-Session-ID": alice.sid}).status_code == 404
     with Agent(guarded, **{"X-API-Key": ALICE}) as later:
         assert later.post("/call", body, **{"X-Session-ID": alice.sid}).content == result.raw
+
+
+def test_ending_a_run_ends_the_sessions_that_its_key_left_open(guarded: LiveServer, record: Recorded) -> None:
+    about = {"secrets": {"orsweb_run": "läuft/1"}}
+    with Agent(guarded, **{"X-API-Key": ALICE}) as alice, Agent(guarded, **{"X-API-Key": BOB}) as bob:
+        run = "/api/runs/by-name/l%C3%A4uft%2F1"
+        assert alice.http.put(run, json={"step": 7}).status_code == 201
+        assert bob.http.put(run, json={"step": 8}).status_code == 404
+        alice.open({"id": 1}, "echo", **about).call("echo", {"text": "hi"})
+        bob.open({"id": 1}, "echo", **about)
+        assert alice.http.put(run, json={"state": "ended"}).json()["step"] == 7
+        assert alice.post("/ping").status_code == 404
+        assert bob.post("/ping").status_code == 200
+    mine = record.episode(alice.sid)
+    assert (mine.cause, mine.run_step, mine.detail) == ("abandoned", 7, "The run ended while the session was open.")
+
+
+def test_a_name_that_is_not_utf_8_is_refused(guarded: LiveServer) -> None:
+    with Agent(guarded, **{"X-API-Key": ALICE}) as alice:
+        answer = alice.http.put("/api/runs/by-name/%FF", json={})
+    assert answer.status_code == 400 and "UTF-8" in answer.json()["detail"]

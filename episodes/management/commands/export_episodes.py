@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,7 +17,11 @@ from environments.transfer.exporting import write_whole
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.transfer.exporting import ENDINGS, FORMATS, Format, exported, running_among, why_nothing
+from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
 from episodes.transfer.thresholds import narrowed
+from episodes.transfer.training import TrainingFile
+from episodes.transfer.training_options import CHOICES, TrainingOptions
+from episodes.transfer.training_options import HELP as OPTIONS_HELP
 
 HELP = """
 Export episodes as jsonl (everything that was recorded; import_episodes can import it), csv (a row per episode), parquet
@@ -40,6 +44,10 @@ class Command(BaseCommand):
         )
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
         parser.add_argument("--margin", type=float, default=0.0, help="minimum difference of the returns of a pair")
+        training = parser.add_argument_group("training", "how messages and pairs are written")
+        for name, choices in CHOICES.items():
+            text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"
+            training.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text)
         filters = parser.add_argument_group("filter", "as in the addresses of pages; an episode must match all of them")
         for name in PARAMETERS:
             filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
@@ -53,14 +61,17 @@ class Command(BaseCommand):
             if not (total := episodes.count()):
                 raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))
             running = running_among(episodes, format)
-            with _progress(total) as progress:
-                definition, margin = asked.definition, options["margin"]
-                pieces = exported(episodes, format, definition=definition, margin=margin, progress=progress)
+            parsed = TrainingOptions.parse(options, definition=asked.definition, margin=options["margin"])
+            with closing(HostedPrompts()) as ask, _progress(total) as progress:
+                training = TrainingFile(parsed, PromptSources(ask=ask))
+                pieces = exported(episodes, format, training=training, progress=progress)
                 if (first := next(pieces, None)) is None:
                     raise CommandError(why_nothing(format, is_any=True))
                 write_whole(chain([first], pieces), output)
             if running:
                 self.stderr.write(_still_running(running, format))
+            if training.left_out:
+                self.stderr.write(_left_out(training.left_out, format))
         except OrsError as error:
             raise CommandError(str(error)) from error
         except OSError as error:
@@ -77,6 +88,16 @@ def _still_running(count: int, format: Format) -> str:
     are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
     refused = f", and import_episodes will refuse {them}: export {them} again later" if format == "jsonl" else ""
     return f"{are} still running. The file contains {them} without an end{refused}."
+
+
+def _left_out(count: int, format: Format) -> str:
+    what = "pair" if format == "pairs" else "episode"
+    are, have = ("is", "has") if count == 1 else ("are", "have")
+    whats = what if count == 1 else f"{what}s"
+    return (
+        f"{count:,} {whats} {are} left out, because {'it' if count == 1 else 'they'} {have} a tool call whose input is "
+        "no JSON object that every reader decodes alike. --arguments string includes such calls."
+    )
 
 
 def _format_of(output: str) -> Format:

@@ -20,7 +20,7 @@ from django.db import connection
 from django.test import override_settings
 
 from environments import conf
-from environments.protocol.handler import ProtocolHandler
+from environments.agent_http.handler import ProtocolHandler
 from environments.service import close_service, open_service
 from orsweb import asgi
 
@@ -33,7 +33,7 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
     """A client of a server that hosts `specifications`; `settings` override Django's."""
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
         conf.key_labels.cache_clear()
-        asgi.protocol, before = ProtocolHandler(), asgi.protocol
+        asgi.protocol, before = ProtocolHandler("orsweb.agent_urls"), asgi.protocol
         await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]

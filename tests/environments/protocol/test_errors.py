@@ -7,7 +7,7 @@ import json
 import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
-from environments.protocol.errors import respond
+from environments.agent_http.errors import respond
 
 SECRET = 'connection to server at "db", user "lab" failed'
 

@@ -17,6 +17,8 @@ from environments.errors import (
     SessionStarting,
     TooManySessions,
 )
+from environments.runtime.records import EpisodeEnded, RunInfo
+from environments.runtime.sessions import RUN_ENDED
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.environments.runtime.staged import OnALoopOfItsOwn, OnItsThread, SlowTasks, Staged, ToldSlowly, Wrapped
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
@@ -360,3 +362,29 @@ async def test_a_running_call_is_answered_before_the_drain_ends_its_session() ->
         Staged.doors["work"].set()
         assert (await ended(call)).text == "worked"
         await within(draining)
+
+
+async def test_the_end_of_a_run_ends_the_sessions_of_its_owner_only() -> None:
+    async with Play(Echo) as play:
+        about = RunInfo("grpo-3")
+        await play.open("mine", run=about, owner="lab")
+        await play.open("unbound", run=about, owner="lab")
+        await play.open("theirs", run=about, owner="home")
+        await play.open("other", run=RunInfo("grpo-4"), owner="lab")
+        assert await within(play.service.close_run("grpo-3", "lab")) == 2
+        assert play.service.live_sessions == 2
+        assert [(end.cause, end.detail) for end in play.record.of(EpisodeEnded)] == [("abandoned", RUN_ENDED)] * 2
+        assert await within(play.service.close_run("grpo-3", None)) == 1
+    assert play.record.end.cause == "interrupted"
+
+
+async def test_the_end_of_a_run_cuts_a_running_call_short() -> None:
+    async with Play(Staged) as play:
+        await play.open("s", run=RunInfo("grpo-3"), spec={"waits": ["work"]})
+        call = await play.start("s", "work")
+        await until(lambda: "work starts" in Staged.events)
+        closing = asyncio.ensure_future(play.service.close_run("grpo-3", ""))
+        await until(lambda: play.service._sessions.live["s"].state == "closing")
+        Staged.doors["work"].set()
+        await within(closing)
+        assert (await ended(call)).data == "Session deleted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from episodes.models import EpisodeComponent, RewardComponent
 from tests.episodes.api.asking import get
 from tests.episodes.ended import end_episode
 from tests.stored import make_episode, make_run
@@ -101,3 +102,16 @@ def test_the_convention_can_be_switched() -> None:
 def test_a_value_that_no_convention_has_is_refused() -> None:
     error = get("curves?no_call=keep", status=400)
     assert (error["field"], error["allowed"]) == ("no_call", "allowed are zero, out")
+
+
+def test_components_of_rewards_are_picked_by_name() -> None:
+    episode = end_episode(1.0)
+    for name in ("format", "length"):
+        component = RewardComponent.objects.create(environment_id=episode.environment_id, name=name)
+        figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), 0.5)
+        EpisodeComponent.objects.create(episode=episode, component=component, **figures)
+    assert get("curves?environment=math")["components"] == []
+    [one] = get("curves?environment=math&component=length")["components"]
+    assert (one["name"], one["total"], one["points"]) == ("length", {"n": 1, "mean": 0.5}, [{"n": 1, "mean": 0.5}])
+    assert len(get("curves?environment=math&component=*")["components"]) == 2
+    assert "Did you mean 'format'?" in get("curves?environment=math&component=fromat", 400)["detail"]

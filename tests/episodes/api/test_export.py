@@ -11,7 +11,7 @@ from django.test import Client
 
 from episodes.models import Note
 from tests.episodes.api.asking import get
-from tests.stored import make_episode, make_step, make_task
+from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -78,6 +78,21 @@ def test_an_export_for_a_key_has_no_notes() -> None:
 def test_an_export_for_a_person_has_notes() -> None:
     Note.objects.create(episode=make_episode(), author="ada", text="this agent is odd")
     assert b"this agent is odd" in file("")[1]
+
+
+def test_messages_are_written_as_the_address_says() -> None:
+    make_step(make_episode())
+    _, body = file("format=messages&arguments=string")
+    assert json.loads(body)["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"answer": 42}'
+    assert "object, string" in get("episodes/export?format=messages&arguments=xml", 400)["allowed"]
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_key_gets_no_prompt_from_an_episode_of_another_key() -> None:
+    task = make_task()
+    make_episode(task=task, key_label="home", prompt=make_blob('[{"type": "text", "text": "2 + 2?"}]'))
+    make_step(make_episode(task=task, key_label="lab"))
+    assert b"2 + 2?" not in file("format=messages", **{"X-API-Key": "lab-key-1"})[1]
 
 
 def test_errors_are_reported_before_anything_is_sent() -> None:

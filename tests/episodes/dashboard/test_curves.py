@@ -14,6 +14,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.dashboard.curve_chart import smoothed
+from episodes.models import EpisodeComponent, RewardComponent
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
 
@@ -195,3 +196,21 @@ def test_smoothing_leaves_what_is_level_and_what_is_missing(strength: float) -> 
 
 def test_smoothing_weighs_earlier_values_less() -> None:
     assert smoothed([0.0, 1.0], 0.5) == [0.0, pytest.approx(2 / 3)]
+
+
+def test_components_of_rewards_are_curves_of_their_own(client: Client) -> None:
+    episode = end_episode(1.0, run=make_run())
+    for name, value in (("format", 1.0), ("length", -0.5)):
+        component = RewardComponent.objects.create(environment_id=episode.environment_id, name=name)
+        figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), value)
+        EpisodeComponent.objects.create(episode=episode, component=component, **figures)
+    found = chart(client, "y=components")["series"]
+    assert {one["name"]: one["points"][0]["y"] for one in found} == {"format": 1.0, "length": -0.5}
+    assert "Attempts that report it" in client.get(f"{CURVES}?y=components").content.decode()
+    lines = client.get(f"{CURVES}?y=components&by=run&format=csv").content.decode().splitlines()
+    assert sorted(lines[0].split(",")[-2:]) == ["component:format", "component:length"]
+
+
+def test_without_components_it_says_how_to_report_them(client: Client) -> None:
+    end_episode(1.0)
+    assert "reward_components" in client.get(f"{CURVES}?y=components").content.decode()

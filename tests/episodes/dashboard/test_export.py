@@ -66,6 +66,21 @@ def test_thresholds_and_a_margin_can_be_given() -> None:
     assert [json.loads(line)["id"] for line in content.splitlines()] == [3]
 
 
+def test_messages_are_written_as_the_address_says() -> None:
+    make_step(make_episode(id=1), input='{"answer":  42}')
+    query = "format=messages&arguments=string&tools=text&images=url&final_output=yes"
+    call, answer = json.loads(async_to_sync(exported)(query)[2])["messages"]
+    assert call["tool_calls"][0]["function"]["arguments"] == '{"answer":  42}'
+    assert answer["content"] == [{"type": "text", "text": "42 is right"}]
+
+
+def test_the_menu_has_each_kind_of_messages(client: Client) -> None:
+    make_episode()
+    html = client.get("/episodes/?environment=math").content.decode()
+    for options in ("", "&amp;images=column", "&amp;arguments=string&amp;images=url"):
+        assert f'export?environment=math&amp;format=messages{options}"' in html
+
+
 def test_those_still_running_are_counted() -> None:
     make_episode(id=1)
     make_episode(id=2, status="running", cause="", ended=None)
@@ -86,6 +101,7 @@ def test_those_still_running_are_counted() -> None:
         ("format=csv&colour=red", "no filter has that name"),
         ("format=csv&min_return=high", "min_return"),
         ("format=csv&success=maybe", "allowed are yes, no"),
+        ("format=messages&arguments=xml", "allowed are object, string"),
     ],
 )
 def test_an_invalid_parameter_is_refused_with_what_is_allowed(client: Client, query: str, words: str) -> None:

@@ -12,7 +12,7 @@ from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.dashboard.replay import WINDOW_STEPS
-from episodes.models import Episode, Play, Step
+from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, Step
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -123,6 +123,17 @@ def test_it_shows_what_a_reward_is_made_of(client: Client) -> None:
         and "<dt>name</dt>" not in page
         and "<dt>ok</dt>" not in page
     )
+
+
+def test_it_shows_the_components_of_the_whole_episode_as_one_bar(client: Client) -> None:
+    episode = make_episode()
+    for name, value in (("progress", 1.5), ("<style>", -0.5)):
+        component = RewardComponent.objects.create(environment_id=episode.environment_id, name=name)
+        figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), value)
+        EpisodeComponent.objects.create(episode=episode, component=component, **figures)
+    page = seen(client, episode)
+    assert '<rect class="part-0" x="25.0" y="0" width="75.0" height="8"><title>progress 1.5</title></rect>' in page
+    assert '<rect class="part-1" x="0.0" y="0" width="25.0"' in page and "&lt;style&gt;" in page
 
 
 def test_it_tells_why_a_call_was_refused_and_why_one_failed(client: Client) -> None:
@@ -244,7 +255,7 @@ def test_ten_thousand_steps_cost_what_a_hundred_cost(
     small, big = with_steps(100), with_steps(10_000)
     seen(client, small)  # creates the operator
     for episode, step in ((small, 80), (big, 9_000)):
-        with django_assert_num_queries(10):  # six, and notes, flags, continuations, blind play
+        with django_assert_num_queries(11):  # six, and notes, flags, components, continuations, blind play
             page = seen(client, episode, f"?step={step}")
         assert len(page) < 200_000 and page.count('class="step"') <= WINDOW_STEPS
 

@@ -11,6 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.analytics import runs as whereabouts
 from episodes.dashboard.runs import RUNS_PER_PAGE
+from episodes.runs.description import parsed_description
+from episodes.runs.steering import steer
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
 
@@ -134,3 +136,20 @@ def test_another_threshold_can_be_requested(client: Client, address: str) -> Non
 
 def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
     assert client.get("/runs/?threshold=high").status_code == 400
+
+
+def test_a_run_shows_what_its_trainer_said(client: Client) -> None:
+    description = {"step": 12, "git_commit": "ab12cd", "notes": "<b>Second</b> try", "tags": ["sweep/1"]}
+    run = steer("grpo-3", parsed_description({**description, "config": {"lr": 1e-5}}), None, []).run
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    for text in ("running", "12", "ab12cd", "&lt;b&gt;Second&lt;/b&gt; try", "sweep/1", "1e-05"):
+        assert text in page
+
+
+def test_runs_are_listed_by_state_and_tag(client: Client) -> None:
+    steer("one", {"tags": ["sweep"]}, None, [])
+    steer("two", {"state": "failed"}, None, [])
+    failed, tagged = (client.get(f"/runs/?{query}").content.decode() for query in ("state=failed", "tag=sweep"))
+    assert "two" in failed and "one</strong>" not in failed
+    assert "one" in tagged and "two</strong>" not in tagged
+    assert "No runs match" in client.get("/runs/?tag=none").content.decode()

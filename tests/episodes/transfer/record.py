@@ -12,6 +12,8 @@ from environments.tasks.sync import content_hash
 from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import EpisodeImportReport, Import
+from episodes.transfer.training import TrainingFile
+from episodes.transfer.training_options import TrainingOptions
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step
 
 HOSTILE = "<script>alert(1)</script> \x1b[31m \u202e \u2028 \ufeff '\"\\ =1+1 é 🙂 " + "x" * 9000
@@ -26,6 +28,12 @@ def lines_of(**options: Any) -> list[dict[str, Any]]:
 
 def text_of(format: Format = "jsonl", **options: Any) -> str:
     return b"".join(exported(options.pop("episodes", Episode.objects.all()), format, **options)).decode()
+
+
+def training_rows(format: Format, options: dict[str, str] | None = None, **further: Any) -> list[dict[str, Any]]:
+    """Return the lines of messages or pairs, parsed. `options`: as in an address; `further`: fields of the options."""
+    training = TrainingFile(TrainingOptions.parse(options or {}, **further))
+    return [json.loads(line) for line in text_of(format, training=training).splitlines()]
 
 
 def import_text(tmp_path: Path, *texts: str) -> EpisodeImportReport:

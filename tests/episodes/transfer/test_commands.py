@@ -100,6 +100,16 @@ def test_a_file_of_conversations_without_one_is_not_written(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+def test_messages_are_written_as_the_options_say(tmp_path: Path) -> None:
+    make_step(make_episode(), input="oops")
+    make_step(make_episode(), input='{"answer":  42}')
+    path, told = tmp_path / "a.messages.jsonl", StringIO()
+    call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
+    assert told.getvalue().startswith("1 episode is left out, because it has a tool call whose input is no JSON object")
+    assert '"arguments": {"answer": 42}' in path.read_text()
+    assert '"arguments": "oops"' in export(tmp_path / "b.messages.jsonl", "--arguments", "string")
+
+
 def test_those_still_running_are_reported(tmp_path: Path) -> None:
     make_episode()
     make_episode(status="running", cause="", ended=None)

@@ -1,8 +1,9 @@
-"""The ASGI application that serves the protocol's requests, with little work per request.
+"""The ASGI application that serves agents' requests, with little work per request.
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents need neither. This
 handler checks the Host, reads the body (up to the limit), finds the view by its path and sends the response. The views
-are DRF views. Unknown paths are answered with JSON, never with an HTML page.
+are DRF views of the faces for agents (`protocol` and `mcp_protocol`). Unknown paths are answered with JSON, never with
+an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
 body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local
@@ -17,14 +18,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import structlog
-from django.conf import settings
 from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
 
-from environments.protocol.request import HttpRequest
-from environments.protocol.response import Response, refusal
-from environments.protocol.view import ProtocolView
+from environments import conf
+from environments.agent_http.request import HttpRequest
+from environments.agent_http.response import Response, refusal
+from environments.agent_http.view import ProtocolView
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -36,13 +37,13 @@ MAX_CACHED_HOSTS = 100
 
 
 class ProtocolHandler:
-    """ASGI application for HTTP scopes."""
+    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its `urlpatterns`."""
 
-    def __init__(self) -> None:
-        self._resolver = URLResolver(RegexPattern(r"^/"), "environments.protocol.urls")
+    def __init__(self, urls: str) -> None:
+        self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
-        self._max_body_bytes: int = settings.ORSWEB_MAX_BODY_BYTES
+        self._max_body_bytes = conf.max_body_bytes()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
@@ -60,7 +61,7 @@ class ProtocolHandler:
             return None
         host = request.META.get("HTTP_HOST", "")
         domain = re.sub(r":\d+$", "", host).lower().rstrip(".")
-        if not domain or not validate_host(domain, settings.ALLOWED_HOSTS):
+        if not domain or not validate_host(domain, conf.allowed_hosts()):
             return refusal(400, f"Host {host[:200]!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS")
         if len(self._allowed_hosts) < MAX_CACHED_HOSTS:
             self._allowed_hosts.add(host)

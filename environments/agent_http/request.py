@@ -1,4 +1,4 @@
-"""The two objects of a protocol request: Django's, made cheaply from an ASGI scope, and DRF's, which wraps it."""
+"""The two objects of an agent's request: Django's, made cheaply from an ASGI scope, and DRF's, which wraps it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,15 @@ class HttpRequest(http.HttpRequest):
         self.resolver_match = None
         self._scope, self._receive_event = scope, receive
 
+    @property
+    def query_string(self) -> str:
+        """The part of the URL after the question mark, as it was sent, decoded as ISO-8859-1."""
+        query: bytes = self._scope["query_string"]
+        return query.decode("latin-1")
+
     def url_of(self, path: str) -> str:
         """Return the absolute URL of `path` on this server, with the query of this request."""
-        query = self._scope["query_string"].decode("latin-1")
+        query = self.query_string
         return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
 
     @property

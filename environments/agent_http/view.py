@@ -1,7 +1,7 @@
-"""The base class of the protocol's endpoints, a DRF view with a cheap async dispatch, and the check of API keys.
+"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch, and the check of API keys.
 
 It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
-for every request although this protocol does not use it: negotiation by Accept, parsers, renderers and throttles.
+for every request although no endpoint uses it: negotiation by Accept, parsers, renderers and throttles.
 docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it works here.
 
 Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
@@ -19,11 +19,11 @@ from rest_framework.exceptions import AuthenticationFailed, MethodNotAllowed
 from rest_framework.views import APIView
 
 from environments import conf
+from environments.agent_http.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
+from environments.agent_http.request import HttpRequest, ProtocolRequest
+from environments.agent_http.response import Response
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import InvalidRequest
-from environments.protocol.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
-from environments.protocol.request import HttpRequest, ProtocolRequest
-from environments.protocol.response import Response
 from environments.runtime.service import SessionService
 from environments.service import open_service, service_or_none
 from environments.wire import parsed_json
@@ -85,10 +85,14 @@ class ProtocolView(APIView):
             response: Response = await handler()
             return response
         except Exception as error:
-            return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(request))
+            return self.refuse(error)
         finally:
             # view, request and handler refer to each other; breaking the cycle avoids pauses of the garbage collector
             del self.request, self.http_request, request
+
+    def refuse(self, error: Exception) -> Response:
+        """Return the response to a request that raised `error`."""
+        return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(self.request))
 
     # --- what requests say --------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The response of a protocol view, as the handler sends it.
+"""The response of a view for agents, as the handler sends it.
 
 Django's response is not used because its handling of headers and charset costs more than the rest of a request.
 """
@@ -38,5 +38,10 @@ def json_response(value: Any) -> Response:
 
 def refusal(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with `{"detail": …}`, the body of every response whose status is not 2xx."""
-    pairs = tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())
-    return Response(value_json({"detail": detail}).encode("ascii"), status=status, headers=JSON_HEADERS + pairs)
+    body = value_json({"detail": detail}).encode("ascii")
+    return Response(body, status=status, headers=JSON_HEADERS + header_pairs(headers))
+
+
+def header_pairs(headers: Mapping[str, str] | None) -> Headers:
+    """Return headers as a Response holds them."""
+    return tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())

@@ -7,7 +7,7 @@ clients put details into exceptions and logs, and a body may hold secrets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from django.db import InterfaceError, OperationalError
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from rest_framework import exceptions
 
 from environments import errors
-from environments.protocol.response import Response, refusal
+from environments.agent_http.response import Response, refusal
 from environments.service import get_service
 
 log = structlog.get_logger(__name__)
@@ -97,25 +97,39 @@ def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
     return {"type": kind, "loc": ["body", *location], "msg": text, "input": None}
 
 
+class ErrorReply(NamedTuple):
+    """What a response to an error says, in a form that does not depend on the protocol."""
+
+    status: int
+    detail: Any
+    """A sentence, or a list of problems."""
+    headers: Mapping[str, str] | None = None
+
+
 def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Response:
     """The response to `error`; `allowed` are the methods that the path accepts."""
+    return refusal(*reply_to(error, allowed, auth_header))
+
+
+def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> ErrorReply:
+    """Return the status, text and headers of the response to `error`, as `respond` sends them."""
     if isinstance(error, Unprocessable):
-        return refusal(422, error.problems)
+        return ErrorReply(422, error.problems)
     if isinstance(error, errors.EnvironmentFault):
-        return refusal(500, _fault_text(error))
+        return ErrorReply(500, _fault_text(error))
     if isinstance(error, errors.OrsError):
-        return refusal(STATUS[type(error)], str(error), HEADERS.get(type(error)))
+        return ErrorReply(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
-        return refusal(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
+        return ErrorReply(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
     if isinstance(error, exceptions.AuthenticationFailed):
-        return refusal(401, str(error.detail), {"WWW-Authenticate": auth_header})
+        return ErrorReply(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.APIException):
-        return refusal(error.status_code, str(error.detail))
+        return ErrorReply(error.status_code, str(error.detail))
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
-        return refusal(503, "The database cannot be reached; try again.", RETRY_HEADERS)
+        return ErrorReply(503, "The database cannot be reached; try again.", RETRY_HEADERS)
     log.error("a protocol view failed", exc_info=error)
-    return refusal(500, "Internal Server Error")
+    return ErrorReply(500, "Internal Server Error")
 
 
 def _fault_text(fault: errors.EnvironmentFault) -> str:

@@ -10,10 +10,10 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import NotAuthenticated, PermissionDenied, Throttled
 from rest_framework.views import APIView
 
-from environments.protocol import view
-from environments.protocol.request import HttpRequest
-from environments.protocol.response import Response, json_response
-from environments.protocol.view import ProtocolView
+from environments.agent_http import view
+from environments.agent_http.request import HttpRequest
+from environments.agent_http.response import Response, json_response
+from environments.agent_http.view import ProtocolView
 
 
 class Known(BaseAuthentication):

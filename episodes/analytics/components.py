@@ -1,0 +1,117 @@
+"""Curves of the components of rewards, along the points of a curve that was drawn.
+
+A point's value is the mean over the attempts that report the component, by the definition of the return. The newest
+MAX_EPISODES episodes of a scope are read, which takes about as long as the curve itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from episodes.analytics.curve import Curve, CurvePoint
+from episodes.analytics.scopes import filtered, floor_of
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import AttemptQuerySet
+from episodes.models import Episode, RewardComponent
+
+MAX_EPISODES = 10_000
+"""Episodes of a scope whose components are read."""
+MAX_VALUES = 100_000
+"""Values that are read."""
+MAX_SERIES = 8
+"""Components of one curve, if none are picked: those that most episodes report."""
+
+
+class ComponentPoint(NamedTuple):
+    n: int
+    """Number of attempts that report the component."""
+    mean: float | None
+    """Mean of their values; None without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSeries:
+    name: str
+    total: ComponentPoint
+    points: Sequence[ComponentPoint]
+    """One for each point of the curve, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentCurves:
+    series: Sequence[ComponentSeries]
+    """The picked components in their order, or those that most attempts report."""
+    note: str
+    """A sentence to show next to the curves; may be empty."""
+
+
+def component_curves(curve: Curve, names: Sequence[str] | None = None) -> ComponentCurves:
+    """Return the components along the points of `curve`. `names`: those to return; None: the most frequent ones."""
+    episodes, floor = _episodes_of(curve)
+    values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in curve.points])
+    labels = dict(RewardComponent.objects.values_list("pk", "name"))
+    wanted = {pk for pk, name in labels.items() if names is None or name in names}
+    place_of = _Places(curve)
+    for end, step, component, value in _rows(episodes, curve, wanted):
+        if (place := place_of(end, step)) is not None:
+            values[labels[component]][place].append(bounded(value))
+    if names is None:
+        names = sorted(values, key=lambda name: -sum(map(len, values[name])))[:MAX_SERIES]
+    note = f"Components are those of the newest {MAX_EPISODES:,} episodes." if floor and values else ""
+    return ComponentCurves([_series(name, values[name]) for name in names], note)
+
+
+def names_of(environments: Collection[int] | None = None) -> list[str]:
+    """Return the names of all components, or of those of some environments, in alphabetical order."""
+    rows = RewardComponent.objects.order_by("name")
+    rows = rows if environments is None else rows.filter(environment_id__in=environments)
+    return list(dict.fromkeys(rows.values_list("name", flat=True)))
+
+
+def _episodes_of(curve: Curve) -> tuple[AttemptQuerySet[Episode], int]:
+    """Return the newest episodes of the scope, and the id above which they are; 0 if they are all."""
+    scope = curve.scope
+    within = scope.episodes if scope.has_blocks else scope.within
+    floor = floor_of(filtered(scope.episodes, "", within), MAX_EPISODES)
+    return cast("AttemptQuerySet[Episode]", scope.episodes.filter(pk__gt=floor)), floor
+
+
+def _rows(episodes: AttemptQuerySet[Episode], curve: Curve, components: Collection[int]) -> list[tuple[Any, ...]]:
+    """Return `end_number`, training step, component and value of the attempts, newest first."""
+    if not components:
+        return []
+    found = episodes.attempts().filter(components__component__in=components)
+    columns = ("end_number", "run_step", "components__component", f"components__value_{curve.definition.return_}")
+    return rows_of(found.order_by("-pk").values_list(*columns)[:MAX_VALUES])
+
+
+class _Places:
+    """Finds the point of a curve to which an ending belongs."""
+
+    def __init__(self, curve: Curve) -> None:
+        self._is_by_step, self._points = curve.axis == "step", curve.points
+        self._starts = [self._start(point) for point in curve.points]
+
+    def __call__(self, end: int, step: int | None) -> int | None:
+        """Return the place of the point; None if the curve leaves the ending out."""
+        value = step if self._is_by_step else end
+        place = -1 if value is None else bisect_right(self._starts, value) - 1
+        if place < 0:
+            return None
+        point = self._points[place]
+        return place if value is not None and value <= (point.x_to if self._is_by_step else point.last_end) else None
+
+    def _start(self, point: CurvePoint) -> float:
+        return point.x if self._is_by_step else point.first_end
+
+
+def _series(name: str, values: Sequence[Sequence[float]]) -> ComponentSeries:
+    return ComponentSeries(name, _point([one for part in values for one in part]), [_point(part) for part in values])
+
+
+def _point(values: Sequence[float]) -> ComponentPoint:
+    return ComponentPoint(len(values), sum(values) / len(values) if values else None)

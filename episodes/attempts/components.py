@@ -1,0 +1,49 @@
+"""The parts of a reward that environments report in a tool output's metadata. Pure.
+
+An environment that computes a reward from several terms may add `metadata["reward_components"] = {name: number}` (or
+`metadata["rewards"]`) to its output.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from environments.database.storable import storable
+
+COMPONENT_MEMBERS = ("reward_components", "rewards")
+"""Members of the metadata from which figures are computed, the first one that is an object."""
+MAX_COMPONENTS = 40
+"""Components of one tool output; further ones are ignored."""
+MAX_NAME_CHARACTERS = 80
+MARKS = tuple(f'"{name}"' for name in COMPONENT_MEMBERS)
+"""Texts one of which is in the JSON of every output that reports components."""
+_MAX_VALUE = 1.7e308
+
+
+def components_of(metadata: Any, members: Sequence[str] = COMPONENT_MEMBERS) -> dict[str, float]:
+    """Return the finite numbers under the first of `members` that is an object, by name, in their order."""
+    if not isinstance(metadata, dict):
+        return {}
+    parts: dict[Any, Any] = next((metadata[name] for name in members if isinstance(metadata.get(name), dict)), {})
+    found: dict[str, float] = {}
+    for name, value in parts.items():
+        key = storable(str(name), MAX_NAME_CHARACTERS)
+        # not math.isfinite, which raises for integers beyond the range of floats; NaN compares false
+        if key and type(value) in (int, float) and abs(value) <= _MAX_VALUE:
+            found.setdefault(key, float(value))
+        if len(found) == MAX_COMPONENTS:
+            break
+    return found
+
+
+def components_in(output: str) -> dict[str, float]:
+    """Return the components that the JSON of a ToolOutput reports."""
+    if not any(mark in output for mark in MARKS):
+        return {}
+    try:
+        whole = json.loads(output)
+    except (ValueError, RecursionError):
+        return {}
+    return components_of(whole.get("metadata")) if isinstance(whole, dict) else {}

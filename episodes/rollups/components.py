@@ -1,0 +1,125 @@
+"""The part that makes EpisodeComponent rows from the components that environments report with their rewards.
+
+The database picks the steps whose output mentions components, so environments that report none cost little: no output
+is read into Python. Large outputs, which are compressed blobs, are read in any case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from environments.database.bulk import ID_LISTS
+from environments.database.bulk_writer import BulkWriter, Values
+from environments.database.storable import finite
+from episodes.attempts.components import MARKS, components_in
+from episodes.attempts.endings import Ending
+from episodes.models import Blob, EpisodeComponent, RewardComponent
+from episodes.rollups.rollup_part import delete_some
+
+MAX_NAMES = 100
+"""Names of components that are stored for one environment; further ones are ignored."""
+MAX_REMEMBERED = 10_000
+MAX_BLOB_BYTES = 2 * 1024 * 1024
+"""Size of an output that is still searched for components, before compression."""
+_COLUMNS = ("episode_id", "component_id", "value_sum", "value_last", "value_max", "value_mean")
+_FIND = {"sqlite": "instr(s.output, %s) > 0", "postgresql": "strpos(s.output, %s) > 0"}
+_SQL = """
+    SELECT s.episode_id, s.output, s.output_blob_id FROM episodes_step AS s
+    WHERE s.episode_id IN ({episodes}) AND s.status = 'ok' AND ({mentions} OR s.output_blob_id IS NOT NULL)
+    ORDER BY s.episode_id, s."index"
+"""
+
+
+@dataclass(slots=True)
+class _Values:
+    """The values of one component in the steps of an episode, in order."""
+
+    values: list[float] = field(default_factory=list)
+
+    def row(self) -> tuple[float, float, float, float]:
+        """Return the values by definition of return: sum, last, max and mean."""
+        total = finite(sum(self.values)) or 0.0
+        return total, self.values[-1], max(self.values), total / len(self.values)
+
+
+class NewComponent:
+    """The components of one episode by name."""
+
+    def __init__(self, environment: int) -> None:
+        self.environment = environment
+        self.values: dict[str, _Values] = {}
+
+
+class ComponentsPart:
+    name = "components"
+    most_endings = 500
+    most_steps = 5_000
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[int, str], int | None] = {}  # None: the environment has too many names
+
+    def gather(self, endings: Sequence[Ending]) -> dict[int, NewComponent]:
+        """Return the components of each episode that has any, by episode id."""
+        environments = {ending.episode: ending.environment for ending in endings if ending.steps}
+        found: dict[int, NewComponent] = {}
+        for episode, output in _outputs(list(environments)):
+            for name, value in components_in(output).items():
+                one = found.setdefault(episode, NewComponent(environments[episode]))
+                one.values.setdefault(name, _Values()).values.append(value)
+        return found
+
+    def write(self, gathered: dict[int, NewComponent]) -> None:
+        if len(self._ids) > MAX_REMEMBERED:
+            self._ids.clear()
+        rows: list[Values] = []
+        for episode, one in gathered.items():
+            for name, values in one.values.items():
+                if (component := self._id_of(one.environment, name)) is not None:
+                    rows.append((episode, component, *values.row()))
+        BulkWriter(connection).insert(EpisodeComponent, _COLUMNS, rows)
+
+    def forget(self) -> None:
+        self._ids.clear()
+
+    def empty(self) -> bool:
+        return delete_some(EpisodeComponent) or delete_some(RewardComponent)
+
+    def _id_of(self, environment: int, name: str) -> int | None:
+        if (environment, name) not in self._ids:
+            self._ids[environment, name] = _stored_id(environment, name)
+        return self._ids[environment, name]
+
+
+def _stored_id(environment: int, name: str) -> int | None:
+    """Return the id of the component, which is created unless its environment has too many; then None."""
+    known = RewardComponent.objects.filter(environment_id=environment)
+    found = known.filter(name=name).values_list("pk", flat=True).first()
+    if found is not None or known.count() >= MAX_NAMES:
+        return found
+    return RewardComponent.objects.create(environment_id=environment, name=name).pk
+
+
+def _outputs(episodes: Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Yield the outputs that mention components with their episodes, in the order of the steps."""
+    if not episodes:
+        return
+    mentions = " OR ".join([_FIND[connection.vendor]] * len(MARKS))
+    sql = _SQL.format(episodes=ID_LISTS[connection.vendor], mentions=mentions)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [json.dumps(list(episodes)), *MARKS])
+        rows = cursor.fetchall()
+    blobs = _mentioning({blob for _, _, blob in rows if blob})
+    for episode, output, blob in rows:
+        if text := blobs.get(blob, "") if blob else output:
+            yield episode, text
+
+
+def _mentioning(digests: Collection[str]) -> dict[str, str]:
+    """Return the texts of the blobs that mention components, by digest."""
+    blobs = Blob.objects.filter(pk__in=digests, size_bytes__lte=MAX_BLOB_BYTES).iterator(20)
+    texts = ((blob.digest, blob.text) for blob in blobs)
+    return {digest: text for digest, text in texts if any(mark in text for mark in MARKS)}

@@ -1,0 +1,1 @@
+"""Runs as their trainers describe them: parsing a description, applying it, and telling the recorder about it."""

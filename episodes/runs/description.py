@@ -1,0 +1,106 @@
+"""What a trainer says about its run: the members of a description, what each may contain, and how it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from environments.database.storable import MAX_BIGINT, storable
+from environments.errors import shorten
+from environments.wire import value_json
+from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.models import Run
+
+MAX_NAME_CHARACTERS = 200
+MAX_MODEL_CHARACTERS = 200
+MAX_COMMIT_CHARACTERS = 100
+MAX_NOTES_CHARACTERS = 20_000
+MAX_CONFIG_CHARACTERS = 256 * 1024
+MAX_TAGS = 50
+MAX_TAG_CHARACTERS = 50
+STATES = tuple(name for name, _ in Run.STATES)
+ENDED_STATES = frozenset({"ended", "failed"})
+
+
+def run_name(text: str) -> str:
+    """Return the name as the recorder stores it for episodes that name the run. Raises: BadFilter."""
+    name = storable(text.strip())
+    if not name or len(name) > MAX_NAME_CHARACTERS:
+        legal = f"the name of a run has 1 to {MAX_NAME_CHARACTERS} characters, not counting blanks around it"
+        raise BadFilter("name", shorten(text, 80), legal)
+    return name
+
+
+def parsed_description(given: Any) -> dict[str, Any]:
+    """Return the values of a description by member, as they are stored; `tags` is a list. Raises: BadFilter."""
+    if not isinstance(given, Mapping):
+        raise BadFilter("body", _brief(given), 'the body has to be a JSON object, such as {"step": 12}')
+    for name, value in given.items():
+        if name not in _PARSERS:
+            raise unknown_name(name, _brief(value), tuple(_PARSERS), "member of a run")
+    return {name: _PARSERS[name](name, value) for name, value in given.items()}
+
+
+def _step(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_BIGINT:
+        raise BadFilter(name, _brief(value), "it has to be a whole number, such as 12, or null")
+    return value
+
+
+def _text(limit: int) -> Callable[[str, Any], str]:
+    def parse(name: str, value: Any) -> str:
+        if value is None:
+            return ""
+        if not isinstance(value, str) or len(value) > limit:
+            raise BadFilter(name, _brief(value), f"it has to be a text of at most {limit:,} characters, or null")
+        return storable(value)
+
+    return parse
+
+
+def _config(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    text = value_json(value)
+    if not isinstance(value, Mapping) or len(text) > MAX_CONFIG_CHARACTERS:
+        legal = f"it has to be a JSON object of at most {MAX_CONFIG_CHARACTERS:,} characters, or null"
+        raise BadFilter(name, _brief(value), legal)
+    return text
+
+
+def _tags(name: str, value: Any) -> list[str]:
+    if value is None:
+        return []
+    is_list = isinstance(value, list) and len(value) <= MAX_TAGS
+    tags = [tag.strip() if isinstance(tag, str) else "" for tag in value] if is_list else [""]
+    if not all(0 < len(tag) <= MAX_TAG_CHARACTERS for tag in tags):
+        legal = f"it has to be a list of at most {MAX_TAGS} texts with 1 to {MAX_TAG_CHARACTERS} characters each"
+        raise BadFilter(name, _brief(value), legal)
+    return list(dict.fromkeys(map(storable, tags)))
+
+
+def _state(name: str, value: Any) -> str:
+    if value not in STATES:
+        raise BadFilter(name, _brief(value), f"allowed are {', '.join(STATES)}")
+    return str(value)
+
+
+def _brief(value: Any) -> str:
+    return shorten(value if isinstance(value, str) else repr(value), 80)
+
+
+_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+    "step": _step,
+    "state": _state,
+    "model": _text(MAX_MODEL_CHARACTERS),
+    "config": _config,
+    "git_commit": _text(MAX_COMMIT_CHARACTERS),
+    "notes": _text(MAX_NOTES_CHARACTERS),
+    "tags": _tags,
+}
+MEMBERS: Collection[str] = tuple(_PARSERS)
+"""Names of the members of a description."""

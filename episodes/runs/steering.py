@@ -1,0 +1,130 @@
+"""Creates and changes runs as their trainers describe them, and ends what an ended run left open.
+
+Several trainers' processes may describe one run at the same time: each change is one transaction that locks the run's
+row, so none is lost. A training step never goes back by accident: setting a lower one needs the ETag of what the
+trainer has read, so a late message of another process is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from environments.errors import OrsError
+from environments.service import close_sessions_of_run
+from episodes.models import Episode, Run, RunTag
+from episodes.runs.description import ENDED_STATES
+from episodes.runs.generation import advance
+
+ANY_VERSION = "*"
+"""As an expected ETag: whatever the run contains, it has to exist."""
+
+
+class RunConflict(OrsError):
+    """A description was refused because of what the run contains; the trainer has to read it first."""
+
+
+class RunNotFound(OrsError):
+    """No run has the name, or none that the key may see."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"There is no run {name!r} that you can see. PUT creates it, unless a run of another key has this name."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SteeredRun:
+    run: Run
+    is_new: bool
+
+
+def runs_of(key_label: str | None) -> QuerySet[Run]:
+    """Return the runs that a key may see: those that hold an episode of its own, and those it created.
+
+    `key_label`: label of the key; None for a person, who sees all runs.
+    """
+    if key_label is None:
+        return Run.objects.all()
+    own = Episode.objects.filter(run=OuterRef("pk"), key_label=key_label)
+    return Run.objects.filter(Q(key_label=key_label) | Exists(own))
+
+
+def run_by_name(name: str, key_label: str | None) -> Run:
+    """Return the run with its tags. Raises: RunNotFound."""
+    run = runs_of(key_label).filter(name=name).prefetch_related("tags").first()
+    if run is None:
+        raise RunNotFound(name)
+    return run
+
+
+def etag_of(run: Run) -> str:
+    """Return the ETag of everything that a description may change, with its quotation marks."""
+    values = [run.pk, run.step, run.state, run.model, run.config, run.git_commit, run.notes, run.tag_names]
+    digest = blake2b(json.dumps([*values, str(run.updated)]).encode(), digest_size=12)
+    return f'"{digest.hexdigest()}"'
+
+
+def steer(name: str, description: Mapping[str, Any], key_label: str | None, expected: Collection[str]) -> SteeredRun:
+    """Create the run or change the members that `description` has; all others keep their values.
+
+    `expected`: ETags of which the run must have one; empty for an unconditional change. If the description ends the
+    run, its live sessions that the same key opened are closed, for a person those of all keys.
+
+    Raises: RunConflict for another ETag and for a training step that goes back without one; RunNotFound for another
+    key's run.
+    """
+    with transaction.atomic():
+        run, is_new = _locked(name, key_label, expected)
+        _check(run, description, expected, is_new=is_new)
+        _change(run, description)
+    advance()
+    if description.get("state") in ENDED_STATES:
+        close_sessions_of_run(run.name, key_label)
+    return SteeredRun(run_by_name(name, None), is_new)
+
+
+def _locked(name: str, key_label: str | None, expected: Collection[str]) -> tuple[Run, bool]:
+    """Return the run, locked until the end of the transaction, and whether it is new."""
+    if expected and not runs_of(key_label).filter(name=name).exists():
+        raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
+    made = {"created": timezone.now(), "key_label": key_label or ""}
+    found, is_new = Run.objects.get_or_create(name=name, defaults=made)
+    if not is_new and not runs_of(key_label).filter(pk=found.pk).exists():
+        raise RunNotFound(name)
+    return Run.objects.select_for_update().prefetch_related("tags").get(pk=found.pk), is_new
+
+
+def _check(run: Run, description: Mapping[str, Any], expected: Collection[str], *, is_new: bool) -> None:
+    current = etag_of(run)
+    if expected and ANY_VERSION not in expected and current not in expected:
+        raise RunConflict(
+            f"The run has changed: its ETag is {current}, and If-Match has {', '.join(expected)}. Read it again."
+        )
+    step = description.get("step")
+    if not is_new and not expected and step is not None and run.step is not None and step < run.step:
+        raise RunConflict(
+            f"step={step} is before the current step {run.step}, and a step goes back only on purpose: send "
+            f"If-Match: {current} as well, or leave step out."
+        )
+
+
+def _change(run: Run, description: Mapping[str, Any]) -> None:
+    values = dict(description)
+    tags: list[str] | None = values.pop("tags", None)
+    if not run.state:
+        values.setdefault("state", "running")
+    for name, value in values.items():
+        setattr(run, name, value)
+    run.updated = timezone.now()
+    run.save(update_fields=[*values, "updated"])
+    if tags is not None and tags != run.tag_names:
+        run.tags.all().delete()
+        RunTag.objects.bulk_create(RunTag(run=run, name=tag) for tag in tags)

@@ -1,0 +1,151 @@
+"""Prompts and tools of episodes whose client did not ask for them, looked up elsewhere. Used by `training.py`.
+
+Clients may know the prompt without asking for it in each session, and many ask for the tools only once, in a session of
+their own. What such an agent knew is not recorded, so anything found here is a guess, and its source says so. In this
+order: the newest other episode of the same task; for a prompt, the environment as it is hosted now, which plays the
+beginning of the task; for tools, the newest episode of the environment. If nothing is found, the source is "none" and
+nothing is put in its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import structlog
+from django.db.models import QuerySet
+
+from environments import conf
+from environments.authoring.registry import load
+from environments.display.parts import read_json
+from environments.errors import OrsError
+from environments.runtime.host import LocalHost
+from environments.runtime.task_trial import try_out
+from environments.runtime.threads import ThreadPool
+from environments.service import service_or_none, try_out_spec
+from episodes.models import Episode
+from episodes.transfer.export_source import Blobs, Recorded
+
+Column = Literal["prompt", "tools"]
+Ask = Callable[[str, str], str]
+"""Takes the name of an environment and the JSON text of a task; returns the prompt as JSON, empty if there is none."""
+
+MAX_TRIAL_SECONDS = 10.0
+MAX_TRIALS = 2_000
+"""Tasks of one file that are asked for their prompt, because each trial may take as long as an agent's session."""
+MAX_FAILURES = 3
+"""Failed trials of an environment in one file, after which it is not asked again."""
+MAX_CACHED = 10_000
+
+log = structlog.get_logger(__name__)
+
+
+class Sourced(NamedTuple):
+    """A text and where it is from."""
+
+    text: str
+    source: str
+    """"recorded", "episode 12", "episode 12, another task", "hosted environment" or "none"."""
+
+
+NOTHING = Sourced("", "none")
+
+
+class PromptSources:
+    """Finds the prompts and tools of the episodes of one file."""
+
+    def __init__(self, readable: QuerySet[Episode] | None = None, ask: Ask | None = None) -> None:
+        """`readable`: the episodes that the reader of the file may see. `ask`: by default the open service."""
+        self._readable = Episode.objects.all() if readable is None else readable
+        self._ask = _ask_service if ask is None else ask
+        self._blobs = Blobs()
+        self._by_task = dict[tuple[Column, int], Sourced]()
+        self._by_environment = dict[str, Sourced]()
+        self._trials = 0
+        self._failures = dict[str, int]()
+
+    def prompt_of(self, episode: Recorded) -> Sourced:
+        """Return the prompt of an episode, or what its task's prompt is elsewhere."""
+        if episode.facts.prompt:
+            return Sourced(episode.prompt, "recorded")
+        return self._of_task(episode, "prompt")
+
+    def tools_of(self, episode: Recorded) -> Sourced:
+        """Return the tools of an episode, or those of its task or environment in another episode."""
+        if episode.facts.tools:
+            return Sourced(episode.tools, "recorded")
+        found = self._of_task(episode, "tools")
+        return self._of_environment(episode.facts.environment) if found is NOTHING else found
+
+    def _of_task(self, episode: Recorded, column: Column) -> Sourced:
+        key = column, episode.facts.task_id
+        if key not in self._by_task:
+            if len(self._by_task) >= MAX_CACHED:
+                self._by_task.clear()
+            found = self._newest(self._readable.filter(task=episode.facts.task_id), column)
+            if found is NOTHING and column == "prompt":
+                found = self._asked(episode.facts.environment, episode.facts.spec)
+            self._by_task[key] = found
+        return self._by_task[key]
+
+    def _of_environment(self, name: str) -> Sourced:
+        if name not in self._by_environment:
+            found = self._newest(self._readable.filter(environment__name=name), "tools")
+            another = found._replace(source=f"{found.source}, another task")
+            self._by_environment[name] = NOTHING if found is NOTHING else another
+        return self._by_environment[name]
+
+    def _newest(self, episodes: QuerySet[Episode], column: Column) -> Sourced:
+        rows = episodes.filter(**{f"{column}__isnull": False}).order_by("-pk").values_list("pk", f"{column}_id")
+        if (row := rows.first()) is None:
+            return NOTHING
+        return Sourced(self._blobs.text(row[1]), f"episode {row[0]}")
+
+    def _asked(self, environment: str, spec: str) -> Sourced:
+        """Ask the hosted environment for the prompt of a task, unless that has failed too often."""
+        if self._trials >= MAX_TRIALS or self._failures.get(environment, 0) >= MAX_FAILURES:
+            return NOTHING
+        self._trials += 1
+        try:
+            prompt = self._ask(environment, spec)
+        except (OrsError, ValueError) as error:
+            log.debug("a task was not asked for its prompt", environment=environment, reason=str(error))
+            prompt = ""
+        if read_json(prompt):
+            return Sourced(prompt, "hosted environment")
+        self._failures[environment] = self._failures.get(environment, 0) + 1
+        return NOTHING
+
+
+def _ask_service(environment: str, spec: str) -> str:
+    return try_out_spec(environment, spec, MAX_TRIAL_SECONDS).prompt_json if service_or_none() else ""
+
+
+class HostedPrompts:
+    """Asks classes that this process hosts for the prompts of tasks, for commands, which have no service.
+
+    The classes are those of the settings, as in `sync_environments`. They are loaded when the first prompt is needed.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._pool: ThreadPool | None = None
+        self._host: LocalHost | None = None
+
+    def __call__(self, environment: str, spec: str) -> str:
+        """Return the prompt of a task as JSON, empty if it has none. Raises: OrsError, ValueError."""
+        return self._runner.run(self._prompt(environment, json.loads(spec)))
+
+    def close(self) -> None:
+        """End the threads of the classes' code."""
+        if self._pool:
+            self._pool.close()
+        self._runner.close()
+
+    async def _prompt(self, environment: str, spec: Any) -> str:
+        if self._host is None:
+            registry, self._pool = load(conf.specifications()), self._pool or ThreadPool()
+            self._host = LocalHost(registry, self._pool, conf.limits())
+        return (await try_out(self._host, environment, spec, MAX_TRIAL_SECONDS)).prompt_json

@@ -1,0 +1,70 @@
+"""Options of exports for training: how messages and pairs are written. Used by the export page, the API and commands.
+
+Each option has a name and a list of choices, which are the same in an address, in the API and on the command line. The
+first choice is the default: what TRL and the chat templates of transformers read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from episodes.filtering.parameters import chosen
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "arguments": ("object", "string"),
+    "tools": ("list", "text"),
+    "images": ("text", "column", "url"),
+    "final_output": ("no", "yes"),
+}
+"""Name of each option and its choices, the default first."""
+HELP = {
+    "arguments": (
+        "for messages and pairs: arguments of tool calls as JSON objects, which chat templates need, or as strings of "
+        "JSON, as in OpenAI's format"
+    ),
+    "tools": "for messages and pairs: tools as a list of JSON Schemas, or as one text of JSON, a column of one type",
+    "images": (
+        "for messages and pairs: images as the text [image], as data URIs in a column `images` with placeholders in "
+        "user messages, or as image_url parts of user messages, as in OpenAI's format"
+    ),
+    "final_output": (
+        "for messages: whether a conversation includes the output of its last tool call; no: it ends with the "
+        "assistant's last turn, as pairs always do"
+    ),
+}
+"""What each option is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How messages and pairs are written. See HELP."""
+
+    definition: str | None = None
+    """Definition of return for the reward (sum, last, max, mean); None: that of each environment."""
+    margin: float = 0.0
+    """Minimum difference of the returns of a pair."""
+    arguments: Literal["object", "string"] = "object"
+    tools: Literal["list", "text"] = "list"
+    images: Literal["text", "column", "url"] = "text"
+    has_final_output: bool = False
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], *, definition: str | None = None, margin: float = 0.0) -> TrainingOptions:
+        """Return the options in an address or of a command; absent and empty ones have their default.
+
+        Raises: BadFilter.
+        """
+        values = {
+            name: chosen(choices)(name, query[name]) if query.get(name) else choices[0]
+            for name, choices in CHOICES.items()
+        }
+        return cls(
+            definition=definition,
+            margin=margin,
+            arguments="string" if values["arguments"] == "string" else "object",
+            tools="text" if values["tools"] == "text" else "list",
+            images="column" if values["images"] == "column" else "url" if values["images"] == "url" else "text",
+            has_final_output=values["final_output"] == "yes",
+        )

@@ -1,0 +1,59 @@
+"""The code of docs/runs.md, run as it is against a server."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conformance.agent import Agent
+from tests.server import LiveServer
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/runs.md"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs:Echo") as running:
+        yield running
+
+
+def blocks_of(server: LiveServer) -> list[str]:
+    page = PAGE.read_text(encoding="utf-8").replace("http://127.0.0.1:8080", server.url)
+    return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+
+def run_of(server: LiveServer, name: str) -> Any:
+    return httpx.get(f"{server.url}/api/runs/by-name/{name}").json()
+
+
+def test_the_short_example_reports_a_step(server: LiveServer) -> None:
+    exec(blocks_of(server)[0], {})
+    assert (run_of(server, "grpo-3")["step"], run_of(server, "grpo-3")["tags"]) == (120, ["sweep"])
+
+
+def test_the_callback_reports_steps_and_the_end(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub: Any = ModuleType("transformers")
+    stub.TrainerCallback = object
+    monkeypatch.setitem(sys.modules, "transformers", stub)
+    names: dict[str, Any] = {}
+    exec(blocks_of(server)[1], names)
+    callback = names["OrswebRun"](server.url, "sweep/1", tags=["sweep"])
+    args, state = SimpleNamespace(to_sanitized_dict=lambda: {"learning_rate": 1e-5}), SimpleNamespace(global_step=9)
+    callback.on_train_begin(args, state, None)
+    state.global_step = 4  # resumed from a checkpoint
+    callback.on_train_begin(args, state, None)
+    state.global_step = 5
+    callback.on_step_begin(args, state, None)
+    with Agent(server, **{"X-Run": "sweep/1"}).open({"id": 1}, "echo") as agent:
+        callback.on_train_end(args, state, None)
+        assert agent.post("/ping").status_code == 404
+    found = run_of(server, "sweep%2F1")
+    assert (found["step"], found["state"], found["config"]) == (5, "ended", {"learning_rate": 1e-5})
+    assert httpx.get(f"{server.url}/api/episodes?run=sweep/1").json()["results"][0]["step"] == 5
