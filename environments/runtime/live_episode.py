@@ -62,12 +62,14 @@ class LiveEpisode:
         "_has_failed_last",
         "_has_noted_prompt",
         "_has_noted_ready",
+        "_is_named",
         "_last_acted",
         "_last_reward",
         "_mask",
         "_maximum",
         "_next_index",
         "_noted_tools",
+        "_player",
         "_refused",
         "_rewards",
         "_steps",
@@ -121,6 +123,8 @@ class LiveEpisode:
         self._failed_readings: dict[str, str] | None = None  # "prompt", "task tools", … -> why the agent did not get it
         self._has_noted_ready = self._has_noted_prompt = False
         self._noted_tools = ""
+        self._player = request.player
+        self._is_named = bool(request.run.name or request.run.model)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
@@ -255,6 +259,9 @@ class LiveEpisode:
             episode=self.number,
             cause=self.cause,
             detail=self.detail,
+            player=self._player,
+            is_named=self._is_named,
+            has_prompt=self._has_noted_prompt,
             ended=self.ended,
             steps=self._steps,
             failed=self._failed,

@@ -98,6 +98,11 @@ class EpisodeEnded:
     cause: Cause
     detail: str
     """Explanation of the cause; empty when the cause needs none."""
+    player: Player
+    is_named: bool
+    """Whether the client named a run or a model."""
+    has_prompt: bool
+    """Whether the client received the prompt."""
     ended: float
     steps: int
     """Steps that ran (ok or failed)."""

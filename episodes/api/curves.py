@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from rest_framework.request import Request
@@ -18,7 +19,7 @@ from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.api.serializers_figures import CurveSerializer
+from episodes.api.serializers_figures import CurveSerializer, definition_content
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -60,7 +61,7 @@ class CurvesView(ApiView):
         points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
         shown = Range(real(request, "from"), real(request, "to"))
         named = NamedRows.of(asked)
-        definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
+        definition = definition_of(named.environment, replace(asked.asked, threshold=real(request, "threshold")))
         self.refuse_unknown(named.unknown)
         scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
@@ -87,7 +88,7 @@ def _mark(mark: RevisionMark) -> dict[str, Any]:
 
 def _content(found: Curve, definition: Definition, components: ComponentCurves) -> dict[str, Any]:
     return {
-        "definition": {"return": definition.return_, "threshold": definition.threshold},
+        "definition": definition_content(definition),
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,

@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.database.storable import MAX_BIGINT
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -26,7 +27,7 @@ SHOWN_CHARACTERS = 2_000
 
 @require_safe
 @never_cache
-@takes("episodes", "row", "return", "revision", *SWITCHES)
+@takes("episodes", "row", "revision", *DEFINITION_PARAMETERS, *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):

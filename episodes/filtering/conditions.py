@@ -21,9 +21,11 @@ from django.utils import timezone
 
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
+from environments.scoring.convention import Convention
+from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
-from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
+from episodes.attempts.rule import FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
 from episodes.models import EnvironmentRevision, Episode, Run
@@ -83,6 +85,10 @@ class NamedRows:
         sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
         return cls(environment, split, run, rows, " ".join(sentences))
 
+    def convention(self, asked: EpisodeFilter) -> Convention:
+        """Return the convention: that of the environment, or the default one, with the filter's parts."""
+        return definition_of(self.environment, asked.asked).convention
+
     def definition(self, asked: EpisodeFilter) -> Return:
         """Return the definition of the return: the filter's, else the environment's, else the sum."""
         if asked.definition or self.environment is None:
@@ -106,7 +112,7 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> Attempt
     named = named or NamedRows.of(asked)
     if named.unknown:
         return Episode.objects.none()
-    found = _references(asked, named) & _played_by(asked) & _ending(asked.ending) & _error(asked.error)
+    found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
         found &= Q(pk__in=matching(asked.text))
     return Episode.objects.filter(found & _figures(asked, named) & _time(asked)).order_by()
@@ -164,16 +170,21 @@ def _played_by(asked: EpisodeFilter) -> Q:
     return found
 
 
-def _ending(ending: str | None) -> Q:
+def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
+    ending = asked.ending
     # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
         return Q()
     if ending == "running":
         return Q(status="running")
+    if ending == "failure":
+        return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
     if ending == "probe":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
     if ending == "attempt":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~IS_CONTINUATION
+        treatments = named.convention(asked).treatments
+        counted = [cause for cause, _ in Episode.CAUSES if treatments.get(cause, "keep") != "out"]
+        return ENDED & Q(cause__in=counted, is_probe__in=[False]) & ~IS_CONTINUATION
     if ending == "continued":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_CONTINUATION
     return ENDED & Q(cause=ending, is_probe__in=[False])

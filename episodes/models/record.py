@@ -137,6 +137,7 @@ class Episode(models.Model):
         ("setup_failed", "setup failed"),
         ("env_error", "environment error"),
         ("interrupted", "interrupted"),
+        ("no_call", "no call"),
     ]
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
@@ -179,7 +180,7 @@ class Episode(models.Model):
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
     detail = models.TextField(blank=True, help_text="Why it ended, in words")
-    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call; stays out of statistics")
+    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call and is no attempt")
     steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
     failed_count = models.PositiveIntegerField(default=0, help_text="Of those that ran, how many failed")
     refused_count = models.PositiveIntegerField(default=0)

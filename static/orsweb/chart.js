@@ -4,6 +4,7 @@
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        marks: [{x, text}, …]: vertical lines,
+//        caption: lines that an image of the chart shows below it,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
 // y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
@@ -105,7 +106,8 @@ function tooltip(state) {
         const { y, low, high, n } = item.raw.point;
         const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
         const name = state.data.series.length > 1 ? `${item.dataset.label}: ` : "";
-        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}`;
+        const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
+        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}${coverage}`;
       },
     },
   };
@@ -243,13 +245,32 @@ function dispatch(state, type, detail) {
 
 function png(state) {
   const copy = document.createElement("canvas");
-  copy.width = state.canvas.width;
-  copy.height = state.canvas.height;
+  const style = getComputedStyle(document.body);
+  const ratio = state.canvas.width / state.canvas.clientWidth;
   const context = copy.getContext("2d");
-  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  const font = `${12 * ratio}px ${style.fontFamily}`;
+  context.font = font;
+  const lines = (state.data.caption ?? []).flatMap((line) => wrapped(context, line, state.canvas.width - 24 * ratio));
+  copy.width = state.canvas.width;
+  copy.height = state.canvas.height + (lines.length ? lines.length * 18 + 12 : 0) * ratio;
+  context.fillStyle = style.backgroundColor;
   context.fillRect(0, 0, copy.width, copy.height);
   context.drawImage(state.canvas, 0, 0);
+  context.font = font; // a new size resets it
+  context.fillStyle = style.color;
+  lines.forEach((line, place) => context.fillText(line, 12 * ratio, state.canvas.height + (place + 1) * 18 * ratio));
   return new Promise((done) => copy.toBlob(done, "image/png"));
+}
+
+// Break a text into lines that fit, between words.
+function wrapped(context, text, width) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (lines.at(-1) && context.measureText(longer).width > width) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
 }
 
 // --- texts and colours -----------------------------------------------------------------------------------------------
