@@ -71,6 +71,9 @@ class Environment:
     hidden_fields: ClassVar[Sequence[str]] = ()
     """Keys of a task whose values the prompt must not reveal, such as its answer; `check_environment` checks this."""
 
+    revision_packages: ClassVar[Sequence[str]] = ()
+    """Names of installed packages whose versions are part of the environment's revision, such as `("numpy",)`."""
+
     task_schema: ClassVar[Any] = None
     """The format of a task's spec: a pydantic model or a JSON Schema (dict), or a class method that returns one.
 

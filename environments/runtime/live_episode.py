@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault
 from environments.runtime.calls import Call, Calls
 from environments.runtime.outcome import CallOutcome, truncate_error
@@ -144,9 +145,9 @@ class LiveEpisode:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def started_row(self, request: NewSession, spec_json: str, tools_json: str, now: float) -> EpisodeStarted:
+    def started_row(self, request: NewSession, hosted: HostedClass, spec_json: str, now: float) -> EpisodeStarted:
         mask = self._mask
-        self._noted_tools = tools_json
+        self._noted_tools = hosted.tools_json
         run = request.run
         if run.name or run.model or run.labels_json:
             run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
@@ -156,13 +157,14 @@ class LiveEpisode:
             split=request.split,
             index=request.index,
             spec_json=mask.json(spec_json),
-            tools_json=tools_json,
+            tools_json=hosted.tools_json,
             session_id=mask.text(self.sid),
             user_agent=mask.text(request.user_agent),
             key_label=self.owner,
             player=request.player,
             run=run,
             created=now,
+            revision=hosted.revision,
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:

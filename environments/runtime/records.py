@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from environments.authoring.hosted_class import ClassRevision
 from environments.wire import Split
 
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
@@ -48,6 +49,8 @@ class EpisodeStarted:
     player: Player
     run: RunInfo
     created: float
+    revision: ClassRevision | None = None
+    """The code of the environment; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

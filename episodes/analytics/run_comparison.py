@@ -113,13 +113,26 @@ class RunTotals(NamedTuple):
     is_bounded: bool
 
 
-def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
+_OF_REVISIONS = """
+    SELECT e.task_id, CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END, COUNT(*),
+        COUNT(e.return_{name}), COALESCE(SUM({bounded}), 0.0)
+    FROM episodes_episode AS e
+    WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
+    GROUP BY 1, 2 ORDER BY 1 LIMIT %s
+"""
+
+
+def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Sequence[int] = ()) -> Pairing:
     """Compare runs by their attempts that have a return by the definition; the result has `most` tasks at most.
 
-    One query for each run, and three more.
+    `revisions`: ids of the revisions whose episodes count, of which the newest MAX_ENDINGS endings are read; empty:
+    all. One query for each run, and three more.
     """
     floor = max(0, last_end() - MAX_ENDINGS)
-    found = [_totals(run, definition, floor) for run in runs]
+    if revisions:
+        found = [_totals_of_revisions(run, definition, floor, revisions) for run in runs]
+    else:
+        found = [_totals(run, definition, floor) for run in runs]
     shared = sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
     # by run, then by task: a run may have thousands
     sides = [[totals.tasks[task] for task in shared] for totals in found]
@@ -156,6 +169,18 @@ def _totals(run: Run, definition: Definition, floor: int) -> RunTotals:
     with connection.cursor() as cursor:
         sql = _SIDES.format(name=name, bounded=bounded, is_rollout=is_rollout)
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
+        return _added(cursor.fetchall(), definition)
+
+
+def _totals_of_revisions(run: Run, definition: Definition, floor: int, revisions: Sequence[int]) -> RunTotals:
+    """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
+    name = definition.return_
+    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
+    is_rollout = Episode.objects.rollouts().condition_sql("e")
+    ids = ", ".join(str(int(pk)) for pk in revisions)
+    sql = _OF_REVISIONS.format(name=name, bounded=bounded, is_rollout=is_rollout, revisions=ids)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [run.pk, floor, MAX_TASKS])
         return _added(cursor.fetchall(), definition)
 
 

@@ -6,7 +6,7 @@ For the environment's own definition the recorder stores the figures of all atte
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from environments.models import Task
 from environments.scoring.buckets import Thresholds, bucket_of
@@ -20,12 +20,15 @@ from episodes.models import Episode
 MAX_NEWEST = 10_000
 
 
-def statistics_at(task: Task, definition: Definition, thresholds: Thresholds) -> tuple[Statistics, int | None]:
+def statistics_at(
+    task: Task, definition: Definition, thresholds: Thresholds, revisions: Collection[int] = ()
+) -> tuple[Statistics, int | None]:
     """Return the statistics of a task, and the number of episodes read if there may be older ones; otherwise None.
 
-    One query.
+    `revisions`: ids of the revisions whose episodes count; empty: those of all. One query.
     """
     newest = Episode.objects.filter(task=task).order_by("-pk")
+    newest = newest.filter(revision__in=revisions) if revisions else newest
     columns = ("status", KIND, "run__name", "model", definition.column)
     rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])
     rollouts = [row[1:] for row in rows if row[0] == "ended" and row[1] not in NO_ROLLOUTS]

@@ -13,6 +13,7 @@ from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
+from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.scopes import scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
@@ -79,6 +80,12 @@ class CurvesView(ApiView):
         return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
 
 
+def _mark(mark: RevisionMark) -> dict[str, Any]:
+    revision = mark.revision
+    facts = {"environment": revision.environment.name, "code": revision.code, "git_commit": revision.git_commit}
+    return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
+
+
 def _content(found: Curve, definition: Definition, components: ComponentCurves) -> dict[str, Any]:
     return {
         "definition": definition_content(definition),
@@ -88,5 +95,6 @@ def _content(found: Curve, definition: Definition, components: ComponentCurves) 
         "is_bounded": found.is_bounded,
         "note": " ".join(note for note in (found.note, components.note) if note),
         "points": found.points,
+        "revisions": [_mark(mark) for mark in marks_of(found)],
         "components": components.series,
     }

@@ -79,6 +79,7 @@ _TEXTS = {
     "run": "Name of a run",
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
+    "revision": "Revision of the environment's code: eight or more digits of its `code`",
     "ending": "`running`, a cause, `failure` (of the machinery), `probe`, `continued` (from another episode), or"
     " `attempt` (what statistics count)",
     "player": "Kind of player",

@@ -251,7 +251,16 @@ class EpisodeSerializer(s.Serializer[Any]):
     )
 
 
+class RevisionSerializer(s.Serializer[Any]):
+    code = s.CharField(help_text="Digest of source files and versions; equal for equal code")
+    source_hash = s.CharField(help_text="SHA-256 of the source files; may be empty")
+    git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
+    is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
+    versions = s.DictField(child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages")
+
+
 class EpisodeDetailSerializer(EpisodeSerializer):
+    revision = RevisionSerializer(allow_null=True, help_text="Code of the environment; null if it is unknown")
     steps_url = LinkField("/api/episodes/{}/steps")
     events_url = LinkField("/api/episodes/{}/events")
     session_id = s.CharField()

@@ -92,6 +92,14 @@ class ComponentSerializer(s.Serializer[Any]):
     points = ComponentPointSerializer(many=True, help_text="One for each of the curve's `points`")
 
 
+class MarkSerializer(s.Serializer[Any]):
+    x = PlaceField(help_text="Where the point with the first episode of the revision starts")
+    environment = s.CharField()
+    code = s.CharField(help_text="Value of `revision` that finds its episodes, if it has eight digits or more")
+    git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
+    is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
+
+
 class CurveSerializer(s.Serializer[Any]):
     definition = DefinitionSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
@@ -104,6 +112,7 @@ class CurveSerializer(s.Serializer[Any]):
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="Note to show with the curve; may be empty")
     points = PointSerializer(many=True, help_text="Points in order of x")
+    revisions = MarkSerializer(many=True, help_text="Where another revision of an environment's code begins")
     components = ComponentSerializer(
         many=True, help_text="Components of rewards that `component` picks, by the definition of the return"
     )

@@ -27,7 +27,7 @@ SHOWN_CHARACTERS = 2_000
 
 @require_safe
 @never_cache
-@takes("episodes", "row", *DEFINITION_PARAMETERS, *SWITCHES)
+@takes("episodes", "row", *DEFINITION_PARAMETERS, "revision", *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):
@@ -50,7 +50,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
             "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
-    related = Episode.objects.select_related("environment", "split", "task", "run")
+    related = Episode.objects.select_related("environment", "split", "task", "run", "revision")
     episodes = related.defer("task__spec").in_bulk(ids)
     if blind := blind_to(request.user).filter(pk__in=ids).first():
         return refused_blind(request, blind)

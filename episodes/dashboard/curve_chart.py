@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from environments.scoring.convention import Coverage
@@ -11,6 +12,7 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, d
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
+from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.dashboard.curve_query import CurveAsked, Figure
@@ -73,7 +75,7 @@ class ComponentLine:
     component: ComponentSeries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drawn:
     asked: CurveAsked
     named: NamedRows
@@ -93,6 +95,12 @@ class Drawn:
             subject = "episode names" if stepless == 1 else "episodes name"
             given.append(f"{stepless:,} {subject} no training step; the curve leaves them out.")
         return list(dict.fromkeys(note for note in given if note))
+
+    @cached_property
+    def marks(self) -> list[RevisionMark]:
+        """Return where another revision begins, for all curves together."""
+        marks = (mark for one in self.series for mark in marks_of(one.curve, len(self.series)))
+        return sorted({(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x)
 
     @property
     def components(self) -> list[ComponentLine]:
@@ -160,6 +168,7 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "log": asked.is_log,
         "band": found.has_bands,
         "caption": _caption(found),
+        "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
         "series": _component_series(found) if asked.y == "components" else _series(found),
     }
 

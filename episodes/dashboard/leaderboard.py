@@ -14,6 +14,8 @@ from django.views.decorators.http import require_safe
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, definition_in, unknown_name
@@ -93,6 +95,8 @@ def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[
         "sort": sort,
         "width": _WHISKER,
         **definition_context(found.definition, found.environment),
+        "curves_by": "run" if found.by == "run" else "model",
+        "pooled": pooled_in([scope_of(found.split or found.environment)]),
     }
 
 

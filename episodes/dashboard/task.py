@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,9 +20,17 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.analytics.task import statistics_at
 from episodes.dashboard.guards import refused
-from episodes.dashboard.view_parameters import definition_asked, definition_context, takes, whole_asked
+from episodes.dashboard.view_parameters import (
+    definition_asked,
+    definition_context,
+    revision_asked,
+    takes,
+    whole_asked,
+)
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
@@ -32,17 +41,18 @@ SHOWN_CHARACTERS = 20_000
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, "before")
+@takes(*DEFINITION_PARAMETERS, "revision", "before")
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
         definition, before = definition_of(found.environment, definition_asked(request)), whole_asked(request, "before")
+        name, revisions = revision_asked(request)
     except BadFilter as error:
         return refused(request, "This address cannot be used", str(error), [(request.path, "The task")])
     statistics, counted = None, None
-    if definition != definition_of(found.environment):
-        statistics, counted = statistics_at(found, definition, conf.thresholds())
-    attempts = list(_attempts(found, before)[: ATTEMPTS_PER_PAGE + 1])
+    if revisions or definition != definition_of(found.environment):
+        statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
+    attempts = list(_attempts(found, before, revisions)[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
@@ -52,7 +62,9 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "history": history_of(found),
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
-        "players": at_task(found, definition),
+        "players": [] if revisions else at_task(found, definition),
+        "revision": name,
+        "pooled": pooled_in([scope_of(found)]),
         "task_query": f"task={found.pk}",
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
@@ -113,8 +125,9 @@ def _find(pk: int) -> Task:
     return found
 
 
-def _attempts(found: Task, before: int | None) -> Any:
+def _attempts(found: Task, before: int | None, revisions: Sequence[int]) -> Any:
     rows = Episode.objects.filter(task=found) if before is None else Episode.objects.filter(task=found, pk__lt=before)
+    rows = rows.filter(revision__in=revisions) if revisions else rows
     return rows.select_related("environment", "split", "run", "play").order_by("-pk")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
@@ -11,7 +11,9 @@ from django.http import HttpRequest, HttpResponse
 
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
-from episodes.filtering.parameters import definition_in, given, unknown_name, whole
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, definition_in, given, unknown_name, whole, words
 
 Rest = ParamSpec("Rest")
 View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
@@ -55,6 +57,15 @@ def definition_context(definition: Definition, own: Environment | None) -> dict[
 def asked_context(asked: DefinitionAsked) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page on which each environment has its own."""
     return {"definition": asked.return_ or "", "threshold": asked.threshold, "convention": asked, "own_definition": ""}
+
+
+def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
+    """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
+    name = given(request.GET, "revision", words) or ""
+    named = NamedRows.of(EpisodeFilter(revision=name)) if name else None
+    if named and named.unknown:
+        raise BadFilter("revision", name, named.unknown.rstrip("."))
+    return name, named.revisions if named else ()
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:

@@ -9,7 +9,7 @@ gets no statistics (`ANALYZE`), because with them it takes worse indexes (docs/d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,8 @@ from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
 from episodes.attempts.rule import FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import models, people, runs
-from episodes.models import Episode, Run
+from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
+from episodes.models import EnvironmentRevision, Episode, Run
 from episodes.search.index import matching
 
 ENDED = Q(status="ended")
@@ -56,6 +56,8 @@ class NamedRows:
     environment: Environment | None
     split: Split | None
     run: Run | None
+    revisions: Sequence[int]
+    """Ids of the rows of the revision that the filter names; empty if it names none."""
     unknown: str
     """One sentence for each name that does not exist; empty when all exist."""
 
@@ -77,8 +79,11 @@ class NamedRows:
                 sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
             sentences.append(_unknown("run", asked.run, runs()))
+        rows = _revisions(asked.revision)
+        if asked.revision is not None and not rows:
+            sentences.append(_unknown("revision", asked.revision, revisions()))
         sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
-        return cls(environment, split, run, " ".join(sentences))
+        return cls(environment, split, run, rows, " ".join(sentences))
 
     def convention(self, asked: EpisodeFilter) -> Convention:
         """Return the convention: that of the environment, or the default one, with the filter's parts."""
@@ -90,6 +95,13 @@ class NamedRows:
             return asked.definition or "sum"
         own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
         return own or "sum"
+
+
+def _revisions(name: str | None) -> list[int]:
+    """Return the ids of the rows whose code begins with `name`; none for a shorter name than pages show."""
+    if name is None or len(name) < REVISION_DIGITS:
+        return []
+    return list(EnvironmentRevision.objects.filter(code__startswith=name).values_list("pk", flat=True)[:MAX_NAMES])
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
@@ -125,6 +137,10 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         found &= Q(task=asked.task)
     if named.run:
         found &= Q(run=named.run.pk)
+    if len(named.revisions) == 1:  # an index gives the episodes of one row in order
+        found &= Q(revision=named.revisions[0])
+    elif named.revisions:
+        found &= Q(revision__in=named.revisions)
     if asked.step is not None:
         low, high = asked.step
         found &= Q(run_step=low) if low == high else Q(run_step__gte=low, run_step__lte=high)

@@ -47,6 +47,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "run": words,
     "step": stretch,
     "model": words,
+    "revision": words,
     "ending": chosen(ENDINGS),
     "player": chosen(tuple(PLAYERS)),
     "who": person,
@@ -95,6 +96,8 @@ class EpisodeFilter:
     step: WholeRange | None = None
     """Range of training steps."""
     model: str | None = None
+    revision: str | None = None
+    """Name of the code of the environment: the first digits of its digest."""
     ending: str | None = None
     """How the episodes ended, one of ENDINGS."""
     player: str | None = None

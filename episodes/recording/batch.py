@@ -30,7 +30,7 @@ TASK_ID_LENGTH = 300
 BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 EPISODE_COLUMNS = (
     *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
-    *("run_id", "run_step", "model", "labels", "tools_id", "created"),
+    *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created"),
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
 )
 RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
@@ -125,7 +125,7 @@ class RecordBatch:
             *(row.episode, ids.environment, ids.split, bigint(row.index), ids.task),
             *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
             *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
-            *(ids.run, bigint(ids.run_step), storable(row.run.model, 200), row.run.labels_json),
+            *(ids.revision, ids.run, bigint(ids.run_step), storable(row.run.model, 200), row.run.labels_json),
             *(self._blob(row.tools_json), self._time(row.created)),
             *RUNNING,
         )

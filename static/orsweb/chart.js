@@ -4,6 +4,7 @@
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        caption: lines that an image of the chart shows below it,
+//        marks: [{x, text}, …]: vertical lines,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
 // y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
@@ -66,7 +67,7 @@ function configuration(state) {
       },
       plugins: { legend: { display: false }, tooltip: tooltip(state) },
     },
-    plugins: [cursorLine(state, ink)],
+    plugins: [markLines(state, ink), cursorLine(state, ink)],
   };
 }
 
@@ -108,6 +109,33 @@ function tooltip(state) {
         const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
         return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}${coverage}`;
       },
+    },
+  };
+}
+
+// Lines with a text at the top, where something about all series changed.
+function markLines(state, ink) {
+  return {
+    id: "marks",
+    afterDatasetsDraw(chart) {
+      const { top, bottom, left, right } = chart.chartArea;
+      const context = chart.ctx;
+      context.save();
+      context.strokeStyle = context.fillStyle = ink;
+      context.font = "11px system-ui, sans-serif";
+      context.setLineDash([6, 4]);
+      for (const { x, text } of state.data.marks ?? []) {
+        const at = chart.scales.x.getPixelForValue(x);
+        if (at < left || at > right) continue;
+        context.beginPath();
+        context.moveTo(at, top);
+        context.lineTo(at, bottom);
+        context.stroke();
+        const isLate = at + 70 > right;
+        context.textAlign = isLate ? "right" : "left";
+        context.fillText(text, at + (isLate ? -4 : 4), top + 10);
+      }
+      context.restore();
     },
   };
 }

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0010_rollups_by_kind'),
+        ('episodes', '0011_rollups_by_kind'),
     ]
 
     operations = [

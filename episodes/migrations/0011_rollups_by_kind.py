@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('environments', '0004_convention_and_kinds'),
         ('episodes', '0007_endings_without_a_call'),
-        ('episodes', '0009_reward_components'),
+        ('episodes', '0010_environment_revisions'),
     ]
 
     operations = [
