@@ -31,6 +31,7 @@ MAX_TASKS = 20_000
 row, and one more for each kind of ending that is counted apart."""
 
 _BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
+_KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
 # one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
     SELECT task_id, kind, attempts, scored_{name}, total_{name} FROM (
@@ -39,7 +40,7 @@ _SIDES = """
         ORDER BY task_id LIMIT %s
     ) AS t
     UNION ALL
-    SELECT e.task_id, CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END, 1,
+    SELECT e.task_id, {kind}, 1,
         CASE WHEN e.return_{name} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
     FROM episodes_episode AS e
     WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s
@@ -114,8 +115,7 @@ class RunTotals(NamedTuple):
 
 
 _OF_REVISIONS = """
-    SELECT e.task_id, CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END, COUNT(*),
-        COUNT(e.return_{name}), COALESCE(SUM({bounded}), 0.0)
+    SELECT e.task_id, {kind}, COUNT(*), COUNT(e.return_{name}), COALESCE(SUM({bounded}), 0.0)
     FROM episodes_episode AS e
     WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
     GROUP BY 1, 2 ORDER BY 1 LIMIT %s
@@ -167,7 +167,7 @@ def _totals(run: Run, definition: Definition, floor: int) -> RunTotals:
     is_rollout = Episode.objects.rollouts().condition_sql("e")
     part = RunTasksPart.name
     with connection.cursor() as cursor:
-        sql = _SIDES.format(name=name, bounded=bounded, is_rollout=is_rollout)
+        sql = _SIDES.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout)
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
         return _added(cursor.fetchall(), definition)
 
@@ -178,7 +178,7 @@ def _totals_of_revisions(run: Run, definition: Definition, floor: int, revisions
     bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
     is_rollout = Episode.objects.rollouts().condition_sql("e")
     ids = ", ".join(str(int(pk)) for pk in revisions)
-    sql = _OF_REVISIONS.format(name=name, bounded=bounded, is_rollout=is_rollout, revisions=ids)
+    sql = _OF_REVISIONS.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout, revisions=ids)
     with connection.cursor() as cursor:
         cursor.execute(sql, [run.pk, floor, MAX_TASKS])
         return _added(cursor.fetchall(), definition)

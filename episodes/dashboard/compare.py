@@ -27,7 +27,7 @@ SHOWN_CHARACTERS = 2_000
 
 @require_safe
 @never_cache
-@takes("episodes", "row", *DEFINITION_PARAMETERS, "revision", *SWITCHES)
+@takes("episodes", "row", "revision", *DEFINITION_PARAMETERS, *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):

@@ -167,8 +167,8 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "isShare": asked.y == "success",
         "log": asked.is_log,
         "band": found.has_bands,
-        "caption": _caption(found),
         "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
+        "caption": _caption(found),
         "series": _component_series(found) if asked.y == "components" else _series(found),
     }
 

@@ -94,9 +94,9 @@ def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[
         "ks": ks,
         "sort": sort,
         "width": _WHISKER,
-        **definition_context(found.definition, found.environment),
         "curves_by": "run" if found.by == "run" else "model",
         "pooled": pooled_in([scope_of(found.split or found.environment)]),
+        **definition_context(found.definition, found.environment),
     }
 
 

@@ -3,8 +3,8 @@
 // {name, isShown}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
-//        caption: lines that an image of the chart shows below it,
 //        marks: [{x, text}, …]: vertical lines,
+//        caption: lines that an image of the chart shows below it,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
 // y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
