@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0010_environment_revisions'),
+        ('episodes', '0012_step_groups'),
     ]
 
     operations = [
