@@ -75,7 +75,7 @@ class ToolCallBlock(WireModel):
 class ToolResultBlock(WireModel):
     tool_call_id: str = Field(description="The `id` of the tool call.")
     blocks: Blocks = Field(description="What the tool returned.")
-    is_error: bool = Field(default=False, description="Whether the call failed.")
+    is_error: bool = Field(default=False, description="Whether the call failed; absent means no.")
     detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["tool_result"] = "tool_result"
 

@@ -71,8 +71,7 @@ def check_exchange(exchange: Exchange) -> None:
 
 def check_request(exchange: Exchange) -> None:
     operation = _operation(exchange)
-    known = {one["name"].lower() for one in operation.get("parameters", ()) if one["in"] == "header"} | {"x-api-key"}
-    unknown = {name for name in exchange.headers if name.startswith("x-")} - known
+    unknown = {name for name in exchange.headers if name.startswith("x-")} - _headers()
     assert not unknown, f"{exchange.method} {exchange.path} has the headers {unknown}"
     for one in operation.get("parameters", ()):
         if one["in"] == "header" and (one.get("required") or one["name"].lower() in exchange.headers):
@@ -80,6 +79,15 @@ def check_request(exchange: Exchange) -> None:
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         _check(json.loads(exchange.body), schema)
+
+
+@cache
+def _headers() -> frozenset[str]:
+    """Names of all headers that the document knows; a path ignores those that it has no use for."""
+    operations = [operation for path in document()["paths"].values() for operation in path.values()]
+    parameters = [one for operation in operations for one in operation.get("parameters", ())]
+    keys = document()["components"]["securitySchemes"].values()
+    return frozenset(one["name"].lower() for one in (*parameters, *keys) if one["in"] == "header")
 
 
 def check_answer(exchange: Exchange) -> None:

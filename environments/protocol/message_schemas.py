@@ -1,7 +1,7 @@
 """The JSON Schemas of the protocol's messages and of the events of its streams, as `openapi.py` puts them together.
 
 Divergences from pydantic's own schemas: fields that a message always has are required (pydantic requires only those
-without a default), and titles that repeat a field's name are left out.
+without a default); defaults, and titles that repeat a field's name, are left out.
 """
 
 from __future__ import annotations
@@ -85,8 +85,7 @@ def _state_presence(shape: Schema, *, is_only_sent: bool) -> None:
     if required:
         shape["required"] = required
     for one in properties.values():
-        if is_only_sent or "const" in one:
-            one.pop("default", None)
+        one.pop("default", None)  # openapi-typescript makes a field with a default required
 
 
 def _event() -> Schema:
