@@ -72,7 +72,10 @@ async def play_episode(record: Any, number: int) -> None:
             *(f"{number:024x}{index:08x}", now, 1.5, 0.0),
         )
         await _recorded(record, step)
-    end = records.EpisodeEnded(episode, "finished", "", now, STEPS, 0, 0, 2.5, 0.5, 0.5, 0.5, now, now, now)
+    returns = (2.5, 0.5, 0.5, 0.5)
+    end = records.EpisodeEnded(
+        *(episode, "finished", "", "agent", True, True, now, STEPS, 0, 0, *returns, now, now, now)
+    )
     await _recorded(record, end)
 
 

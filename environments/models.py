@@ -10,6 +10,9 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+DEFAULT_CONVENTION = "zkoo"
+"""Code of the default convention (`environments/scoring/convention.py`)."""
+
 
 class Environment(models.Model):
     """A hosted class under the name it is served by. The row stays when the class is no longer hosted, as do its
@@ -34,6 +37,13 @@ class Environment(models.Model):
     declared_low = models.FloatField(default=0.0)
     declared_high = models.FloatField(default=1.0)
     declared_threshold = models.FloatField(default=0.9)
+    convention = models.CharField(
+        max_length=4,
+        default=DEFAULT_CONVENTION,
+        db_default=DEFAULT_CONVENTION,
+        help_text="How rollouts count, as the class says: a letter for no_call, expired, interrupted and env_error,"
+        " each k (with its return), z (as 0) or o (left out)",
+    )
     counted = models.CharField(
         max_length=40,
         blank=True,
@@ -53,8 +63,9 @@ class Environment(models.Model):
 
     @property
     def definition(self) -> str:
-        """The definition of return and success in force, such as "sum > 0.9"."""
-        return f"{self.default_return} > {self.success_threshold!r}"
+        """The definition of return and success in force, such as "sum > 0.9"; with the convention unless default."""
+        convention = "" if self.convention == DEFAULT_CONVENTION else f" {self.convention}"
+        return f"{self.default_return} > {self.success_threshold!r}{convention}"
 
 
 class Split(models.Model):
@@ -259,8 +270,8 @@ class TaskRevision(models.Model):
 class TaskStatistics(models.Model):
     """Statistics of the attempts at a task: of all of them, and for each run and model.
 
-    `episodes/attempts/rule.py` defines what an attempt is. Its return follows the environment's definition in force; an
-    attempt without a return is not a success.
+    Attempts are the rollouts that count by the environment's convention, and their returns follow its definition in
+    force; an attempt without a return is not a success. A row may have no attempts, only rollouts that are left out.
     """
 
     BY: ClassVar = [("all", "all"), ("run", "run"), ("model", "model")]
@@ -275,7 +286,12 @@ class TaskStatistics(models.Model):
     return_total = models.FloatField(help_text="Sum of the returns; the mean is this by scored")
     return_low = models.FloatField(null=True, blank=True)
     return_high = models.FloatField(null=True, blank=True)
-    rate = models.FloatField(help_text="successes by attempts, 0 to 1")
+    # how these rollouts ended, whether they count as attempts or not
+    no_call = models.PositiveIntegerField(default=0, db_default=0)
+    expired = models.PositiveIntegerField(default=0, db_default=0)
+    interrupted = models.PositiveIntegerField(default=0, db_default=0)
+    env_error = models.PositiveIntegerField(default=0, db_default=0, help_text="With failed setups")
+    rate = models.FloatField(help_text="successes by attempts, 0 to 1; 0 without attempts")
     bucket = models.CharField(
         max_length=9, db_default="", help_text="By the thresholds that the environment's statistics follow"
     )

@@ -26,6 +26,7 @@ from django.utils.module_loading import import_string
 
 from environments import conf
 from environments.authoring.registry import load
+from environments.authoring.revision import note_revisions
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.runtime.host import LocalHost
 from environments.runtime.service import SessionService
@@ -140,6 +141,7 @@ async def _open(recovers: bool) -> _Parts:
     registry = load(conf.specifications())
     pool = ThreadPool()
     call_user = UserCode(pool).call
+    revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
     report = await sync(registry, call_user)
     log.debug("environments synced", seconds=round(report.seconds, 2))
     for split in report.splits:
@@ -147,6 +149,7 @@ async def _open(recovers: bool) -> _Parts:
             log.warning("a split that the class declares is not served", split=str(split))
         elif split.has_news:
             log.info("the tasks of the class have changed", split=str(split))
+    await revising
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()
     if recovers and (closed := await record.recover()):

@@ -53,6 +53,9 @@ def episode_ended(episode: int = 1, **changes: Any) -> EpisodeEnded:
     values: dict[str, Any] = {
         "cause": "finished",
         "detail": "",
+        "player": "agent",
+        "is_named": False,
+        "has_prompt": False,
         "ended": NOON + 9,
         "steps": 1,
         "failed": 0,

@@ -42,7 +42,7 @@ ROOMS = {
         {"rollups", "runs"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
-        {"transfer"},
+        {"transfer", "reexecution"},
         {"templatetags"},
         {"admin", "dashboard", "playtest", "api", "management"},
     ],

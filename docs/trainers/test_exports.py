@@ -17,7 +17,7 @@ from typing import Any
 import datasets
 import pytest
 from conftest import DATASETS_3, HERE, Export, rows_of, run
-from tiny_model import TEMPLATES, make
+from tiny_model import TEMPLATES, make, make_with_images
 from transformers.image_utils import load_image
 from transformers.utils.chat_template_utils import render_jinja_template
 from trl.data_utils import prepare_multimodal_messages
@@ -223,3 +223,12 @@ def test_a_trainer_takes_a_step(export: Export, model: Path, tmp_path: Path, scr
     few = ("--max-steps", "1", "--batch-size", "2", "--max-length", "2048")
     printed = run(sys.executable, HERE / script, path, model, "--output", tmp_path, *few)
     assert "train_loss" in printed and (tmp_path / "model.safetensors").stat().st_size > 0
+
+
+def test_a_trainer_takes_a_step_on_images(export: Export, tmp_path: Path) -> None:
+    path = export("messages", "--images", "column", "--environment", "chart", "--steps-to", "1")
+    rows = rows_of(path)
+    make_with_images(tmp_path / "model", [render("qwen3_vl.jinja", row["messages"], row["tools"]) for row in rows])
+    few = ("--max-steps", "1", "--batch-size", "1")
+    printed = run(sys.executable, HERE / "sft.py", path, tmp_path / "model", "--output", tmp_path / "sft", *few)
+    assert all(row["images"] for row in rows) and "train_loss" in printed

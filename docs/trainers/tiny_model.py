@@ -1,4 +1,4 @@
-"""Makes a model of random weights and a tokenizer without any download, for the tests of the pages in this directory.
+"""Makes models of random weights and their tokenizers without any download, for the tests in this directory.
 
 python tiny_model.py DIRECTORY: about 0.1 million parameters, 512 tokens, and the chat template of Qwen3 as TRL ships it
 for training.
@@ -13,34 +13,75 @@ from pathlib import Path
 import torch
 import trl
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    CLIPImageProcessor,
+    CLIPVisionConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaProcessor,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 TEMPLATES = Path(trl.__file__).parent / "chat_templates"
+IMAGE = "<|image_pad|>"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def make(directory: Path, texts: Iterable[str] = (), template: str = "qwen3_training.jinja") -> None:
     """Save the model and its tokenizer. `texts`: what the tokens are learned from; none: the tokens are bytes."""
+    tokenizer = _tokenizer(texts, template)
+    tokenizer.save_pretrained(directory)
+    torch.manual_seed(0)
+    Qwen3ForCausalLM(_config(tokenizer)).save_pretrained(directory)
+
+
+def make_with_images(directory: Path, texts: Iterable[str] = ()) -> None:
+    """Save a model that sees images of 16 x 16 pixels, and its processor, with the template of Qwen3-VL."""
+    tokenizer = _tokenizer(texts, "qwen3_vl_training.jinja")
+    tokenizer.add_special_tokens({"additional_special_tokens": [IMAGE]})
+    LlavaProcessor(
+        image_processor=CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16}),
+        tokenizer=tokenizer,
+        patch_size=8,
+        vision_feature_select_strategy="full",
+        image_token=IMAGE,
+        num_additional_image_tokens=1,
+        chat_template=tokenizer.chat_template,
+    ).save_pretrained(directory)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlavaConfig(
+        vision_config=CLIPVisionConfig(**sizes, image_size=16, patch_size=8),
+        text_config=_config(tokenizer),
+        image_token_index=tokenizer.convert_tokens_to_ids(IMAGE),
+        vision_feature_select_strategy="full",
+        vision_feature_layer=-1,
+        image_seq_length=5,
+    )
+    LlavaForConditionalGeneration(config).save_pretrained(directory)
+
+
+def _tokenizer(texts: Iterable[str], template: str) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False),
-    )
+    learned = {"vocab_size": 512, "special_tokens": SPECIAL, "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(**learned, show_progress=False))
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     fast.chat_template = (TEMPLATES / template).read_text(encoding="utf-8")
-    fast.save_pretrained(directory)
-    torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=len(fast),
+    return fast
+
+
+def _config(tokenizer: PreTrainedTokenizerFast) -> Qwen3Config:
+    return Qwen3Config(
+        vocab_size=len(tokenizer),
         **{"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 16},
         **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096},
-        eos_token_id=fast.eos_token_id,
-        pad_token_id=fast.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
     )
-    Qwen3ForCausalLM(config).save_pretrained(directory)
 
 
 if __name__ == "__main__":

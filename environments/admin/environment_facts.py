@@ -74,7 +74,7 @@ def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
-    rows = TaskStatistics.objects.filter(environment=environment, by="all").order_by("task")
+    rows = TaskStatistics.objects.filter(environment=environment, by="all", attempts__gt=0).order_by("task")
     ids = list(rows.values_list("pk", flat=True)[: MAX_COUNTED + 1])
     if len(ids) > MAX_COUNTED or not ids:
         return Count(min(len(ids), MAX_COUNTED), len(ids) <= MAX_COUNTED), None

@@ -7,7 +7,7 @@ class written for either of them works here once its import line is changed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -63,8 +63,16 @@ class Environment:
     success_threshold: ClassVar[float] = 0.9
     """An episode counts as successful when its return is above this value."""
 
+    convention: ClassVar[Mapping[str, str]] = {}
+    """How figures count rollouts that did not end by the agent's play, by kind of ending: `no_call` (the agent called
+    no tool) "zero" or "out", `expired` "keep", "zero" or "out", `interrupted` and `env_error` "out" or "zero". "zero"
+    is a return of 0, "out" leaves them out; the first of each is the default."""
+
     hidden_fields: ClassVar[Sequence[str]] = ()
     """Keys of a task whose values the prompt must not reveal, such as its answer; `check_environment` checks this."""
+
+    revision_packages: ClassVar[Sequence[str]] = ()
+    """Names of installed packages whose versions are part of the environment's revision, such as `("numpy",)`."""
 
     task_schema: ClassVar[Any] = None
     """The format of a task's spec: a pydantic model or a JSON Schema (dict), or a class method that returns one.

@@ -7,6 +7,7 @@ starts. No instance is created or called in this module; `environments/runtime/i
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import sys
@@ -51,6 +52,29 @@ class Sdk:
         return output
 
 
+@dataclass(frozen=True, slots=True)
+class ClassRevision:
+    """The code of a hosted class when the server started; `revision.py` computes it."""
+
+    source_hash: str
+    """SHA-256 of the source files that the class consists of; empty if there are none to read."""
+    git_commit: str
+    """Commit that is checked out where the class is; empty outside of a repository."""
+    is_dirty: bool
+    """Whether one of the source files differs from that commit."""
+    versions: tuple[tuple[str, str], ...]
+    """Names and versions of the SDK and of the packages that the class names in `revision_packages`."""
+    code: str
+    """Digest of what decides whether two revisions are the same code: the class, its source files and the versions."""
+    digest: str
+    """Digest of everything, which also differs between two commits of the same code."""
+
+
+def digest_of(*parts: str) -> str:
+    """Return a digest of texts as 32 hexadecimal digits."""
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
 # module of the SDK's base class, module of its types, whether its own server runs all plain code on one thread
 _SDKS = {
     "environments": ("environments.authoring.environment", "environments.wire", False),
@@ -89,6 +113,7 @@ class HostedClass:
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.unavailable: str = unavailable_of(cls)
+        self.revision: ClassRevision | None = None  # set by `revision.note_revisions` when the server starts
         _ = self.class_tools  # computed now, because an author's own list_tools may raise
         for tool, reason in self.tools.skipped.items():
             log.warning("tool_skipped", tool=tool, reason=reason)

@@ -28,7 +28,7 @@ from environments.mcp_protocol.content import Json
 
 PROMPT_NAME = "task"
 MAX_WAIT_SECONDS = 60.0
-"""Interval in which a handler looks whether its call has finished; a call has no limit of its own."""
+"""Interval at which a handler checks whether its call has finished. The wait as a whole has no limit."""
 UNKNOWN_TOOL_REASONS = ("not_found", "name_collision")
 
 
@@ -53,10 +53,12 @@ def introduction(environment: str) -> InitializationOptions:
 
 
 async def ping(ctx: Any, params: Any) -> Json:
+    """Return an empty result. Every request keeps its session from expiring, so nothing else is to be done."""
     return {}
 
 
 async def list_tools(ctx: Any, params: Any) -> Json:
+    """Return the tools of the session."""
     session = ctx.request.session
     return {"tools": content.tools_of(content.parse(await session.service.task_tools_json(*session.address)))}
 
@@ -81,26 +83,31 @@ async def call_tool(ctx: Any, params: Any) -> Json:
 
 
 async def list_prompts(ctx: Any, params: Any) -> Json:
+    """Return the only prompt, that of the task."""
     return {"prompts": [{"name": PROMPT_NAME, "title": "Task", "description": _description(ctx)}]}
 
 
 async def get_prompt(ctx: Any, params: Any) -> Json:
+    """Return the messages of the prompt."""
     if params.name != PROMPT_NAME:
         raise MCPError(code=INVALID_PARAMS, message=f"Unknown prompt {params.name!r}; this server has {PROMPT_NAME!r}")
     return {"description": _description(ctx), "messages": await _messages(ctx)}
 
 
 async def list_resources(ctx: Any, params: Any) -> Json:
+    """Return the only resource, which holds the prompt: some clients let the model read resources, but not prompts."""
     return {
         "resources": [{"uri": content.PROMPT_URI, "name": "prompt", "title": "Task", "description": _description(ctx)}]
     }
 
 
 async def list_resource_templates(ctx: Any, params: Any) -> Json:
+    """Return an empty list. Some clients ask for templates wherever there are resources."""
     return {"resourceTemplates": []}
 
 
 async def read_resource(ctx: Any, params: Any) -> Json:
+    """Return the contents of the prompt."""
     if str(params.uri) != content.PROMPT_URI:
         text = f"Unknown resource {str(params.uri)!r}; this server has {content.PROMPT_URI!r}"
         raise MCPError(code=INVALID_PARAMS, message=text)

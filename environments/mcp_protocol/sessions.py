@@ -1,4 +1,6 @@
-"""The MCP sessions of this process and their requests. Each session has the id of its episode's and ends with it.
+"""The MCP sessions of this process and their requests.
+
+An MCP session has the id of the session of its episode, and ends with it.
 
 A request runs as a task of its own: the HTTP response only watches it, so a lost connection does not stop it. The
 client gets the answer when it resumes the stream (`Last-Event-ID`), or, for a tool call, when it repeats the call: the
@@ -117,7 +119,7 @@ def _is_gone() -> bool:
 
 
 class NoChannel:
-    """The way from the server to the client outside of answers, which an episode does not use."""
+    """The channel for messages that the server sends by itself. An episode has none, so they are refused or dropped."""
 
     can_send_request = False
 
@@ -132,7 +134,7 @@ class NoChannel:
 
 
 class MessageContext(NoChannel):
-    """What the package `mcp` passes on with a message; `pending` arrives at the handlers as `ctx.request`."""
+    """The context of a message, which the package `mcp` passes on. Handlers find `pending` as `ctx.request`."""
 
     def __init__(self, request_id: str | int | None = None, pending: PendingRequest | None = None) -> None:
         self.transport = TransportContext(kind="streamable-http", can_send_request=False)

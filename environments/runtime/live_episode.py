@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault
 from environments.runtime.calls import Call, Calls
 from environments.runtime.outcome import CallOutcome, truncate_error
@@ -61,12 +62,14 @@ class LiveEpisode:
         "_has_failed_last",
         "_has_noted_prompt",
         "_has_noted_ready",
+        "_is_named",
         "_last_acted",
         "_last_reward",
         "_mask",
         "_maximum",
         "_next_index",
         "_noted_tools",
+        "_player",
         "_refused",
         "_rewards",
         "_steps",
@@ -120,6 +123,8 @@ class LiveEpisode:
         self._failed_readings: dict[str, str] | None = None  # "prompt", "task tools", … -> why the agent did not get it
         self._has_noted_ready = self._has_noted_prompt = False
         self._noted_tools = ""
+        self._player = request.player
+        self._is_named = bool(request.run.name or request.run.model)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
@@ -140,9 +145,9 @@ class LiveEpisode:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def started_row(self, request: NewSession, spec_json: str, tools_json: str, now: float) -> EpisodeStarted:
+    def started_row(self, request: NewSession, hosted: HostedClass, spec_json: str, now: float) -> EpisodeStarted:
         mask = self._mask
-        self._noted_tools = tools_json
+        self._noted_tools = hosted.tools_json
         run = request.run
         if run.name or run.model or run.labels_json:
             run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
@@ -152,13 +157,14 @@ class LiveEpisode:
             split=request.split,
             index=request.index,
             spec_json=mask.json(spec_json),
-            tools_json=tools_json,
+            tools_json=hosted.tools_json,
             session_id=mask.text(self.sid),
             user_agent=mask.text(request.user_agent),
             key_label=self.owner,
             player=request.player,
             run=run,
             created=now,
+            revision=hosted.revision,
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
@@ -253,6 +259,9 @@ class LiveEpisode:
             episode=self.number,
             cause=self.cause,
             detail=self.detail,
+            player=self._player,
+            is_named=self._is_named,
+            has_prompt=self._has_noted_prompt,
             ended=self.ended,
             steps=self._steps,
             failed=self._failed,

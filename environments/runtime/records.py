@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from environments.authoring.hosted_class import ClassRevision
 from environments.wire import Split
 
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
@@ -48,6 +49,8 @@ class EpisodeStarted:
     player: Player
     run: RunInfo
     created: float
+    revision: ClassRevision | None = None
+    """The code of the environment; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class EpisodeEnded:
     cause: Cause
     detail: str
     """Explanation of the cause; empty when the cause needs none."""
+    player: Player
+    is_named: bool
+    """Whether the client named a run or a model."""
+    has_prompt: bool
+    """Whether the client received the prompt."""
     ended: float
     steps: int
     """Steps that ran (ok or failed)."""

@@ -153,7 +153,7 @@ class Sessions:
         if is_closing(episode):
             raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()
-        started = self.commit(episode.started_row(request, spec_json, hosted.tools_json, time.time()))
+        started = self.commit(episode.started_row(request, hosted, spec_json, time.time()))
         spec = request.spec if request.spec is not None else json.loads(spec_json)
         building = self._host.construct(episode.sid, hosted.name, spec, request.secrets or {}, request.toolset)
         try:

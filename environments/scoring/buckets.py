@@ -57,10 +57,11 @@ def bucket_of(attempts: int, rate: float, thresholds: Thresholds) -> Bucket:
 
 
 def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
-    """Return `bucket_of` as an SQL expression of two others. The number of attempts must not be 0."""
+    """Return `bucket_of` as an SQL expression of two others."""
     return (
-        f"CASE WHEN {attempts} < {thresholds.attempts} THEN 'learnable' WHEN {rate} <= {thresholds.hopeless!r} THEN"
-        f" 'hopeless' WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
+        f"CASE WHEN {attempts} = 0 THEN 'unseen' WHEN {attempts} < {thresholds.attempts} THEN 'learnable'"
+        f" WHEN {rate} <= {thresholds.hopeless!r} THEN 'hopeless'"
+        f" WHEN {rate} >= {thresholds.saturated!r} THEN 'saturated' ELSE 'learnable' END"
     )
 
 
@@ -80,9 +81,9 @@ def interval(successes: int, attempts: int) -> Interval:
 def statistics_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """Return the condition on TaskStatistics for the rows over all attempts of the bucket's tasks.
 
-    It holds for no row if the bucket is "unseen", because unseen tasks have no row.
+    It holds for no row if the bucket is "unseen", because unseen tasks have no row, or none with attempts.
     """
-    overall = Q(by="all")
+    overall = Q(by="all", attempts__gt=0)
     enough = Q(attempts__gte=thresholds.attempts)
     hopeless, saturated = Q(rate__lte=thresholds.hopeless), Q(rate__gte=thresholds.saturated)
     if bucket == "hopeless":
@@ -103,5 +104,5 @@ def tasks_in(bucket: Bucket, thresholds: Thresholds) -> Q:
     """
     overall = TaskStatistics.objects.filter(task=OuterRef("pk"))
     if bucket == "unseen":
-        return ~Q(Exists(overall.filter(by="all")))
+        return ~Q(Exists(overall.filter(by="all", attempts__gt=0)))
     return Q(Exists(overall.filter(statistics_in(bucket, thresholds))))

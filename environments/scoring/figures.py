@@ -8,12 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from environments.scoring.buckets import Interval, interval
+from environments.scoring.convention import Coverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
+    coverage: Coverage
+    """How many rollouts count, and in what way."""
     n: int
-    """Attempts: ended episodes without probes, continuations and failures of the machinery."""
+    """Attempts: the rollouts that count by the definition, those that count as 0 included."""
     scored: int
     """Attempts that have a return."""
     mean: float | None

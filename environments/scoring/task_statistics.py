@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from environments.models import Task, TaskStatistics
 from environments.scoring.buckets import Bucket, Thresholds, bucket_of
+from environments.scoring.convention import CONVENTION_PARTS, Convention, coverage_of, kinds_counted
 from environments.scoring.figures import Figures
 
 MAX_KEYS = 100
@@ -47,19 +48,26 @@ _NONE = TaskStatistics(by="all", key="", attempts=0, scored=0, successes=0, retu
 
 
 def statistics_of(task: Task, thresholds: Thresholds) -> Statistics:
-    """Return the figures of all attempts at `task`, by run and by model. Three queries."""
+    """Return the figures of all attempts at `task`, which has its environment, by run and by model. Three queries."""
+    convention = Convention.from_code(task.environment.convention)
     return Statistics(
-        overall=next(iter(_read(task, "all", thresholds)), result_of(None, thresholds)),
+        overall=next(iter(_read(task, "all", thresholds)), result_of(None, thresholds, convention)),
         runs=_read(task, "run", thresholds),
         models=_read(task, "model", thresholds),
     )
 
 
-def result_of(row: TaskStatistics | None, thresholds: Thresholds) -> TaskResult:
-    """Return the figures of one row, which lists may have read themselves; None stands for no attempts."""
+def result_of(row: TaskStatistics | None, thresholds: Thresholds, convention: Convention) -> TaskResult:
+    """Return the figures of one row, which lists may have read themselves; None stands for no attempts.
+
+    `convention`: that of the environment, by which the row was counted.
+    """
     row = row or _NONE
+    kinds = {kind: getattr(row, kind) for kind in CONVENTION_PARTS}
+    coverage = coverage_of(kinds_counted(row.attempts, kinds, convention), convention)
     return TaskResult(
         key=row.key,
+        coverage=coverage,
         n=row.attempts,
         scored=row.scored,
         successes=row.successes,
@@ -71,5 +79,6 @@ def result_of(row: TaskStatistics | None, thresholds: Thresholds) -> TaskResult:
 
 
 def _read(task: Task, by: str, thresholds: Thresholds) -> tuple[TaskResult, ...]:
+    convention = Convention.from_code(task.environment.convention)
     rows = TaskStatistics.objects.filter(task=task, by=by).order_by("-attempts", "key")
-    return tuple(result_of(row, thresholds) for row in rows[:MAX_KEYS])
+    return tuple(result_of(row, thresholds, convention) for row in rows[:MAX_KEYS])

@@ -11,6 +11,7 @@ from django.db.models import F
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
+from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_positions import last_served, served_indexes
 
@@ -59,8 +60,9 @@ def task_facts_of(task: Task, statistics: Statistics | None = None) -> TaskFacts
 def figures_by_task(tasks: Iterable[int]) -> dict[int, TaskResult]:
     """Return task -> result of all attempts at it. One query."""
     ids, thresholds = list(tasks), conf.thresholds()
-    found = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=ids, by="all")}
-    return {task: result_of(found.get(task), thresholds) for task in ids}
+    rows = TaskStatistics.objects.filter(task__in=ids, by="all").annotate(code=F("environment__convention"))
+    found = {row.task_id: result_of(row, thresholds, Convention.from_code(row.code)) for row in rows}
+    return {task: found.get(task) or result_of(None, thresholds, Convention()) for task in ids}
 
 
 def _places(task: Task) -> list[PlaceOfTask]:

@@ -1,18 +1,20 @@
 """Endings over time, read from the rollups by minute, hour and day (`episodes/rollups/activity.py`).
 
-Attempts, successes and returns follow the definition that was in force when each episode ended.
+Returns and successes follow the definition that was in force when each episode ended; what counts as an attempt
+follows the present convention of each environment, or one that is asked for.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from django.db.models import Sum
-
 from environments.models import Environment
+from environments.scoring.convention import Coverage, coverage_of, coverages_together
+from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
 from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
 
@@ -20,8 +22,14 @@ Span = Literal["1h", "24h", "30d", "all"]
 SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}
 """Seconds of a point and number of points, by name of the span."""
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
-_POINT = ("episodes", "attempts", "scored", "successes", "steps", "failed", "refused")
-_COUNTS = (*_POINT, *CAUSES, "probes")
+Definitions = Mapping[int, Definition]
+"""Definitions by environment id. Activity uses their conventions, and their thresholds for returns of 0."""
+KINDS = (*CAUSES, "probe", "continued")
+_KIND_COLUMNS = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
+_POINT = ("episodes", "steps", "failed", "refused")
+_RETURNS = ("scored", "successes", "return_total")
+_EXPIRED = ("expired_scored", "expired_successes", "expired_total")
+_COUNTS = (*_POINT, *_RETURNS, *_EXPIRED, *CAUSES, "probes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,8 @@ class ActivityPoint:
     episodes: int
     """Number of ended episodes, of every kind."""
     attempts: int
-    """Endings without probes, continuations and failures of the machinery."""
+    """Rollouts that count by the conventions of their environments."""
+    coverage: Coverage
     scored: int
     """Attempts that have a return."""
     successes: int
@@ -59,10 +68,16 @@ class ActivityPoint:
         return self.successes / self.attempts if self.attempts else None
 
 
-def activity(span: Span, environment: Environment | None = None, now: float | None = None) -> Sequence[ActivityPoint]:
-    """Return a point for each minute, hour or day up to now in order, also for those without endings. One query.
+def activity(
+    span: Span,
+    environment: Environment | None = None,
+    now: float | None = None,
+    definitions: Definitions | None = None,
+) -> Sequence[ActivityPoint]:
+    """Return a point for each minute, hour or day up to now in order, also for those without endings.
 
     The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
+    `definitions`: None reads those in force. One query, and one more for these.
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
@@ -71,19 +86,34 @@ def activity(span: Span, environment: Environment | None = None, now: float | No
         rows = rows.filter(environment_id=environment.pk)
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
-    sums = {name: Sum(name) for name in (*_COUNTS, "return_total")}
-    found: dict[int, Mapping[str, Any]] = {
-        row["start"]: row for row in rows.order_by("start").values("start").annotate(**sums)
-    }
+    definitions = definitions_in_force() if definitions is None else definitions
+    found: dict[int, list[ActivityPoint]] = defaultdict(list)
+    for row in rows.values("start", "environment_id", *_COUNTS):
+        definition = definitions.get(row["environment_id"], _DEFAULT)
+        found[row["start"]].append(_point(row["start"], seconds, row, definition))
     first = last - (count - 1) * seconds if count else min(found, default=last)
     last = last if count else max(found, default=last)
-    return [_point(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
+    return [_at(start, seconds, found.get(start, ())) for start in range(first, last + 1, seconds)]
+
+
+_DEFINING = ("default_return", "success_threshold", "declared_threshold", "convention")
+_DEFAULT = Definition()
+
+
+def definitions_in_force(asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
+    """Return the definition of each environment with the given parts replaced. One query."""
+    return {row.pk: definition_of(row, asked) for row in Environment.objects.only(*_DEFINING)}
+
+
+def _at(start: int, seconds: int, points: Sequence[ActivityPoint]) -> ActivityPoint:
+    if not points:
+        return _point(start, seconds, {}, _DEFAULT)
+    return points[0] if len(points) == 1 else replace(together(points), seconds=seconds)
 
 
 def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
     """Merge one point or more."""
-    kinds = (*CAUSES, "probe", "continued")
-    causes = {kind: count for kind in kinds if (count := sum(one.causes.get(kind, 0) for one in points))}
+    causes = {kind: count for kind in KINDS if (count := sum(one.causes.get(kind, 0) for one in points))}
     scored = sum(one.scored for one in points)
     total = sum(one.mean * one.scored for one in points if one.mean is not None)
     return ActivityPoint(
@@ -98,19 +128,31 @@ def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
         refused=sum(one.refused for one in points),
         mean=total / scored if scored else None,
         causes=causes,
+        coverage=coverages_together([one.coverage for one in points]),
     )
 
 
-def _point(start: int, seconds: int, row: Mapping[str, Any]) -> ActivityPoint:
-    kinds = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
-    causes = {kind: int(row[name]) for kind, name in kinds.items() if row.get(name)}
+def _point(start: int, seconds: int, row: Mapping[str, Any], definition: Definition) -> ActivityPoint:
+    causes = {kind: int(row[name]) for kind, name in _KIND_COLUMNS.items() if row.get(name)}
     if continued := int(row.get("episodes", 0)) - sum(causes.values()):
         causes["continued"] = continued
-    counts = {name: int(row.get(name, 0)) for name in _POINT}
+    coverage = coverage_of(causes, definition.convention)
+    scored, successes, total = _returns(row, definition, sum(coverage.zero.values()))
     return ActivityPoint(
         start=start,
         seconds=seconds,
-        **counts,
-        mean=row["return_total"] / row["scored"] if row.get("scored") else None,
+        **{name: int(row.get(name, 0)) for name in _POINT},
+        attempts=coverage.counted,
+        coverage=coverage,
+        scored=scored,
+        successes=successes,
+        mean=total / scored if scored else None,
         causes=causes,
     )
+
+
+def _returns(row: Mapping[str, Any], definition: Definition, zeros: int) -> tuple[int, int, float]:
+    """Return the number of returns, of successes, and the sum of the returns."""
+    groups = [_RETURNS, _EXPIRED] if definition.convention.expired == "keep" else [_RETURNS]
+    scored, successes, total = (sum(row.get(group[place], 0) for group in groups) for place in range(3))
+    return int(scored) + zeros, int(successes) + zeros * (definition.threshold < 0), float(total)

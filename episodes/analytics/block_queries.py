@@ -7,8 +7,9 @@ endings.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from django.db import connection
@@ -16,12 +17,13 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
 from django.db.models.expressions import RawSQL
 
 from environments.scoring.definition import Definition
-from environments.scoring.returns import Return
+from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope
 from episodes.attempts.endings import Epoch, rows_of
-from episodes.attempts.rule import KIND
-from episodes.attempts.summary import Summary
+from episodes.attempts.group_states import signatures_of
+from episodes.attempts.rule import KIND, NO_ROLLOUTS
+from episodes.attempts.summary import Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -58,9 +60,11 @@ def read_rows(
     return found
 
 
+MAX_GROUPED = 50_000
+"""Endings that are read one by one to count groups."""
 MIN_BLOCKS = 80
-SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "attempts", "causes")
-"""Columns for `_summary`, followed by that of the return and `length`."""
+SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "causes")
+"""Columns for `_summary`, followed by that of the return, `length` and `expired`."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
@@ -149,17 +153,35 @@ def read_blocks(
         " OR ".join([_RANGE] * len(asked)), values, BooleanField()
     )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *SUMMARY_COLUMNS, definition.column, "length")
+    columns = (
+        "scope",
+        "scope_id",
+        "level",
+        "number",
+        *_ENDS[axis],
+        *SUMMARY_COLUMNS,
+        definition.column,
+        "length",
+        "expired",
+    )
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
         found[kind, key].append(_block(row, axis, definition.return_))
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
 
 
 def _summary(row: Sequence[Any], return_: Return) -> Summary:
-    """Return the summary in the columns SUMMARY_COLUMNS, the return's and `length`."""
-    first_end, last_end, episodes, attempts, causes, returns, lengths = row
-    kinds, sketch, length_sketch = json.loads(f"[{causes},{returns},{lengths}]")  # faster than three calls
-    return Summary(first_end, last_end, episodes, attempts, kinds, {return_: sketch}, length_sketch)
+    """Return the summary in the columns SUMMARY_COLUMNS, the return's, `length` and `expired`."""
+    first_end, last_end, episodes, causes, returns, lengths, expired = row
+    # faster than a call for each
+    kinds, sketch, length_sketch, of_expired = json.loads(f"[{causes},{returns},{lengths},{expired or 'null'}]")
+    return Summary(
+        first_end,
+        last_end,
+        episodes,
+        kinds,
+        Distributions({return_: sketch}, length_sketch),
+        of_expired and Distributions({return_: of_expired[RETURNS.index(return_)]}, of_expired[-1]),
+    )
 
 
 def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
@@ -177,9 +199,36 @@ def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, l
     """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
-    columns = ("scope", "scope_id", "step_low", "step_high", *SUMMARY_COLUMNS, definition.column, "length")
+    columns = (
+        "scope",
+        "scope_id",
+        "step_low",
+        "step_high",
+        "groups",
+        *SUMMARY_COLUMNS,
+        definition.column,
+        "length",
+        "expired",
+    )
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    for kind, key, low, high, *row in rows:
-        found[kind, key].append(StoredBlock(low, low, high, _summary(row, definition.return_)))
+    for kind, key, low, high, groups, *row in rows:
+        summary = _summary(row, definition.return_)
+        if groups:
+            summary = replace(summary, groups=json.loads(groups))
+        found[kind, key].append(StoredBlock(low, low, high, summary))
     return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}
+
+
+def signatures_by_step(scope: Scope, definition: Definition, low: int, high: int) -> dict[int, dict[str, int]]:
+    """Return the number of groups by signature for each training step of a run from `low` to `high`. One query.
+
+    Reads the single endings, so the caller makes sure that there are not many.
+    """
+    episodes = scope.episodes.filter(status="ended", run_step__gte=low, run_step__lte=high).order_by()
+    rows = rows_of(episodes.values_list("run_step", "task_id", KIND, definition.column)[:MAX_GROUPED])
+    steps: dict[int, list[tuple[int, str, float | None]]] = defaultdict(list)
+    for step, task, kind, value in rows:
+        if kind not in NO_ROLLOUTS:
+            steps[step].append((task, kind, value))
+    return {step: signatures_of(rollouts, definition) for step, rollouts in steps.items()}

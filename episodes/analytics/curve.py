@@ -7,20 +7,19 @@ blocks are merged, so that a curve over a million episodes costs as much as one 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
-from episodes.analytics.block_queries import Axis
+from episodes.analytics.block_queries import Axis, signatures_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import EndingRow, ScopeFigures, figures_of, summary_of
+from episodes.analytics.figures import EndingRow, ScopeFigures, excluded_of, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.rule import is_attempt
+from episodes.attempts.group_states import GroupCount, group_count
 from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
@@ -45,6 +44,15 @@ class CurvePoint(ScopeFigures):
     last_end: int
     causes: dict[str, int]
     """Endings by kind (see `episodes.attempts.rule.KIND`)."""
+    groups: int | None = None
+    """On a run's curve by training step: groups (rollouts at one task in one step) with two returns or more."""
+    flat_groups: int | None = None
+    """Groups of these whose returns are all equal, from which a group-relative update learns nothing."""
+
+    @property
+    def flat_share(self) -> float | None:
+        """Share of the groups that are flat, 0 to 1; None without groups."""
+        return None if not self.groups or self.flat_groups is None else self.flat_groups / self.groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,11 @@ class Curve:
     definition: Definition
     axis: Axis
     points: Sequence[CurvePoint]
-    """Points in order of x. None is empty, but one may hold only failures and probes."""
+    """Points in order of x. None is empty, but one may hold only endings that do not count."""
     total: ScopeFigures | None
     """Figures of all points together; None without an ending."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
+    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
     stepless: int
     """Number of endings that a curve by training step leaves out, because they have no training step."""
     is_bounded: bool
@@ -128,14 +136,14 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found:
         key=lambda group: group.low,
     )
     total = together([group.summary for group in groups]) if groups else None
-    causes = Counter(total.causes if total else {})
+    points = [_point(group, definition) for group in groups]
     return Curve(
         scope=scope,
         definition=definition,
         axis=axis,
-        points=[_point(group, definition) for group in groups],
+        points=_with_groups(scope, definition, groups, points) if axis == "step" and scope.kind == "run" else points,
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
+        excluded=excluded_of(total, definition) if total else {},
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(error_bound_of(found, definition), definition)),
@@ -230,6 +238,24 @@ def _point(group: _Group, definition: Definition) -> CurvePoint:
         last_end=summary.last_end,
         causes=dict(summary.causes),
     )
+
+
+def _with_groups(
+    scope: Scope, definition: Definition, groups: Sequence[_Group], points: Sequence[CurvePoint]
+) -> list[CurvePoint]:
+    """Return the points with their groups, which spans have counted; those of single endings are counted here."""
+    counts = [group_count(group.summary.groups, definition) for group in groups]
+    without = [place for place, group in enumerate(groups) if not group.summary.groups]
+    if without and len(without) == len(groups):
+        low, high = int(groups[0].low), int(max(group.high for group in groups))
+        found = signatures_by_step(scope, definition, low, high)
+        for place, group in enumerate(groups):
+            within = [found[step] for step in found if group.low <= step <= group.high]
+            counted = [group_count(signatures, definition) for signatures in within]
+            counts[place] = GroupCount(sum(one.groups for one in counted), sum(one.flat for one in counted))
+    return [
+        replace(point, groups=count.groups, flat_groups=count.flat) for point, count in zip(points, counts, strict=True)
+    ]
 
 
 def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:

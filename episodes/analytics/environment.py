@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.models import Environment
+from environments.scoring.definition import Definition
 from episodes.analytics.activity import ActivityPoint, activity, together
 from episodes.models import ToolUse
 
@@ -42,9 +43,9 @@ class ToolFigures:
         return (self.refused + self.failed) / self.calls if self.calls else 0.0
 
 
-def totals_of(environment: Environment) -> ActivityPoint:
+def totals_of(environment: Environment, definition: Definition) -> ActivityPoint:
     """Return endings by cause, steps and attempts of all its episodes together. One query."""
-    return together(activity("all", environment))
+    return together(activity("all", environment, definitions={environment.pk: definition}))
 
 
 def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolFigures]:

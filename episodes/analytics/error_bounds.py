@@ -8,11 +8,12 @@ by the class's threshold is exact. Another threshold may cut through the group o
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from operator import itemgetter
 
 from environments.scoring.definition import Definition
 from episodes.analytics.summary_cover import SummaryCover
-from episodes.attempts.sketches import count_of
+from episodes.attempts.sketches import Sketch, count_of
 
 MAX_GROUP_SHARE = 1 / 14
 """A pair with a larger share of its sketch is a single value that many episodes share."""
@@ -24,16 +25,24 @@ def error_bound_of(found: SummaryCover, definition: Definition) -> float:
     """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
     if not found.blocks or definition.is_edge:
         return 0.0
-    below = above = 0
-    for block in found.blocks:
-        sketch = block.summary.returns[definition.return_]
-        most = MAX_GROUP_SHARE * count_of(sketch)
+    below = above = attempts = 0
+    for sketch in _sketches(found, definition):
+        count = count_of(sketch)
+        attempts += count
+        most = MAX_GROUP_SHARE * count
         place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
         below += sum(_mixed(count, most) for _, count in sketch[max(0, place - 1) : place])
         above += sum(_mixed(count, most) for _, count in sketch[place : place + 1])
-    attempts = sum(block.summary.attempts for block in found.blocks) + len(found.rows)
-    share = max(below, above) / max(1, attempts)
+    share = max(below, above) / max(1, attempts + len(found.rows))
     return share if share >= MIN_SHOWN else 0.0
+
+
+def _sketches(found: SummaryCover, definition: Definition) -> Iterator[Sketch]:
+    """Yield the sketches of returns in the blocks that count with their own return."""
+    for block in found.blocks:
+        yield block.summary.own.returns[definition.return_]
+        if block.summary.expired and definition.convention.expired == "keep":
+            yield block.summary.expired.returns[definition.return_]
 
 
 def sentence_of(bound: float, definition: Definition) -> str:

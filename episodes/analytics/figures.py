@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from environments.scoring.definition import Definition
 from environments.scoring.figures import Figures
 from environments.scoring.returns import Return
-from episodes.attempts.rule import is_attempt
+from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of
-from episodes.attempts.summary import Summary, returns_sketch
+from episodes.attempts.summary import Distributions, Summary, returns_sketch
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -79,17 +79,20 @@ the epoch by time, the training step by step, and the episode's id by episode.""
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
     """Summarize one row or more, which have been read for this definition of return."""
-    attempts = [row for row in rows if is_attempt(row[1])]
     numbers = [row[0] for row in rows]
+    expired = [row for row in rows if row[1] == "expired"]
     return Summary(
         first_end=min(numbers),
         last_end=max(numbers),
         episodes=len(rows),
-        attempts=len(attempts),
         causes=dict(Counter([row[1] for row in rows])),
-        returns={return_: returns_sketch([row[3] for row in attempts])},
-        lengths=sketch_of([row[2] for row in attempts]),
+        own=_distributions([row for row in rows if row[1] in OWN_KINDS], return_),
+        expired=_distributions(expired, return_) if expired else None,
     )
+
+
+def _distributions(rows: Sequence[EndingRow], return_: Return) -> Distributions:
+    return Distributions({return_: returns_sketch([row[3] for row in rows])}, sketch_of([row[2] for row in rows]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,19 +108,21 @@ class ScopeFigures(Figures):
     p90: float | None
     """Ninetieth percentile of the returns; None if there are none."""
     length_mean: float | None
-    """Mean of the steps that ran in an attempt; None without attempts."""
+    """Mean of the steps that ran in a rollout that counts, failures of the machinery left out; None without any."""
     length_p10: float | None
     length_p90: float | None
 
 
 def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
     """Return the figures of a summary that has the definition's return."""
-    returns, lengths = summary.returns[definition.return_], summary.lengths
+    returns, lengths = summary.returns(definition), summary.lengths(definition.convention)
+    coverage = summary.coverage(definition.convention)
     p10, p90 = quantiles(returns, 0.1, 0.9)
     length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
     return ScopeFigures(
         episodes=summary.episodes,
-        n=summary.attempts,
+        coverage=coverage,
+        n=coverage.counted,
         scored=count_of(returns),
         mean=mean_of(returns),
         error=error_of(returns),
@@ -128,3 +133,9 @@ def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
         length_p10=length_p10,
         length_p90=length_p90,
     )
+
+
+def excluded_of(summary: Summary, definition: Definition) -> dict[str, int]:
+    """Return the endings by kind that no figure of the definition counts, most first."""
+    coverage = summary.coverage(definition.convention)
+    return dict(Counter({**coverage.out, **coverage.others}).most_common())

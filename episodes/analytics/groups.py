@@ -15,13 +15,17 @@ from django.db.models import F
 from django.db.models.lookups import Exact
 
 from environments.models import Task
+from environments.scoring.convention import Coverage, Treatment
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
-from episodes.attempts.rule import is_attempt
+from episodes.attempts.summary import EndedReturn, coverage_from, returns_counted
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode, Run
 
 EPSILON = 1e-4
+FLAT_DEVIATION = 1e-8
+"""Standard deviation up to which all returns count as equal, because sums of floats are rounded. Source: TRL's
+GRPOTrainer, which compares with `torch.isclose(std, 0)`."""
 MAX_ATTEMPTS = 500
 """Attempts of one group that are read, the newest ones."""
 MAX_READ = 50_000
@@ -42,7 +46,7 @@ class Spread:
     @property
     def is_flat(self) -> bool:
         """Whether two attempts or more all have the same return."""
-        return self.n > 1 and self.deviation == 0.0
+        return self.n > 1 and self.deviation is not None and self.deviation <= FLAT_DEVIATION
 
     def advantage(self, value: float) -> float:
         """Return the advantage of a return of the group, which must have one."""
@@ -55,7 +59,9 @@ class Spread:
 class Attempt:
     episode: Episode
     value: float | None
-    """Return of the episode by the given definition."""
+    """Return of the episode by the given definition; 0.0 if it counts as 0."""
+    mark: Treatment | None
+    """How it counts by the convention; None while it runs."""
     advantage: float | None
     """Advantage of the episode; None if it is not counted or has no return."""
 
@@ -63,8 +69,9 @@ class Attempt:
 @dataclass(frozen=True, slots=True)
 class Group:
     attempts: Sequence[Attempt]
-    """Highest return first; last those that are not counted: running episodes, probes, failures of the machinery."""
+    """All members, highest return first; last those without an advantage, which are running or left out."""
     spread: Spread
+    coverage: Coverage
     is_bounded: bool
     """Whether older attempts are missing."""
 
@@ -82,6 +89,7 @@ class GroupLine:
     task: int
     episodes: int
     """Episodes, including those that are not counted."""
+    coverage: Coverage
     spread: Spread
     low: float | None
     high: float | None
@@ -99,10 +107,12 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition) -> 
     rows = rows.select_related("environment", "split", "run").order_by("-pk")
     found = list(rows[: MAX_ATTEMPTS + 1])
     shown = found[:MAX_ATTEMPTS]
-    values = [episode.returns[definition.return_] for episode in shown if _is_counted(episode)]
+    ended = [(_kind(one), one.returns[definition.return_]) for one in shown if one.status == "ended"]
+    values = returns_counted(ended, definition.convention)
     spread = spread_of(value for value in values if value is not None)
     attempts = [_attempt(episode, definition, spread) for episode in shown]
-    return Group(sorted(attempts, key=_rank), spread, len(found) > MAX_ATTEMPTS)
+    coverage = coverage_from(ended, definition.convention)
+    return Group(sorted(attempts, key=_rank), spread, coverage, len(found) > MAX_ATTEMPTS)
 
 
 def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
@@ -111,37 +121,40 @@ def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupL
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
     rows = of_step.filter(pk__gt=oldest).order_by("pk")
-    values: dict[int, list[float]] = defaultdict(list)
     episodes: dict[int, int] = defaultdict(int)
+    endings: dict[int, list[EndedReturn]] = defaultdict(list)
     for row in rows.values(*_READ, definition.column):
         episodes[row["task_id"]] += 1
-        is_counted = row["status"] == "ended" and is_attempt(row["cause"], is_probe=row["is_probe"])
-        if is_counted and row[definition.column] is not None:
-            values[row["task_id"]].append(row[definition.column])
-    return [
-        GroupLine(
-            task,
-            episodes[task],
-            spread_of(values[task]),
-            min(values[task], default=None),
-            max(values[task], default=None),
-        )
-        for task in sorted(episodes)
-    ]
+        if row["status"] == "ended":
+            kind = "probe" if row["is_probe"] else row["cause"]
+            endings[row["task_id"]].append((kind, row[definition.column]))
+    return [_line(task, episodes[task], endings[task], definition) for task in sorted(episodes)]
 
 
 _READ = ("task_id", "status", "is_probe", "cause")
 
 
-def _is_counted(episode: Episode) -> bool:
-    """Return whether an episode of a run is an attempt: no continuation has a run."""
-    return episode.status == "ended" and is_attempt(episode.cause, is_probe=episode.is_probe)
+def _line(task: int, episodes: int, endings: Sequence[EndedReturn], definition: Definition) -> GroupLine:
+    values = [value for value in returns_counted(endings, definition.convention) if value is not None]
+    coverage = coverage_from(endings, definition.convention)
+    ends = min(values, default=None), max(values, default=None)
+    return GroupLine(task, episodes, coverage, spread_of(values), *ends)
+
+
+def _kind(episode: Episode) -> str:
+    """Return the kind of the ending of an episode of a run, which is never a continuation."""
+    return "probe" if episode.is_probe else episode.cause
 
 
 def _attempt(episode: Episode, definition: Definition, spread: Spread) -> Attempt:
     value = episode.returns[definition.return_]
-    has_advantage = value is not None and _is_counted(episode)
-    return Attempt(episode, value, spread.advantage(value) if value is not None and has_advantage else None)
+    if episode.status != "ended":
+        return Attempt(episode, value, None, None)
+    mark = definition.convention.treatments.get(_kind(episode), "keep")
+    if mark == "out":
+        return Attempt(episode, value, mark, None)
+    counted = 0.0 if mark == "zero" else value
+    return Attempt(episode, counted, mark, None if counted is None else spread.advantage(counted))
 
 
 def _rank(attempt: Attempt) -> tuple[bool, float, int]:

@@ -71,7 +71,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     summary = _whole(found, definition.return_)
     sketch: Sketch = []
     if summary is not None:
-        sketch = summary.returns[definition.return_] if measure == "return" else summary.lengths
+        sketch = summary.returns(definition) if measure == "return" else summary.lengths(definition.convention)
     is_exact = len(sketch) <= MAX_BINS
     bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
     return Histogram(

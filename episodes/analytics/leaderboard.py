@@ -6,7 +6,7 @@ that all attempts count. By another definition, and for kinds of players, the ne
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
 from environments.models import Environment, Split, Task, TaskStatistics
+from environments.scoring.convention import CONVENTION_PARTS, Convention, coverage_of, kinds_counted
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.figures import Figures
 from environments.tasks.split_positions import served
@@ -22,7 +23,8 @@ from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.endings import bounded, rows_of
-from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.rule import KIND
+from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.models import Episode
 
 By = Literal["model", "run", "player"]
@@ -61,6 +63,8 @@ class LeaderboardResult:
     """The results of a model, run or kind of player, as sums from which its row is computed."""
 
     cells: list[Cell] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Rollouts by kind of ending; "" for those that finished or were abandoned."""
 
     def sum(self, name: str) -> float:
         return float(sum(getattr(cell, name) for cell in self.cells))
@@ -93,26 +97,35 @@ class LeaderboardResult:
 
 
 def counted(environment: Environment, split: Split | None, by: Literal["model", "run"]) -> dict[str, LeaderboardResult]:
-    """Return the results by name over all attempts, by the environment's own definition. One query."""
+    """Return the results by name over all rollouts, by the environment's own definition. Two queries."""
     of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
     tasks: QuerySet[Any] = of_environment if split is None else served(split)
     total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
     scored = F("scored") * Value(1.0, FloatField())
     chosen = TaskStatistics.objects.filter(by=by, task__in=tasks.values("task")).order_by()
-    rows = chosen.values_list("key", "attempts", "successes").annotate(
-        a=Count("pk"),
-        b=Sum("scored"),
-        c=Sum("return_total"),
-        d=Sum(total * total),
-        e=Sum(total * scored),
-        f=Sum(scored * scored),
-        g=Max("return_total"),
-        h=Min("return_total"),
+    rows = (
+        chosen.filter(attempts__gt=0)
+        .values_list("key", "attempts", "successes")
+        .annotate(
+            a=Count("pk"),
+            b=Sum("scored"),
+            c=Sum("return_total"),
+            d=Sum(total * total),
+            e=Sum(total * scored),
+            f=Sum(scored * scored),
+            g=Max("return_total"),
+            h=Min("return_total"),
+        )
     )
     found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
     for row in rows:
         key, *values, high, low = row
         found[key].cells.append(Cell._make([*values, max(abs(high), abs(low))]))
+    convention = Convention.from_code(environment.convention)
+    sums = chosen.values_list("key").annotate(*(Sum(name) for name in ("attempts", *CONVENTION_PARTS)))
+    for key, attempts, *counts in sums:
+        kinds = dict(zip(CONVENTION_PARTS, counts, strict=True))
+        found[key].kinds.update(kinds_counted(attempts, kinds, convention))
     return found
 
 
@@ -122,22 +135,26 @@ def read(
     """Return the results by name over some thousand episodes; episodes without a name are left out. One query."""
     chosen = episodes if split is None else episodes.filter(task__in=served(split).values("task"))
     columns = (_KEYS[by], "task", KIND, definition.column)
-    tasks: dict[tuple[str, int], list[float | None]] = defaultdict(list)
+    tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
     for key, task, kind, value in rows_of(chosen.filter(status="ended").order_by().values_list(*columns)):
-        if key and is_attempt(kind):
-            tasks[key, task].append(None if value is None else bounded(value))
-    return _results(tasks, definition.threshold)
+        if key:
+            tasks[key, task].append((kind, None if value is None else bounded(value)))
+    return _results(tasks, definition)
 
 
-def _results(tasks: Mapping[tuple[str, int], list[float | None]], threshold: float) -> dict[str, LeaderboardResult]:
+def _results(
+    tasks: Mapping[tuple[str, int], list[EndedReturn]], definition: Definition
+) -> dict[str, LeaderboardResult]:
     found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
-    for (key, _), returns in tasks.items():
-        values = [value for value in returns if value is not None]
-        total, scored = sum(values), len(values)
-        small = total if abs(total) <= MAX_SQUARED else 0.0
-        successes = sum(value > threshold for value in values)
-        squares = (small**2, small * scored, float(scored**2))
-        found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
+    for (key, _), endings in tasks.items():
+        found[key].kinds.update(kind for kind, _ in endings)
+        if returns := returns_counted(endings, definition.convention):
+            values = [value for value in returns if value is not None]
+            total, scored = sum(values), len(values)
+            small = total if abs(total) <= MAX_SQUARED else 0.0
+            successes = sum(value > definition.threshold for value in values)
+            squares = (small**2, small * scored, float(scored**2))
+            found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
     return found
 
 
@@ -157,10 +174,15 @@ class LeaderboardRow(Figures):
     """Standard error of the mean, clustered by task because attempts at one task are alike; None below two tasks."""
     tasks: int
     """Tasks that were attempted."""
-    coverage: float | None
+    tasks_share: float | None
     """Share of all tasks that were attempted, 0 to 1; None if the number of tasks is not known."""
     passes: Sequence[PassRate]
     """Unbiased pass@k for k = 1, 2, 4, …, as far as any task has so many attempts."""
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether there is anything to say: an attempt, or a rollout of agents that was left out."""
+        return bool(self.n or (self.coverage.rollouts and not self.is_human))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +213,16 @@ def leaderboard(
         own = Episode.objects.filter(environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
         results = read(own.filter(pk__gt=bound), split, by, chosen)
-    rows = [_row(key, found, tasks, is_human=by == "player" and key == "human") for key, found in results.items()]
-    if by != "player":
-        people = read(people_in(environment), split, "player", chosen)
-        rows += [_row(key, found, tasks, is_human=True) for key, found in people.items()]
+    of_people = {} if by == "player" else read(people_in(environment), split, "player", chosen)
+    each = [(key, found, by == "player" and key == "human") for key, found in results.items()]
+    each += [(key, found, True) for key, found in of_people.items()]
+    rows = [_row(key, found, tasks, chosen, is_human=is_human) for key, found, is_human in each]
     return Leaderboard(
         environment=environment,
         split=split,
         by=by,
         definition=chosen,
-        rows=_best(rows),
+        rows=_best([row for row in rows if row.is_listed]),
         tasks=tasks,
         is_bounded=bound > 0,
         note=_note(environment, is_bounded=bound > 0),
@@ -213,17 +235,20 @@ def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:
     return [row for place, row in enumerate(ranked) if place < MAX_ROWS or row.is_human]
 
 
-def _row(key: str, result: LeaderboardResult, tasks: int | None, *, is_human: bool) -> LeaderboardRow:
+def _row(
+    key: str, result: LeaderboardResult, tasks: int | None, definition: Definition, *, is_human: bool
+) -> LeaderboardRow:
     return LeaderboardRow(
         key=key,
         is_human=is_human,
+        coverage=coverage_of(result.kinds, definition.convention),
         n=result.attempts,
         scored=int(result.sum("scored")),
         mean=result.mean,
         error=result.error,
         successes=result.successes,
         tasks=result.tasks,
-        coverage=min(1.0, result.tasks / tasks) if tasks else None,
+        tasks_share=min(1.0, result.tasks / tasks) if tasks else None,
         passes=pass_rates([(cell.attempts, cell.successes, cell.tasks) for cell in result.cells]),
     )
 

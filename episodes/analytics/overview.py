@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from environments.models import Environment
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
 from environments.scoring.returns import Return
-from episodes.analytics.activity import ActivityPoint, activity
+from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force
 from episodes.analytics.curve import Part, parts_of
-from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
+from episodes.analytics.figures import ScopeFigures, excluded_of, figures_of, summary_of
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
-from episodes.attempts.rule import is_attempt
 from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
 
@@ -35,7 +33,7 @@ class ScopeOutline:
     total: ScopeFigures | None
     """Figures of all endings; None without an ending."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery by kind, most first: no other figure counts them."""
+    """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
     means: Sequence[float | None]
     """Mean returns from the first ending to the last, MAX_POINTS at most; None for a point without a return."""
     is_bounded: bool
@@ -51,11 +49,10 @@ def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
     """Return the outline of what was read for the definition's return; the threshold may be another."""
     points = [_summaries(part, definition.return_) for part in parts_of(found, MAX_POINTS)]
     total = together(list(chain.from_iterable(points))) if points else None
-    causes = Counter(total.causes if total else {})
     return ScopeOutline(
         total=figures_of(total, definition) if total else None,
-        excluded={cause: count for cause, count in causes.most_common() if not is_attempt(cause)},
-        means=[_mean(summaries, definition.return_) for summaries in points],
+        excluded=excluded_of(total, definition) if total else {},
+        means=[_mean(summaries, definition) for summaries in points],
         is_bounded=found.is_bounded,
     )
 
@@ -66,9 +63,9 @@ def _summaries(part: Part, return_: Return) -> list[Summary]:
     return [*summaries, summary_of([row for _, row in rows], return_)] if rows else summaries
 
 
-def _mean(summaries: Sequence[Summary], return_: Return) -> float | None:
-    """Return the mean of their returns, without merging the sketches, which only other figures need."""
-    returns = [pair for summary in summaries for pair in summary.returns[return_]]
+def _mean(summaries: Sequence[Summary], definition: Definition) -> float | None:
+    """Return the mean of their returns, without merging the sketches of one with another."""
+    returns = [pair for summary in summaries for pair in summary.returns(definition)]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 
@@ -94,7 +91,7 @@ class EnvironmentFigures:
     total: ScopeFigures | None
     """Figures of all its episodes; None if none has ended yet."""
     excluded: dict[str, int]
-    """Probes, continuations and failures of the machinery by kind."""
+    """Endings by kind that no other figure counts."""
     sparkline: Sequence[float | None]
     """Mean returns from its first episode to its last, MAX_POINTS at most; None for a point without a return."""
     is_bounded: bool
@@ -102,21 +99,23 @@ class EnvironmentFigures:
 
 
 def strip(now: float | None = None) -> Strip:
-    """Return the strip. `now`: seconds since the epoch; None: the clock's. Four queries."""
+    """Return the strip. `now`: seconds since the epoch; None: the clock's. Five queries."""
     moment = time.time() if now is None else now
-    days, hours, minutes = (activity(span, now=moment) for span in ("30d", "24h", "1h"))
+    spans: tuple[Span, ...] = ("30d", "24h", "1h")
+    definitions = definitions_in_force()
+    days, hours, minutes = (activity(span, now=moment, definitions=definitions) for span in spans)
     live = Episode.objects.filter(status="running").count()
     return Strip(live, days[-1], hours, minutes)
 
 
 def environment_figures(
-    environments: Iterable[Environment], return_: Return | None = None, threshold: float | None = None
+    environments: Iterable[Environment], asked: DefinitionAsked = NOTHING_ASKED
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, or by what is given of another.
 
     Six queries for each kind of return among the definitions.
     """
-    pairs = [(one, definition_of(one, return_, threshold)) for one in environments]
+    pairs = [(one, definition_of(one, asked)) for one in environments]
     found: dict[int, EnvironmentFigures] = {}
     for kind in sorted({definition.return_ for _, definition in pairs}):
         chosen = [pair for pair in pairs if pair[1].return_ == kind]

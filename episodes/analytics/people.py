@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
+from environments.scoring.definition import definition_of
 from environments.scoring.figures import Figures
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Epoch, rows_of
-from episodes.attempts.rule import KIND, is_attempt
-from episodes.attempts.summary import figures_from
+from episodes.attempts.rule import KIND
+from episodes.attempts.summary import EndedReturn, figures_from
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.models import Episode
 
@@ -77,15 +78,13 @@ def people_of() -> People:
 
 
 def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
-    returns: dict[Environment, list[float | None]] = defaultdict(list)
+    endings: dict[Environment, list[EndedReturn]] = defaultdict(list)
     for environment, status, kind, _, _, *values in rows:
-        if status == "ended" and is_attempt(kind):
+        if status == "ended":
             by = dict(zip(RETURNS, values, strict=True))
-            returns[environment].append(by[environment.default_return])
-    played = [
-        PersonPlayed(environment=environment, **figures_from(values, environment.success_threshold))
-        for environment, values in returns.items()
-    ]
+            endings[environment].append((kind, by[environment.default_return]))
+    figures = [(one, figures_from(found, definition_of(one))) for one, found in endings.items()]
+    played = [PersonPlayed(environment=environment, **values) for environment, values in figures if values["n"]]
     return Person(
         name=name,
         episodes=len(rows),

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
@@ -20,9 +20,9 @@ from environments.scoring.definition import Definition
 from environments.scoring.figures import Figures
 from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.endings import rows_of
-from episodes.attempts.rule import KIND, is_attempt
+from episodes.attempts.rule import KIND
 from episodes.attempts.sketches import error_of
-from episodes.attempts.summary import figures_from, returns_sketch
+from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode
 
@@ -51,14 +51,14 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     human = Episode.objects.by_people().filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
-    returns: dict[Player, list[float | None]] = defaultdict(list)
+    endings: dict[Player, list[EndedReturn]] = defaultdict(list)
     for player, status, kind, value in rows:
-        if status == "ended" and is_attempt(kind) and player != "human":
-            returns[player].append(value)
+        if status == "ended" and player != "human":
+            endings[player].append((kind, value))
     is_bounded = len(rows) == MAX_NEWEST
     kinds: tuple[Player, ...] = ("agent", "script")
-    others = [_figures(kind, returns[kind], definition, is_bounded=is_bounded) for kind in kinds if returns[kind]]
-    return [_human(human, definition), *others]
+    others = [_figures(kind, endings[kind], definition, is_bounded=is_bounded) for kind in kinds if endings[kind]]
+    return [_human(human, definition), *(one for one in others if one.n)]
 
 
 def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
@@ -72,16 +72,14 @@ def in_environment(environment: Environment, definition: Definition, total: Scop
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
     ended = episodes.filter(Exact(Unindexed(F("status")), "ended")).order_by().values_list(KIND, definition.column)
-    return _figures("human", [value for kind, value in rows_of(ended) if is_attempt(kind)], definition)
+    return _figures("human", cast(list[EndedReturn], rows_of(ended)), definition)
 
 
 def _figures(
-    player: Player, returns: Sequence[float | None], definition: Definition, *, is_bounded: bool = False
+    player: Player, endings: Sequence[EndedReturn], definition: Definition, *, is_bounded: bool = False
 ) -> PlayerFigures:
-    error = error_of(returns_sketch(returns))
-    return PlayerFigures(
-        player=player, error=error, is_bounded=is_bounded, **figures_from(returns, definition.threshold)
-    )
+    error = error_of(returns_sketch(returns_counted(endings, definition.convention)))
+    return PlayerFigures(player=player, error=error, is_bounded=is_bounded, **figures_from(endings, definition))
 
 
 def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
@@ -95,6 +93,7 @@ def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
         mean = (total.mean * total.scored - (human.mean or 0.0) * human.scored) / scored
     return PlayerFigures(
         player="others",
+        coverage=total.coverage.without(human.coverage),
         n=total.n - human.n,
         scored=scored,
         mean=mean,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.db import connection
 
+from environments.scoring.convention import Coverage, coverage_of
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.scopes import MAX_ENDINGS
@@ -25,20 +27,23 @@ from episodes.rollups.run_tasks import RunTasksPart
 Z = 1.96
 """Standard errors on each side of a 95 % interval."""
 MAX_TASKS = 20_000
-"""Tasks of each run that are read, those that were created first: so many take about 40 ms."""
+"""Rows of each run that are read, those of the tasks that were created first: so many take about 40 ms. A task has one
+row, and one more for each kind of ending that is counted apart."""
 
 _BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -{most} ELSE {value} END"
+_KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
 # one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
-    SELECT task_id, scored_{name}, total_{name} FROM (
+    SELECT task_id, kind, attempts, scored_{name}, total_{name} FROM (
         SELECT * FROM episodes_runtask
         WHERE run_id = %s AND (SELECT end_number FROM episodes_progress WHERE name = %s) > 0
         ORDER BY task_id LIMIT %s
     ) AS t
     UNION ALL
-    SELECT e.task_id, 1, {bounded} FROM episodes_episode AS e
-    WHERE e.run_id = %s AND {is_attempt}
-        AND e.return_{name} IS NOT NULL AND e.end_number > %s
+    SELECT e.task_id, {kind}, 1,
+        CASE WHEN e.return_{name} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
+    FROM episodes_episode AS e
+    WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s
         AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
 """
 
@@ -91,26 +96,46 @@ class Pairing:
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
     """Number of tasks of each run, in order."""
+    coverage: Sequence[Coverage]
+    """Coverage of each run's rollouts at all of its tasks, in order."""
     is_bounded: bool
-    """Whether a run has MAX_TASKS tasks or more, beyond which tasks are left out."""
+    """Whether a run has MAX_TASKS rows or more, beyond which tasks are left out."""
     is_behind: bool
     """Whether older endings are missing because they have not been counted yet."""
 
 
-Totals = dict[int, tuple[int, float]]
-"""By task: the number of attempts that have a return, one or more, and the sum of their returns."""
+class RunTotals(NamedTuple):
+    """What a run reached at its tasks."""
+
+    tasks: dict[int, tuple[int, float]]
+    """By task: the number of attempts that have a return, one or more, and the sum of their returns."""
+    kinds: dict[str, int]
+    """Number of rollouts by kind of ending; "" for those that finished or were abandoned."""
+    is_bounded: bool
 
 
-def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
+_OF_REVISIONS = """
+    SELECT e.task_id, {kind}, COUNT(*), COUNT(e.return_{name}), COALESCE(SUM({bounded}), 0.0)
+    FROM episodes_episode AS e
+    WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
+    GROUP BY 1, 2 ORDER BY 1 LIMIT %s
+"""
+
+
+def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Sequence[int] = ()) -> Pairing:
     """Compare runs by their attempts that have a return by the definition; the result has `most` tasks at most.
 
-    One query for each run, and three more.
+    `revisions`: ids of the revisions whose episodes count, of which the newest MAX_ENDINGS endings are read; empty:
+    all. One query for each run, and three more.
     """
     floor = max(0, last_end() - MAX_ENDINGS)
-    found = [_totals(run, definition, floor) for run in runs]
-    shared = sorted(set(found[0]).intersection(*found[1:])) if found else []
+    if revisions:
+        found = [_totals_of_revisions(run, definition, floor, revisions) for run in runs]
+    else:
+        found = [_totals(run, definition, floor) for run in runs]
+    shared = sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
     # by run, then by task: a run may have thousands
-    sides = [[totals[task] for task in shared] for totals in found]
+    sides = [[totals.tasks[task] for task in shared] for totals in found]
     means = [[total / n for n, total in of_run] for of_run in sides]
     differences = [_difference(last, first) for first, last in zip(means[0], means[-1], strict=True)]
     places = heapq.nsmallest(most, range(len(shared)), key=lambda place: -abs(differences[place]))
@@ -125,37 +150,57 @@ def paired(runs: Sequence[Run], definition: Definition, most: int) -> Pairing:
             for place in places
         ],
         shared=len(shared),
-        attempted=[len(totals) for totals in found],
-        is_bounded=any(len(totals) >= MAX_TASKS for totals in found),
+        attempted=[len(totals.tasks) for totals in found],
+        coverage=[coverage_of(totals.kinds, definition.convention) for totals in found],
+        is_bounded=any(totals.is_bounded for totals in found),
         is_behind=followed_to(RunTasksPart.name) < floor,
     )
 
 
-def _totals(run: Run, definition: Definition, floor: int) -> Totals:
+def _totals(run: Run, definition: Definition, floor: int) -> RunTotals:
     """Return what a run reached by task. One query.
 
     Endings up to `floor` count only if the follower has reached them.
     """
     name = definition.return_
     bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
-    is_attempt = Episode.objects.attempts().condition_sql("e")
+    is_rollout = Episode.objects.rollouts().condition_sql("e")
     part = RunTasksPart.name
     with connection.cursor() as cursor:
-        sql = _SIDES.format(name=name, bounded=bounded, is_attempt=is_attempt)
+        sql = _SIDES.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout)
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
-        rows = cursor.fetchall()
-    found: Totals = {task: (n, total) for task, n, total in rows if n}
-    return found if len(found) == len(rows) else _added(rows)
+        return _added(cursor.fetchall(), definition)
 
 
-def _added(rows: Iterable[tuple[int, int, float]]) -> Totals:
+def _totals_of_revisions(run: Run, definition: Definition, floor: int, revisions: Sequence[int]) -> RunTotals:
+    """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
+    name = definition.return_
+    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
+    is_rollout = Episode.objects.rollouts().condition_sql("e")
+    ids = ", ".join(str(int(pk)) for pk in revisions)
+    sql = _OF_REVISIONS.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout, revisions=ids)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [run.pk, floor, MAX_TASKS])
+        return _added(cursor.fetchall(), definition)
+
+
+def _added(rows: Sequence[tuple[int, str, int, int, float]], definition: Definition) -> RunTotals:
     """Add up rows in which a task may occur more than once, or without a return."""
-    found: Totals = {}
-    for task, n, total in rows:
-        before, returns = found.get(task, (0, 0.0))
-        if n:
-            found[task] = before + n, returns + total
-    return found
+    treatments = definition.convention.treatments
+    tasks: dict[int, tuple[int, float]] = {}
+    kinds: dict[str, int] = defaultdict(int)
+    for task, kind, attempts, scored, total in rows:
+        kinds[kind] += attempts
+        if kind:
+            treatment = treatments.get(kind, "keep")
+            if treatment == "out":
+                continue
+            if treatment == "zero":
+                scored, total = attempts, 0.0
+        if scored:
+            before, returns = tasks.get(task, (0, 0.0))
+            tasks[task] = before + scored, returns + total
+    return RunTotals(tasks, kinds, len(rows) >= MAX_TASKS)
 
 
 def _difference(mean: float, base: float) -> float:

@@ -15,10 +15,10 @@ from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment
-from environments.scoring.definition import Definition, definition_of
-from environments.scoring.returns import Return
+from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
 from episodes.analytics.scopes import filtered, floor_of, scope_of
+from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
 
 MIN_BLOCKS = 10
@@ -37,15 +37,20 @@ class RunLine:
     definition: Definition
     outline: ScopeOutline
 
+    @property
+    def query(self) -> str:
+        """Query string of the Episodes page that lists the run's episodes."""
+        return EpisodeFilter(run=self.run.name).to_query()
 
-def lines_of(runs: Sequence[Run], return_: Return | None = None, threshold: float | None = None) -> list[RunLine]:
+
+def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries depends only on that of the definitions."""
     newest = _newest(runs)
     environments = _environments(newest.values())
     found = {pk: environments[episode.environment_id] for pk, episode in newest.items()}
     groups: dict[Definition, list[Run]] = defaultdict(list)
     for run in runs:
-        groups[definition_of(found.get(run.pk), return_, threshold)].append(run)
+        groups[definition_of(found.get(run.pk), asked)].append(run)
     lines = dict[int, RunLine]()
     for definition, members in groups.items():
         for run, one in zip(

@@ -13,6 +13,7 @@ from typing import Literal, cast
 from django.db.models import Max, QuerySet
 
 from environments.models import Environment, Split, Task
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.split_positions import served
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
@@ -96,7 +97,7 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
     if named.unknown:
         return filtered(Episode.objects.none(), label)
     # a key may read only part of the environments and runs, so there are no blocks
-    given = set(asked.values()) - {"return"} if asked.key is None else set()
+    given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.key is None else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
     if given == {"environment", "split"} and named.split:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 from rest_framework.request import Request
@@ -12,12 +13,13 @@ from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
+from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.scopes import scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.api.serializers_figures import CurveSerializer
+from episodes.api.serializers_figures import CurveSerializer, definition_content
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -59,7 +61,7 @@ class CurvesView(ApiView):
         points = whole(request, "points", MAX_POINTS, least=1, most=MAX_POINTS) or MAX_POINTS
         shown = Range(real(request, "from"), real(request, "to"))
         named = NamedRows.of(asked)
-        definition = definition_of(named.environment, asked.definition, real(request, "threshold"))
+        definition = definition_of(named.environment, replace(asked.asked, threshold=real(request, "threshold")))
         self.refuse_unknown(named.unknown)
         scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
@@ -78,14 +80,21 @@ class CurvesView(ApiView):
         return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
 
 
+def _mark(mark: RevisionMark) -> dict[str, Any]:
+    revision = mark.revision
+    facts = {"environment": revision.environment.name, "code": revision.code, "git_commit": revision.git_commit}
+    return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
+
+
 def _content(found: Curve, definition: Definition, components: ComponentCurves) -> dict[str, Any]:
     return {
-        "definition": {"return": definition.return_, "threshold": definition.threshold},
+        "definition": definition_content(definition),
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,
         "is_bounded": found.is_bounded,
         "note": " ".join(note for note in (found.note, components.note) if note),
         "points": found.points,
+        "revisions": [_mark(mark) for mark in marks_of(found)],
         "components": components.series,
     }

@@ -7,13 +7,14 @@ from typing import cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.convention import CONVENTION_PARTS
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import By, leaderboard
-from episodes.api.base import ApiView, one_of, real
+from episodes.api.base import ApiView, one_of
 from episodes.api.environments import environment_of, split_of
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers_figures import LeaderboardSerializer
+from episodes.api.serializers_figures import LeaderboardSerializer, definition_content
+from episodes.filtering.parameters import definition_in
 
 BY: tuple[By, ...] = get_args(By)
 
@@ -21,7 +22,7 @@ BY: tuple[By, ...] = get_args(By)
 class LeaderboardView(ApiView):
     """The leaderboard of an environment or of one of its splits, best mean return first. A key gets a 403."""
 
-    parameters = ("split", "by", "return", "threshold")
+    parameters = ("split", "by", *DEFINITION_PARAMETERS)
 
     @documented(
         "leaderboard",
@@ -31,20 +32,20 @@ class LeaderboardView(ApiView):
         parameter("by", "What a row stands for; default `model`", enum=BY),
         parameter("return", "Definition of the return; default: that of the environment"),
         parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
+        *CONVENTION_PARTS,
         is_one=True,
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Leaderboards")
         environment = environment_of(name)
         by = cast(By, one_of(request, "by", BY, "model"))
-        asked = cast(Return | None, one_of(request, "return", RETURNS) or None)
-        definition = definition_of(environment, asked, real(request, "threshold"))
+        definition = definition_of(environment, definition_in(request.GET))
         found = leaderboard(environment, split_of(environment, request.GET.get("split", "")), by, definition)
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,
             "by": by,
-            "definition": {"return": definition.return_, "threshold": definition.threshold},
+            "definition": definition_content(definition),
             "tasks": found.tasks,
             "is_bounded": found.is_bounded,
             "note": found.note,

@@ -19,6 +19,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.returns import RETURNS
 from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
 from episodes.api.openapi_page import reference_of
@@ -78,11 +79,17 @@ _TEXTS = {
     "run": "Name of a run",
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
-    "ending": "`running`, a cause, `probe`, `continued` (from another episode), or `attempt` (what statistics count)",
+    "revision": "Revision of the environment's code: eight or more digits of its `code`",
+    "ending": "`running`, a cause, `failure` (of the machinery), `probe`, `continued` (from another episode), or"
+    " `attempt` (what statistics count)",
     "player": "Kind of player",
     "who": "The person who played, such as `@alice`",
     "return": "Definition of the return for `return_from`, `return_to` and sorting; "
     "default: that of the environment, else the sum",
+    "no_call": "How agents' rollouts without a tool call count; default: as the environment declares, else `zero`",
+    "expired": "How expired rollouts count; default: as the environment declares, else `keep`",
+    "interrupted": "How interrupted rollouts count; default: as the environment declares, else `out`",
+    "env_error": "How rollouts with a failed environment count; default: as the environment declares, else `out`",
     "return_from": "Minimum return",
     "return_to": "Maximum return",
     "steps_from": "Minimum number of steps",
@@ -102,6 +109,7 @@ _ENUMS: dict[str, Collection[str]] = {
     "player": tuple(PLAYERS),
     "return": RETURNS,
     "error": ("yes", "no"),
+    **CONVENTION_PARTS,
 }
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("task", "steps_from", "steps_to", "ends_from", "ends_to", "limit"), OpenApiTypes.INT),

@@ -102,10 +102,21 @@ class EnvironmentSerializer(s.Serializer[Any]):
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
+class CoverageSerializer(s.Serializer[Any]):
+    """How many rollouts the figures next to it count."""
+
+    rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")
+    own = s.IntegerField(help_text="Number of rollouts that count with their own return")
+    zero = s.DictField(child=s.IntegerField(), help_text="Rollouts that count as a return of 0, by kind of ending")
+    out = s.DictField(child=s.IntegerField(), help_text="Rollouts that are left out, by kind of ending")
+    text = s.CharField(help_text="Sentence, such as `24 of 32 rollouts; 6 no call = 0, 2 machine failures left out`")
+
+
 class TaskFigures(s.Serializer[Any]):
-    """Figures of all attempts at a task, without probes, continuations and infrastructure failures."""
+    """Figures of all attempts at a task, which are the rollouts that count by the environment's convention."""
 
     attempts = s.IntegerField()
+    rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Attempts that have a return")
     successes = s.IntegerField()
     rate = s.FloatField(help_text="Successes divided by attempts")
@@ -220,10 +231,12 @@ class EpisodeSerializer(s.Serializer[Any]):
     who = PersonField(help_text="The person who played, such as `@alice`; null for other players")
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
-        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"],
+        ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"],
         help_text="Why it ended; empty while it runs",
     )
-    is_probe = s.BooleanField(help_text="Whether it ended without a tool call; statistics leave it out")
+    is_probe = s.BooleanField(
+        help_text="Whether it ended without a tool call and is no attempt; statistics leave it out"
+    )
     returns = ReturnsSerializer()
     steps = s.IntegerField(source="steps_count", help_text="Tool calls that ran; 0 while the episode runs")
     failed = s.IntegerField(source="failed_count", help_text="Tool calls that ran and failed; 0 while the episode runs")
@@ -238,7 +251,16 @@ class EpisodeSerializer(s.Serializer[Any]):
     )
 
 
+class RevisionSerializer(s.Serializer[Any]):
+    code = s.CharField(help_text="Digest of source files and versions; equal for equal code")
+    source_hash = s.CharField(help_text="SHA-256 of the source files; may be empty")
+    git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
+    is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
+    versions = s.DictField(child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages")
+
+
 class EpisodeDetailSerializer(EpisodeSerializer):
+    revision = RevisionSerializer(allow_null=True, help_text="Code of the environment; null if it is unknown")
     steps_url = LinkField("/api/episodes/{}/steps")
     events_url = LinkField("/api/episodes/{}/events")
     session_id = s.CharField()

@@ -6,7 +6,10 @@ from typing import Any
 
 from rest_framework import serializers as s
 
+from environments.scoring.convention import CONVENTION_PARTS
+from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
+from episodes.api.serializers import CoverageSerializer
 
 
 class DefinitionSerializer(s.Serializer[Any]):
@@ -14,12 +17,28 @@ class DefinitionSerializer(s.Serializer[Any]):
 
     def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
         name = s.ChoiceField(RETURNS, help_text="How the return is computed from the rewards of an episode")
-        return {"return": name, **super().get_fields()}  # a Python keyword cannot be an attribute
+        parts = {part: s.ChoiceField(allowed, help_text=_PARTS[part]) for part, allowed in CONVENTION_PARTS.items()}
+        return {"return": name, **super().get_fields(), **parts}  # a Python keyword cannot be an attribute
+
+
+_PARTS = {
+    "no_call": "How agents' rollouts without a tool call count: as a return of 0, or not at all",
+    "expired": "How expired rollouts count: with their return, as 0, or not at all",
+    "interrupted": "How rollouts count that a stop of the server interrupted",
+    "env_error": "How rollouts count in which the environment failed, its setup included",
+}
+
+
+def definition_content(definition: Definition) -> dict[str, Any]:
+    """Return what DefinitionSerializer serializes."""
+    parts = {name: getattr(definition.convention, name) for name in CONVENTION_PARTS}
+    return {"return": definition.return_, "threshold": definition.threshold, **parts}
 
 
 class FiguresSerializer(s.Serializer[Any]):
     episodes = s.IntegerField(help_text="Number of ended episodes, of every kind")
-    n = s.IntegerField(help_text="Number of attempts: without probes, continuations and infrastructure failures")
+    n = s.IntegerField(help_text="Number of attempts: rollouts that count, those that count as 0 included")
+    rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Number of attempts that have a return")
     mean = s.FloatField(allow_null=True, help_text="Mean return")
     error = s.FloatField(allow_null=True, help_text="Standard error of the mean")
@@ -51,6 +70,15 @@ class PointSerializer(FiguresSerializer):
         child=s.IntegerField(),
         help_text="Number of ended episodes by cause, `probe` or `continued`",
     )
+    groups = s.IntegerField(
+        allow_null=True,
+        help_text="Groups (rollouts at one task in one training step) with two returns or more; null unless the curve"
+        " is that of a run over training steps",
+    )
+    flat_groups = s.IntegerField(allow_null=True, help_text="Groups of these whose returns are all equal")
+    flat_share = s.FloatField(
+        allow_null=True, help_text="flat_groups divided by groups: `frac_reward_zero_std` of TRL; null without groups"
+    )
 
 
 class ComponentPointSerializer(s.Serializer[Any]):
@@ -64,6 +92,14 @@ class ComponentSerializer(s.Serializer[Any]):
     points = ComponentPointSerializer(many=True, help_text="One for each of the curve's `points`")
 
 
+class MarkSerializer(s.Serializer[Any]):
+    x = PlaceField(help_text="Where the point with the first episode of the revision starts")
+    environment = s.CharField()
+    code = s.CharField(help_text="Value of `revision` that finds its episodes, if it has eight digits or more")
+    git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
+    is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
+
+
 class CurveSerializer(s.Serializer[Any]):
     definition = DefinitionSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
@@ -71,11 +107,12 @@ class CurveSerializer(s.Serializer[Any]):
         allow_null=True, help_text="Figures of everything that is shown; null if nothing has ended"
     )
     excluded = s.DictField(
-        child=s.IntegerField(), help_text="Number of probes, continuations and infrastructure failures by kind"
+        child=s.IntegerField(), help_text="Number of endings that do not count by kind, including probes"
     )
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="Note to show with the curve; may be empty")
     points = PointSerializer(many=True, help_text="Points in order of x")
+    revisions = MarkSerializer(many=True, help_text="Where another revision of an environment's code begins")
     components = ComponentSerializer(
         many=True, help_text="Components of rewards that `component` picks, by the definition of the return"
     )
@@ -91,14 +128,17 @@ class LeaderboardRowSerializer(s.Serializer[Any]):
     key = s.CharField(help_text="Name of the model or run; `agent`, `human` or `script`")
     is_human = s.BooleanField()
     n = s.IntegerField(help_text="Number of attempts")
+    rollouts = CoverageSerializer(source="coverage")
     mean = s.FloatField(allow_null=True, help_text="Mean return")
     error = s.FloatField(allow_null=True, help_text="Standard error of the mean, clustered by task")
     successes = s.IntegerField()
-    success = s.FloatField(help_text="Success rate: successes divided by n")
+    success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n")
     success_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
     success_high = s.FloatField()
     tasks = s.IntegerField(help_text="Number of tasks that were attempted")
-    coverage = s.FloatField(allow_null=True, help_text="Share of all tasks that were attempted; null if unknown")
+    coverage = s.FloatField(
+        allow_null=True, source="tasks_share", help_text="Share of all tasks that were attempted; null if unknown"
+    )
     passes = PassSerializer(many=True, help_text="pass@k for k = 1, 2, 4, …")
 
 

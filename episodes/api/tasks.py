@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.buckets import interval
+from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage, coverage_of, kinds_counted
 from environments.tasks.task_places import places
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of
@@ -32,6 +33,8 @@ class TaskStatisticsRow:
     """A row of TaskStatistics with its interval and mean."""
 
     row: TaskStatistics
+    convention: str
+    """Code of the convention by which it was counted."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.row, name)
@@ -43,6 +46,12 @@ class TaskStatisticsRow:
     @property
     def rate_high(self) -> float:
         return interval(self.row.successes, self.row.attempts).high
+
+    @property
+    def coverage(self) -> Coverage:
+        convention = Convention.from_code(self.convention)
+        kinds = {kind: getattr(self.row, kind) for kind in CONVENTION_PARTS}
+        return coverage_of(kinds_counted(self.row.attempts, kinds, convention), convention)
 
     @property
     def return_mean(self) -> float | None:
@@ -126,7 +135,9 @@ def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
     """Return the tasks with `figures`: None without attempts, and for a key, which sees only its own episodes."""
     is_person = view.reader.key_label is None
     rows = TaskStatistics.objects.filter(task__in=tasks, by="all") if is_person and tasks else ()
-    figures = {row.task_id: TaskStatisticsRow(row) for row in rows}
+    found = {row.task_id: row for row in rows}
     for task in tasks:
-        task.figures = figures.get(task.pk)  # type: ignore[attr-defined]
+        row = found.get(task.pk)
+        figures = TaskStatisticsRow(row, task.environment.convention) if row else None
+        task.figures = figures  # type: ignore[attr-defined]
     return tasks

@@ -1,17 +1,21 @@
 """The rule of what an attempt is: in Python, as conditions of the ORM, and as SQL made from those conditions.
 
-An attempt is an ended episode that says something about its task. Three kinds of endings do not, and stay out of every
-figure: failures of the machinery; probes, which ended without a tool call; and continuations, in which a person plays
-on from a step of another episode, so that the first steps are another player's. The mark of a continuation is its
-Play's `parent_step`, which stays when the parent is deleted, and travels in files. Only people's episodes have a Play,
-and none of those has a run.
+An attempt is an ended episode that says something about its task. Three kinds of endings do not: failures of the
+machinery; probes; and continuations, in which a person plays on from a step of another episode, so that the first steps
+are another player's. The mark of a continuation is its Play's `parent_step`, which stays when the parent is deleted,
+and travels in files. Only people's episodes have a Play, and none of those has a run.
+
+An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
+received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
+without a call is a probe: a client that only lists tools, a person who opens Play and leaves, a scripted player. The
+recorder and imports apply `ending_of`; the migration `0007_endings_without_a_call` has applied it to older episodes.
 
 Nothing here imports the models, because `Episode` has `AttemptQuerySet` as its manager.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from django.db import connections
 from django.db.models import (
@@ -34,8 +38,14 @@ from environments.scoring.returns import RETURNS
 
 FAILURES = ("setup_failed", "env_error", "interrupted")
 """Causes of endings that are failures of the machinery."""
-EXCLUDED_KINDS = frozenset({*FAILURES, "probe", "continued"})
-"""Kinds of endings (see KIND) that are no attempts."""
+OWN_KINDS = ("finished", "abandoned")
+"""Kinds of endings that count with their own return by every convention (`environments/scoring/convention.py`)."""
+NO_CALL = "no_call"
+"""Cause of an agent's attempt that ended without a tool call."""
+NO_ROLLOUTS = ("probe", "continued")
+"""Kinds of endings (see KIND) that no convention counts."""
+EXCLUDED_KINDS = frozenset({*FAILURES, *NO_ROLLOUTS})
+"""Kinds of endings that are no attempts by the default convention."""
 
 _AnyModel = TypeVar("_AnyModel", bound=Model)
 
@@ -51,6 +61,8 @@ class _HasParentStep(Func):
 
 
 IS_CONTINUATION = Q(player="human") & Q(_HasParentStep("pk"))  # the player alone decides for most
+IS_ROLLOUT = Q(status="ended", is_probe=False) & (Q(cause__in=FAILURES) | ~IS_CONTINUATION)
+"""An ended episode that is neither a probe nor a continuation; conventions say which of them count."""
 IS_ATTEMPT = Q(status="ended", is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_CONTINUATION
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
@@ -74,6 +86,9 @@ class AttemptQuerySet(QuerySet[_AnyModel, _AnyModel]):
     def attempts(self) -> Self:
         return self.filter(IS_ATTEMPT)
 
+    def rollouts(self) -> Self:
+        return self.filter(IS_ROLLOUT)
+
     def with_return(self, return_: str | None) -> Self:
         """Episodes with the alias `own_return`, their return by `return_`; None: by their environment's definition."""
         return self.alias(own_return=return_of(return_))
@@ -96,6 +111,36 @@ def return_of(return_: str | None) -> Combinable:
     whens = [When(environment__default_return=name, then=F(f"return_{name}")) for name in RETURNS]
     found: Expression = Case(*whens, output_field=FloatField())
     return found
+
+
+class SortedEnding(NamedTuple):
+    """An ending after the rule was applied to it."""
+
+    cause: str
+    detail: str
+    is_probe: bool
+
+
+def ending_of(cause: str, detail: str = "", *, calls: int, is_rollout: bool) -> SortedEnding:
+    """Return the ending of an episode with `calls` tool calls, including refused ones.
+
+    `cause`: how it ended apart from this rule; `detail` says so where the cause becomes `no_call`. An ending that was
+    sorted before stays as it is. Only a tool call finishes an episode, so one that finished without a call comes from a
+    file that lacks its steps, and stays as it is too.
+    """
+    if calls or cause not in ("abandoned", "expired"):
+        return SortedEnding(cause, detail, is_probe=False)
+    if is_rollout:
+        return SortedEnding(NO_CALL, f"{cause.capitalize()} without a tool call. {detail}".strip(), is_probe=False)
+    return SortedEnding(cause, detail, is_probe=True)
+
+
+def is_rollout(player: str, *, is_named: bool, has_prompt: bool) -> bool:
+    """Return whether an episode is an attempt even without a tool call.
+
+    `is_named`: whether its client named a run or a model; `has_prompt`: whether its client received the prompt.
+    """
+    return player == "agent" and (is_named or has_prompt)
 
 
 def is_attempt(kind: str, *, is_probe: bool = False) -> bool:

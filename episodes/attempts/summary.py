@@ -8,17 +8,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from environments.scoring.convention import Convention, Coverage, coverage_of
+from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
+from episodes.attempts.rule import NO_CALL
 from episodes.attempts.sketches import Sketch, above, compressed, count_of, mean_of, merged, sketch_of
 
 
 @dataclass(frozen=True, slots=True)
+class Distributions:
+    """Returns and lengths of some rollouts."""
+
+    returns: Mapping[Return, Sketch]
+    """Returns, for each definition of return that was read."""
+    lengths: Sketch
+    """Steps that ran in each rollout."""
+
+    def compressed(self, edges: Sequence[float]) -> Distributions:
+        returns = {name: compressed(sketch, edges) for name, sketch in self.returns.items()}
+        return Distributions(returns, compressed(self.lengths))
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary of one ending or more."""
+    """A summary of one ending or more. What of it counts, and how, depends on the convention of whoever reads it."""
 
     first_end: int
     """Lowest `end_number` of the episodes."""
@@ -26,21 +43,45 @@ class Summary:
     """Highest `end_number` of the episodes."""
     episodes: int
     """Number of ended episodes, of every kind."""
-    attempts: int
     causes: Mapping[str, int]
     """Endings by kind (see `episodes.attempts.rule.KIND`)."""
-    returns: Mapping[Return, Sketch]
-    """Returns of the attempts, for each definition of return that was read."""
-    lengths: Sketch
-    """Steps that ran in each attempt."""
+    own: Distributions
+    """Of the rollouts that finished or were abandoned, which count with their return by every convention."""
+    expired: Distributions | None = None
+    """Of those that expired; None if there are none."""
+    groups: Mapping[str, int] = field(default_factory=dict)
+    """Number of groups by signature (`group_states.py`), for the spans of a run. Parts of a summary that is about to be
+    merged may have negative numbers."""
 
     def compressed(self, edges: Sequence[float]) -> Summary:
         """Return the summary with small sketches.
 
         `edges`: thresholds of success, ascending, which no group of returns crosses.
         """
-        returns = {name: compressed(sketch, edges) for name, sketch in self.returns.items()}
-        return replace(self, returns=returns, lengths=compressed(self.lengths))
+        expired = self.expired and self.expired.compressed(edges)
+        return replace(self, own=self.own.compressed(edges), expired=expired)
+
+    def returns(self, definition: Definition) -> Sketch:
+        """Return the returns that count by the definition, those that count as 0 included."""
+        parts = [self.own.returns[definition.return_]]
+        if self.expired and definition.convention.expired == "keep":
+            parts.append(self.expired.returns[definition.return_])
+        treatments = definition.convention.treatments
+        if zeros := sum([count for kind, count in self.causes.items() if treatments.get(kind) == "zero"]):
+            parts.append([(0.0, zeros)])
+        return merged(parts) if len(parts) > 1 else parts[0]
+
+    def lengths(self, convention: Convention) -> Sketch:
+        """Return the lengths of the rollouts that count, without failures of the machinery."""
+        parts = [self.own.lengths]
+        if self.expired and convention.expired != "out":
+            parts.append(self.expired.lengths)
+        if convention.no_call != "out" and (without := self.causes.get(NO_CALL, 0)):
+            parts.append([(0.0, without)])
+        return merged(parts) if len(parts) > 1 else parts[0]
+
+    def coverage(self, convention: Convention) -> Coverage:
+        return coverage_of(self.causes, convention)
 
 
 def together(summaries: Sequence[Summary]) -> Summary:
@@ -50,15 +91,29 @@ def together(summaries: Sequence[Summary]) -> Summary:
     causes: Counter[str] = Counter()
     for one in summaries:
         causes.update(one.causes)
+    expired = [one.expired for one in summaries if one.expired]
     return Summary(
         first_end=min(one.first_end for one in summaries),
         last_end=max(one.last_end for one in summaries),
         episodes=sum(one.episodes for one in summaries),
-        attempts=sum(one.attempts for one in summaries),
         causes=dict(causes),
-        returns={name: merged(one.returns[name] for one in summaries) for name in summaries[0].returns},
-        lengths=merged(one.lengths for one in summaries),
+        own=_merged([one.own for one in summaries]),
+        expired=_merged(expired) if expired else None,
+        groups=_groups(summaries),
     )
+
+
+def _groups(summaries: Sequence[Summary]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for summary in summaries:
+        for signature, count in summary.groups.items():
+            found[signature] = found.get(signature, 0) + count
+    return {signature: count for signature, count in found.items() if count}
+
+
+def _merged(parts: Sequence[Distributions]) -> Distributions:
+    returns = {name: merged(one.returns[name] for one in parts) for name in parts[0].returns}
+    return Distributions(returns, merged(one.lengths for one in parts))
 
 
 def returns_sketch(returns: Iterable[float | None]) -> Sketch:
@@ -70,12 +125,29 @@ def returns_sketch(returns: Iterable[float | None]) -> Sketch:
     return sketch
 
 
-def figures_from(returns: Sequence[float | None], threshold: float) -> dict[str, Any]:
-    """Return the fields of `Figures` for attempts with these returns; None stands for an attempt without a return."""
+EndedReturn = tuple[str, float | None]
+"""Kind of an ending (see `episodes.attempts.rule.KIND`), and the episode's own return."""
+
+
+def returns_counted(endings: Iterable[EndedReturn], convention: Convention) -> list[float | None]:
+    """Return the returns that count by the convention: 0.0 for those that count as 0; None without a return."""
+    treatments = convention.treatments
+    found = [(treatments.get(kind, "keep"), value) for kind, value in endings]
+    return [0.0 if treatment == "zero" else value for treatment, value in found if treatment != "out"]
+
+
+def coverage_from(endings: Iterable[EndedReturn], convention: Convention) -> Coverage:
+    return coverage_of(Counter(kind for kind, _ in endings), convention)
+
+
+def figures_from(endings: Sequence[EndedReturn], definition: Definition) -> dict[str, Any]:
+    """Return the fields of `Figures` for these endings, of which those count that the convention counts."""
+    returns = returns_counted(endings, definition.convention)
     sketch = returns_sketch(returns)
     return {
         "n": len(returns),
+        "coverage": coverage_from(endings, definition.convention),
         "scored": count_of(sketch),
         "mean": mean_of(sketch),
-        "successes": above(sketch, threshold),
+        "successes": above(sketch, definition.threshold),
     }

@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.database.storable import MAX_BIGINT
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -26,7 +27,7 @@ SHOWN_CHARACTERS = 2_000
 
 @require_safe
 @never_cache
-@takes("episodes", "row", "return", *SWITCHES)
+@takes("episodes", "row", "revision", *DEFINITION_PARAMETERS, *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):
@@ -49,7 +50,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
             "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
-    related = Episode.objects.select_related("environment", "split", "task", "run")
+    related = Episode.objects.select_related("environment", "split", "task", "run", "revision")
     episodes = related.defer("task__spec").in_bulk(ids)
     if blind := blind_to(request.user).filter(pk__in=ids).first():
         return refused_blind(request, blind)

@@ -11,15 +11,17 @@ from django.shortcuts import render
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS
 from environments.service import hidden_fields
+from episodes.analytics.revisions import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.runs import environment_of
+from episodes.analytics.scopes import scope_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curves import panel_of
+from episodes.dashboard.view_parameters import definition_context, revision_asked
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen
+from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 
 SHOWN_TASKS = 50
@@ -34,21 +36,22 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = CurveAsked.parse(given)
     runs = _runs(asked.runs, given["runs"])
     environment = environment_of(runs[0])
-    return_ = chosen(RETURNS)("return", given["return"]) if "return" in given else None
-    definition = definition_of(environment, return_)
-    only_return = EpisodeFilter(definition=definition.return_)
-    asked = replace(asked, filter=only_return, threshold=definition.threshold, environment=environment)
-    pairing = paired(runs, definition, SHOWN_TASKS)
+    definition = definition_of(environment, definition_in(given))
+    only_definition = EpisodeFilter.of_definition(replace(definition_in(given), return_=definition.return_))
+    only_definition = replace(only_definition, revision=asked.filter.revision)
+    asked = replace(asked, filter=only_definition, threshold=definition.threshold, environment=environment)
+    name, revisions = revision_asked(request)
+    pairing = paired(runs, definition, SHOWN_TASKS, revisions)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
     context = panel_of(request, drawn(asked, MIN_BLOCKS)) | {
         "runs": runs,
         "environment": environment,
-        "own_definition": environment.default_return if environment else "",
         "pairing": pairing,
-        "attempted": list(zip(runs, pairing.attempted, strict=True)),
+        "revision": name,
+        "pooled": pooled_in([scope_of(run) for run in runs]),
+        "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [(one, _line(tasks.get(one.task))) for one in pairing.tasks],
-        "definition": definition.return_,
-        "threshold": definition.threshold,
+        **definition_context(definition, environment),
         "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
     }
     return render(request, "episodes/compare_runs.html", context)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.convention import Coverage
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, CurvePoint, curve, curves
+from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
-from episodes.transfer.csv_lines import csv_line
+from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 
 HUES = (258, 25, 150, 310, 85, 200, 350, 120)
 """Hues of the series in order, in degrees. Neighbours are far apart."""
@@ -42,6 +45,7 @@ _FIELDS = {
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
     *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
+    *("groups", "flat_groups", "flat_share"),
 )
 
 
@@ -56,9 +60,9 @@ class ChartSeries:
     """The components of the rewards, if they are what is drawn."""
 
     @property
-    def excluded(self) -> list[tuple[str, int]]:
-        """Kinds of endings that no figure counts, with their numbers, most frequent first."""
-        return list(self.curve.excluded.items())
+    def coverage(self) -> Coverage | None:
+        """How many rollouts the curve counts; None without an ending."""
+        return self.curve.total.coverage if self.curve.total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class ComponentLine:
     component: ComponentSeries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Drawn:
     asked: CurveAsked
     named: NamedRows
@@ -91,6 +95,12 @@ class Drawn:
             subject = "episode names" if stepless == 1 else "episodes name"
             given.append(f"{stepless:,} {subject} no training step; the curve leaves them out.")
         return list(dict.fromkeys(note for note in given if note))
+
+    @cached_property
+    def marks(self) -> list[RevisionMark]:
+        """Return where another revision begins, for all curves together."""
+        marks = (mark for one in self.series for mark in marks_of(one.curve, len(self.series)))
+        return sorted({(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x)
 
     @property
     def components(self) -> list[ComponentLine]:
@@ -112,7 +122,7 @@ class Drawn:
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
-    definition = definition_of(named.environment or asked.environment, asked.filter.definition, asked.threshold)
+    definition = definition_of(named.environment or asked.environment, asked.definition)
     parts = _parts(asked)
     scopes = [
         scope_of_filter(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts
@@ -141,7 +151,7 @@ def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
 
 
 def _label(asked: EpisodeFilter) -> str:
-    values = [value for name, value in asked.values().items() if name != "return"]
+    values = [value for name, value in asked.values().items() if name not in DEFINITION_PARAMETERS]
     return " · ".join(values) or "all episodes"
 
 
@@ -157,6 +167,8 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "isShare": asked.y == "success",
         "log": asked.is_log,
         "band": found.has_bands,
+        "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
+        "caption": _caption(found),
         "series": _component_series(found) if asked.y == "components" else _series(found),
     }
 
@@ -186,6 +198,13 @@ def _component_series(found: Drawn) -> list[dict[str, Any]]:
     ]
 
 
+def _caption(found: Drawn) -> list[str]:
+    """Return the lines under an image of the chart: the definition, and the coverage of each curve."""
+    covered = [(one.label, one.coverage) for one in found.series if one.coverage]
+    lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
+    return [f"Return: {found.definition}", *lines]
+
+
 def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]]:
     values = smoothed([part.mean for part in line.component.points], smooth)
     each = zip(line.of.curve.points, line.component.points, values, strict=True)
@@ -193,6 +212,7 @@ def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]
         {
             **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None, "n": part.n},
             **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
+            "coverage": point.coverage.text,
         }
         for point, part, value in each
     ]
@@ -205,7 +225,7 @@ def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]
     return [
         {
             **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
-            **{"attempts": point.n, "behind": _end_numbers(point, found.axis)},
+            **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
         }
         for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
     ]
@@ -234,9 +254,10 @@ def smoothed(values: Sequence[float | None], strength: float) -> list[float | No
 def csv_of(found: Drawn) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
     names = list(dict.fromkeys(line.component.name for line in found.components))
-    yield csv_line(["series", *_COLUMNS, *(f"component:{name}" for name in names)])
+    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *(f"component:{name}" for name in names)])
     for one in found.series:
         parts = {part.name: part.points for part in one.components.series} if one.components else {}
         for place, point in enumerate(one.curve.points):
             means = (parts[name][place].mean if name in parts else None for name in names)
-            yield csv_line([one.label, *(getattr(point, name) for name in _COLUMNS), *means])
+            figures = (getattr(point, name) for name in _COLUMNS)
+            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *means])

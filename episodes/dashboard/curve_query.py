@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from environments.models import Environment
+from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
@@ -43,6 +44,11 @@ class CurveAsked:
     environment: Environment | None = None
     """Environment whose definition of the return holds if the filter names none. Set by a page, not a parameter."""
 
+    @property
+    def definition(self) -> DefinitionAsked:
+        """The parts of the definition that the address gives."""
+        return replace(self.filter.asked, threshold=self.threshold)
+
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> CurveAsked:
         """Return the parameters of an address. Raises: BadFilter."""
@@ -77,7 +83,7 @@ class CurveAsked:
             "smooth": f"{self.smooth:g}" if self.smooth else "",
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
-            "return": self.filter.definition or "",
+            **self.filter.asked.values(),
         }
         return [(name, text) for name, text in given.items() if text]
 

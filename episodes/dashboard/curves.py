@@ -16,8 +16,10 @@ from django.views.decorators.http import require_safe
 from environments.models import Environment, Split
 from episodes.dashboard.curve_chart import UNITS, Drawn, chart_of, csv_of, drawn
 from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
+from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
+from episodes.transfer.csv_lines import definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
 _BY = (("", "All"), ("run", "By run"), ("model", "By model"))
@@ -33,7 +35,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     if asked.format == "csv":
-        headers = {"Content-Disposition": 'attachment; filename="curve.csv"'}
+        headers = {"Content-Disposition": 'attachment; filename="curve.csv"', **definition_header(found.definition)}
         return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
     if asked.format == "json":
         return JsonResponse(chart_of(found))
@@ -49,9 +51,7 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
         "drawn": found,
         "asked": found.asked,
         "chart": chart_of(found),
-        "definition": found.definition.return_,
-        "threshold": found.definition.threshold,
-        "own_definition": found.named.environment.default_return if found.named.environment else "",
+        **definition_context(found.definition, found.named.environment),
         "environment": found.named.environment,
         "figures": [(name, UNITS[name]) for name in FIGURES],
         "axes": [(name, _AXES[name]) for name in AXES],

@@ -30,6 +30,7 @@ from environments.display.schema_fields import fields_of
 from environments.display.task_line import READ_CHARACTERS, summary, summary_field
 from environments.errors import nearest
 from environments.models import Environment, Split, Task, TaskStatistics
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
 from episodes.analytics.environment import tool_figures, totals_of
@@ -38,7 +39,7 @@ from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.scopes import scope_of
 from episodes.dashboard.guards import refused
-from episodes.dashboard.view_parameters import definition_asked, return_asked, takes, threshold_asked
+from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.parameters import BadFilter
 
 _TYPES = {"whole number": "int", "number": "float", "text": "str", "boolean": "bool", "object": "dict"}
@@ -103,38 +104,36 @@ class Column:
 
 @require_safe
 @never_cache
-@takes("return", "threshold")
+@takes(*DEFINITION_PARAMETERS)
 def environments(request: HttpRequest) -> HttpResponse:
     """Return the list of environments. Raises: BadRequest."""
     try:
-        return_, threshold = return_asked(request), threshold_asked(request)
+        asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    figures = [(one, one.sparkline) for one in environment_figures(list(_with_splits()), return_, threshold)]
+    figures = [(one, one.sparkline) for one in environment_figures(list(_with_splits()), asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
-    return render(request, f"episodes/{page}.html", {"rows": figures, "definition": return_, "threshold": threshold})
+    return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
 
 
 @require_safe
 @never_cache
-@takes("return", "threshold")
+@takes(*DEFINITION_PARAMETERS)
 def environment(request: HttpRequest, name: str) -> HttpResponse:
     found = _find(name)
     try:
-        definition = definition_asked(request, found)
+        definition = definition_of(found, definition_asked(request))
     except BadFilter as error:
         links = [(request.path, "The page with the environment's definition")]
         return refused(request, "This address cannot be used", str(error), links)
     returns = histogram(scope_of(found), definition)
     context = {
         **_about(found),
-        "definition": definition.return_,
-        "own_definition": found.default_return,
-        "threshold": definition.threshold,
+        **definition_context(definition, found),
         "returns": returns,
         "columns": columns(found, returns),
         "edges": (returns.bins[0].low, returns.bins[-1].high) if returns.bins else None,
-        "endings": totals_of(found),
+        "endings": totals_of(found, definition),
         "players": in_environment(found, definition, returns.total),
         "tool_use": tool_figures(found),
         "tasks": _tasks(found),
@@ -153,6 +152,7 @@ def columns(found: Environment, returns: Histogram) -> list[Column]:
         height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
         span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
         asked = {"environment": found.name, "ending": "attempt", "return": returns.definition.return_}
+        asked |= returns.definition.convention.parameters(definition_of(found).convention)
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(asked | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {one.n:,} attempts"
@@ -205,8 +205,9 @@ def _suggestions(name: str, names: Sequence[str]) -> str:
 
 def _tasks(found: Environment) -> list[dict[str, Any]]:
     """Return the tasks with the lowest success rates, with their figures. Two queries."""
-    rows = TaskStatistics.objects.filter(environment=found, by="all").order_by("rate", "task")[:TASKS_SHOWN]
-    figures = {row.task_id: result_of(row, conf.thresholds()) for row in rows}
+    rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
+    convention = definition_of(found).convention
+    figures = {row.task_id: result_of(row, conf.thresholds(), convention) for row in rows[:TASKS_SHOWN]}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
     field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
     by_id = {task.pk: summary(task.head, field, hidden) for task in heads}

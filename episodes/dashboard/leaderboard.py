@@ -12,15 +12,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from environments.scoring.definition import definition_of
-from environments.scoring.returns import RETURNS
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
+from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, real, unknown_name
-from episodes.transfer.csv_lines import csv_line
+from episodes.filtering.parameters import BadFilter, chosen, definition_in, unknown_name
+from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line, definition_header
 
-PARAMETERS = ("split", "by", "return", "threshold", "sort", "format")
+PARAMETERS = ("split", "by", *DEFINITION_PARAMETERS, "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
+_FIGURES = {"coverage": "tasks_share"}
+"""Names of columns in addresses and files -> attributes of a row, where they differ."""
 SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
 _WHISKER = 120
 """Width of the drawn interval of a success rate, in pixels."""
@@ -41,7 +45,7 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
     rows = _sorted(found.rows, sort)
     if request.GET.get("format") == "csv":
         file = f"leaderboard-{environment.name}.csv".replace('"', "")
-        headers = {"Content-Disposition": f'attachment; filename="{file}"'}
+        headers = {"Content-Disposition": f'attachment; filename="{file}"', **definition_header(found.definition)}
         return HttpResponse(_csv(found, rows), content_type="text/csv; charset=utf-8", headers=headers)
     return render(request, "episodes/leaderboard.html", _context(found, rows, sort))
 
@@ -53,11 +57,9 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
         if name not in PARAMETERS:
             raise unknown_name(name, given[name], PARAMETERS)
     by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
-    return_ = chosen(RETURNS)("return", given["return"]) if "return" in given else None
-    threshold = real("threshold", given["threshold"]) if "threshold" in given else None
     sort = chosen(SORTS)("sort", given.get("sort", "mean"))
     chosen(("csv",))("format", given.get("format", "csv"))
-    definition = definition_of(environment, return_, threshold)
+    definition = definition_of(environment, definition_in(given))
     return leaderboard(environment, _split(environment, given.get("split")), by, definition), sort
 
 
@@ -76,23 +78,25 @@ def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
     """Return the rows with the best first, or in alphabetical order for `sort` = "key"."""
     if sort == "key":
         return sorted(rows, key=lambda row: row.key)
-    return sorted(rows, key=lambda row: (getattr(row, sort) is None, -(getattr(row, sort) or 0.0), row.key))
+    figure = _FIGURES.get(sort, sort)
+    return sorted(rows, key=lambda row: (getattr(row, figure) is None, -(getattr(row, figure) or 0.0), row.key))
 
 
 def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
     ks = [k for k in SHOWN_K if any(rate.k == k for row in rows for rate in row.passes)]
-    own = definition_of(found.environment)
     return {
         "board": found,
         "environment": found.environment,
         "splits": found.environment.splits.filter(is_served=True),
-        "lines": [(row, _query(found, row), _whisker(row), _passes(row, ks)) for row in rows],
+        "lines": [
+            (row, _query(found, row, "attempt"), _query(found, row), _whisker(row), _passes(row, ks)) for row in rows
+        ],
         "ks": ks,
         "sort": sort,
         "width": _WHISKER,
-        "definition": found.definition.return_,
-        "threshold": found.definition.threshold,
-        "own_definition": own.return_,
+        "curves_by": "run" if found.by == "run" else "model",
+        "pooled": pooled_in([scope_of(found.split or found.environment)]),
+        **definition_context(found.definition, found.environment),
     }
 
 
@@ -101,12 +105,14 @@ def _passes(row: LeaderboardRow, ks: Sequence[int]) -> list[Any]:
     return [rates.get(k) for k in ks]
 
 
-def _query(found: Leaderboard, row: LeaderboardRow) -> str:
-    """Return the query string of the Episodes page that lists the attempts of a row."""
+def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -> str:
+    """Return the query string of the Episodes page that lists the episodes of a row, or those with this ending."""
     by = "player" if row.is_human else found.by
     names = {"environment": found.environment.name, by: row.key}
     split = found.split.name if found.split else None
-    return EpisodeFilter(split=split, ending="attempt", **names).to_query()  # type: ignore[arg-type]
+    filter_ = EpisodeFilter(split=split, ending=ending, **names)  # type: ignore[arg-type]
+    own = definition_of(found.environment).convention
+    return filter_.to_query(**found.definition.convention.parameters(own))
 
 
 def _whisker(row: LeaderboardRow) -> dict[str, float]:
@@ -121,9 +127,10 @@ def _whisker(row: LeaderboardRow) -> dict[str, float]:
 def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
     ks = sorted({rate.k for row in rows for rate in row.passes})
     columns = ("n", "mean", "error", "successes", "success", "success_low", "success_high", "tasks", "coverage")
-    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks)])]
+    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks), *COVERAGE_COLUMNS])]
     for row in rows:
         rates = {rate.k: rate.rate for rate in row.passes}
-        figures = [getattr(row, column) for column in columns]
-        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks)]))
+        figures = [getattr(row, _FIGURES.get(column, column)) for column in columns]
+        covered = coverage_values(row.coverage)
+        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks), *covered]))
     return "".join(lines)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -21,11 +20,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.models import Environment, Split
-from environments.scoring.returns import Return
-from episodes.analytics.activity import ActivityPoint, Span, activity, together
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
+from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force, together
 from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
-from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
+from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
@@ -40,34 +39,21 @@ PARTS = ("now", "environments")
 LEGAL: Mapping[str, Collection[str]] = {"span": SPANS, "part": PARTS}
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The definition of the return in the address; None for the one of each environment."""
-
-    return_: Return | None
-    threshold: float | None
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        given = {"return": self.return_ or "", "threshold": "" if self.threshold is None else f"{self.threshold!r}"}
-        return {name: text for name, text in given.items() if text}
-
-
 @require_safe
 @never_cache
-@takes(*LEGAL, "return", "threshold")
+@takes(*LEGAL, *DEFINITION_PARAMETERS)
 def overview(request: HttpRequest) -> HttpResponse:
     """Return the page or one part of it.
 
-    `span` is 1h, 24h or 30d; without it the page picks a span that shows something. `return` and `threshold` replace
-    the definitions of the environments. Raises: BadRequest.
+    `span` is 1h, 24h or 30d; without it the page picks a span that shows something. The parameters of a definition
+    replace parts of those of the environments. Raises: BadRequest.
     """
     for field, legal in LEGAL.items():
         if (given := request.GET.get(field)) and given not in legal:
             raise BadRequest(f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}.")
     span = cast(Span | None, request.GET.get("span") or None)
     try:
-        asked = Asked(return_asked(request), threshold_asked(request))
+        asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     part = request.GET.get("part")
@@ -79,19 +65,22 @@ def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/overview.html", context)
 
 
-def _now(user: Any, given: Span | None, asked: Asked) -> dict[str, Any]:
+def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any]:
     now = time.time()
-    lately: dict[Span, Sequence[ActivityPoint]] = {span: activity(span, now=now) for span in SPANS}
+    in_force = definitions_in_force(asked)
+    lately: dict[Span, Sequence[ActivityPoint]] = {
+        span: activity(span, now=now, definitions=in_force) for span in SPANS
+    }
     span = given or _default_span(lately)
     live = running(SHOWN_RUNNING, asked.return_, hidden=list(blind_to(user)))
-    chosen = asked.parameters
+    chosen = asked.values()
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
         "running_count": running_count() if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
         "playing": live + ended(SHOWN_EPISODES - len(live), asked.return_),
-        "definition": asked.return_,
+        **asked_context(asked),
         "span": span,
         "spans": SPANS,
         "words": SPANS[span],
@@ -123,7 +112,7 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
     }
 
 
-def _environments(asked: Asked) -> dict[str, Any]:
+def _environments(asked: DefinitionAsked) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
     hosted = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
     rows = [
@@ -134,10 +123,10 @@ def _environments(asked: Asked) -> dict[str, Any]:
             "is_bounded": figures.is_bounded,
             "trace": figures.sparkline,
         }
-        for figures in environment_figures(list(hosted.defer("card", "task_schema")), asked.return_, asked.threshold)
+        for figures in environment_figures(list(hosted.defer("card", "task_schema")), asked)
     ]
-    url = "/?" + urlencode({"part": "environments"} | asked.parameters)
-    return {"environments": rows, "environments_url": url, "part_url": url, "threshold": asked.threshold}
+    url = "/?" + urlencode({"part": "environments"} | asked.values())
+    return {"environments": rows, "environments_url": url, "part_url": url, **asked_context(asked)}
 
 
 def _connecting(request: HttpRequest) -> dict[str, Any]:

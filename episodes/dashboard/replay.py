@@ -35,7 +35,7 @@ WHOLE_BYTES = 64 * 1024 * 1024
 MAX_STEPS = 10**9
 """Larger step numbers in an address are reduced to this; no episode has so many steps."""
 
-_SHOWN = ("split", "task", "run", "play")
+_SHOWN = ("split", "task", "run", "play", "revision")
 MAX_CONTINUATIONS = 20
 
 

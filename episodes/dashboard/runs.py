@@ -12,12 +12,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
 from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curves import panel_of
-from episodes.dashboard.view_parameters import return_asked, takes, threshold_asked
+from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.filtering.parameters import BadFilter, chosen, count_in, given, words
@@ -31,16 +32,16 @@ SHOWN_STEPS = 40
 
 @require_safe
 @never_cache
-@takes("return", "threshold", "state", "tag", "after")
+@takes(*DEFINITION_PARAMETERS, "state", "tag", "after")
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs.
 
-    `after` is the id of the last run of the previous page; `return` and `threshold` are the definition of the return;
-    `state` and `tag` are what trainers say about the runs to list.
+    `after` is the id of the last run of the previous page; `state` and `tag` are what trainers say about the runs to
+    list; the others are parts of the definition in force.
     Raises: BadRequest.
     """
     try:
-        return_, threshold = return_asked(request), threshold_asked(request)
+        definition = definition_asked(request)
         after = count_in("after", request.GET.get("after", "").strip() or "0")
         wanted = {"state": given(request.GET, "state", chosen(STATES)), "tags__name": given(request.GET, "tag", words)}
     except BadFilter as error:
@@ -48,24 +49,22 @@ def runs(request: HttpRequest) -> HttpResponse:
     rows = Run.objects.order_by("-pk").defer("config", "notes").prefetch_related("tags")
     rows = rows.filter(**{name: value for name, value in wanted.items() if value})
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
-    lines = lines_of(shown[:RUNS_PER_PAGE], return_, threshold)
+    lines = lines_of(shown[:RUNS_PER_PAGE], definition)
     context = {
         "lines": lines,
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
+        **asked_context(definition),
         "states": STATES,
         "state": wanted["state"],
         "tag": wanted["tags__name"],
-        "definition": return_ or "",
-        "threshold": threshold,
-        "own_definition": "",
     }
     return render(request, "episodes/runs.html", context)
 
 
 @require_safe
 @never_cache
-@takes("return", *SWITCHES)
+@takes(*DEFINITION_PARAMETERS, *SWITCHES)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run. It takes the parameters of a curve. Raises: BadRequest, Http404."""
     row = Run.objects.filter(pk=pk).first()
@@ -75,10 +74,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     given = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     try:
         asked = CurveAsked.parse(given)
-        asked = replace(asked, filter=EpisodeFilter(run=row.name, definition=asked.filter.definition))
+        asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line = lines_of([row], asked.filter.definition, asked.threshold)[0]
+    line = lines_of([row], asked.definition)[0]
     asked = replace(
         asked,
         filter=replace(asked.filter, definition=line.definition.return_),
@@ -91,7 +90,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,
-        "own_definition": line.environment.default_return if line.environment else "",
+        **definition_context(line.definition, line.environment),
         "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
         "where": _environments(row, whereabouts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,15 +15,24 @@ from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.service import hidden_fields
 from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.analytics.task import statistics_at
 from episodes.dashboard.guards import refused
-from episodes.dashboard.view_parameters import definition_asked, takes, whole_asked
-from episodes.filtering.parameters import BadFilter
+from episodes.dashboard.view_parameters import (
+    definition_asked,
+    definition_context,
+    revision_asked,
+    takes,
+    whole_asked,
+)
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
 
 ATTEMPTS_PER_PAGE = 50
@@ -31,17 +41,18 @@ SHOWN_CHARACTERS = 20_000
 
 @require_safe
 @never_cache
-@takes("return", "threshold", "before")
+@takes(*DEFINITION_PARAMETERS, "revision", "before")
 def task(request: HttpRequest, pk: int) -> HttpResponse:
     found = _find(pk)
     try:
-        definition, before = definition_asked(request, found.environment), whole_asked(request, "before")
+        definition, before = definition_of(found.environment, definition_asked(request)), whole_asked(request, "before")
+        name, revisions = revision_asked(request)
     except BadFilter as error:
         return refused(request, "This address cannot be used", str(error), [(request.path, "The task")])
     statistics, counted = None, None
-    if definition != definition_of(found.environment):
-        statistics, counted = statistics_at(found, definition, conf.thresholds())
-    attempts = list(_attempts(found, before)[: ATTEMPTS_PER_PAGE + 1])
+    if revisions or definition != definition_of(found.environment):
+        statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
+    attempts = list(_attempts(found, before, revisions)[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
@@ -51,7 +62,9 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "history": history_of(found),
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
-        "players": at_task(found, definition),
+        "players": [] if revisions else at_task(found, definition),
+        "revision": name,
+        "pooled": pooled_in([scope_of(found)]),
         "task_query": f"task={found.pk}",
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
@@ -62,12 +75,12 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-@takes("run", "step", "return", "threshold")
+@takes("run", "step", *DEFINITION_PARAMETERS)
 def group(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of the group of `run` (id) and `step` (training step; absent if the agent named none)."""
     found = _find(pk)
     try:
-        definition, run_id = definition_asked(request, found.environment), whole_asked(request, "run")
+        definition, run_id = definition_of(found.environment, definition_asked(request)), whole_asked(request, "run")
         step = whole_asked(request, "step")
         if run_id is None:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
@@ -83,6 +96,9 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "step": step,
         "group": group_of(found, run, step, definition),
         "epsilon": EPSILON,
+        "group_query": EpisodeFilter(
+            task=found.pk, run=run.name, step=None if step is None else WholeRange(step, step)
+        ).to_query(),
         "place": _place(lines, found.pk),
         "flat": sum(line.spread.is_flat for line in lines),
         "groups": len(lines),
@@ -97,9 +113,7 @@ def frame(found: Task, definition: Definition) -> dict[str, Any]:
         "summary": summary(
             found.spec, summary_field(found.environment.task_schema), hidden_fields(found.environment.name)
         ),
-        "definition": definition.return_,
-        "threshold": definition.threshold,
-        "own_definition": found.environment.default_return,
+        **definition_context(definition, found.environment),
     }
 
 
@@ -111,8 +125,9 @@ def _find(pk: int) -> Task:
     return found
 
 
-def _attempts(found: Task, before: int | None) -> Any:
+def _attempts(found: Task, before: int | None, revisions: Sequence[int]) -> Any:
     rows = Episode.objects.filter(task=found) if before is None else Episode.objects.filter(task=found, pk__lt=before)
+    rows = rows.filter(revision__in=revisions) if revisions else rows
     return rows.select_related("environment", "split", "run", "play").order_by("-pk")
 
 

@@ -1,18 +1,19 @@
-"""Parameters that the addresses of several pages share: the definition of the return, the threshold, numbers."""
+"""Parameters that the addresses of several pages share: the parts of the definition in force, and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec, cast
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
 from environments.models import Environment
-from environments.scoring.definition import Definition, definition_of
-from environments.scoring.returns import RETURNS, Return
-from episodes.filtering.parameters import chosen, given, real, unknown_name, whole
+from environments.scoring.definition import Definition, DefinitionAsked, definition_of
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, definition_in, given, unknown_name, whole, words
 
 Rest = ParamSpec("Rest")
 View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
@@ -34,19 +35,37 @@ def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
     return decorate
 
 
-def definition_asked(request: HttpRequest, environment: Environment) -> Definition:
-    """Return the environment's definition with `return` and `threshold` of the address. Raises: BadFilter."""
-    return definition_of(environment, return_asked(request), threshold_asked(request))
+def definition_asked(request: HttpRequest) -> DefinitionAsked:
+    """Return the parts of the definition that the address gives. Raises: BadFilter."""
+    return definition_in(request.GET)
 
 
-def return_asked(request: HttpRequest) -> Return | None:
-    """Return the definition of the return in the address; None for each environment's own. Raises: BadFilter."""
-    return given(request.GET, "return", chosen(RETURNS))
+def definition_context(definition: Definition, own: Environment | None) -> dict[str, Any]:
+    """Return the template variables of `orsweb/definition.html` for a page with one definition in force.
+
+    `own`: the environment that the page is about, if it is about one.
+    """
+    return {
+        "definition": definition.return_,
+        "threshold": definition.threshold,
+        "convention": definition.convention,
+        "own_definition": own.default_return if own else "",
+        "own_convention": definition_of(own).convention,
+    }
 
 
-def threshold_asked(request: HttpRequest) -> float | None:
-    """Return the number that a success has to exceed; None for each environment's own. Raises: BadFilter."""
-    return given(request.GET, "threshold", real)
+def asked_context(asked: DefinitionAsked) -> dict[str, Any]:
+    """Return the template variables of `orsweb/definition.html` for a page on which each environment has its own."""
+    return {"definition": asked.return_ or "", "threshold": asked.threshold, "convention": asked, "own_definition": ""}
+
+
+def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
+    """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
+    name = given(request.GET, "revision", words) or ""
+    named = NamedRows.of(EpisodeFilter(revision=name)) if name else None
+    if named and named.unknown:
+        raise BadFilter("revision", name, named.unknown.rstrip("."))
+    return name, named.revisions if named else ()
 
 
 def whole_asked(request: HttpRequest, name: str) -> int | None:

@@ -9,7 +9,7 @@ gets no statistics (`ANALYZE`), because with them it takes worse indexes (docs/d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ from django.utils import timezone
 
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
+from environments.scoring.convention import Convention
+from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
-from episodes.attempts.rule import IS_CONTINUATION, AttemptQuerySet, is_attempt
+from episodes.attempts.rule import FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import models, people, runs
-from episodes.models import Episode, Run
+from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
+from episodes.models import EnvironmentRevision, Episode, Run
 from episodes.search.index import matching
 
 ENDED = Q(status="ended")
@@ -54,6 +56,8 @@ class NamedRows:
     environment: Environment | None
     split: Split | None
     run: Run | None
+    revisions: Sequence[int]
+    """Ids of the rows of the revision that the filter names; empty if it names none."""
     unknown: str
     """One sentence for each name that does not exist; empty when all exist."""
 
@@ -75,8 +79,15 @@ class NamedRows:
                 sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
             sentences.append(_unknown("run", asked.run, runs()))
+        rows = _revisions(asked.revision)
+        if asked.revision is not None and not rows:
+            sentences.append(_unknown("revision", asked.revision, revisions()))
         sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
-        return cls(environment, split, run, " ".join(sentences))
+        return cls(environment, split, run, rows, " ".join(sentences))
+
+    def convention(self, asked: EpisodeFilter) -> Convention:
+        """Return the convention: that of the environment, or the default one, with the filter's parts."""
+        return definition_of(self.environment, asked.asked).convention
 
     def definition(self, asked: EpisodeFilter) -> Return:
         """Return the definition of the return: the filter's, else the environment's, else the sum."""
@@ -84,6 +95,13 @@ class NamedRows:
             return asked.definition or "sum"
         own: Return | None = next((known for known in RETURNS if known == self.environment.default_return), None)
         return own or "sum"
+
+
+def _revisions(name: str | None) -> list[int]:
+    """Return the ids of the rows whose code begins with `name`; none for a shorter name than pages show."""
+    if name is None or len(name) < REVISION_DIGITS:
+        return []
+    return list(EnvironmentRevision.objects.filter(code__startswith=name).values_list("pk", flat=True)[:MAX_NAMES])
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
@@ -94,7 +112,7 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> Attempt
     named = named or NamedRows.of(asked)
     if named.unknown:
         return Episode.objects.none()
-    found = _references(asked, named) & _played_by(asked) & _ending(asked.ending) & _error(asked.error)
+    found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
         found &= Q(pk__in=matching(asked.text))
     return Episode.objects.filter(found & _figures(asked, named) & _time(asked)).order_by()
@@ -119,6 +137,10 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         found &= Q(task=asked.task)
     if named.run:
         found &= Q(run=named.run.pk)
+    if len(named.revisions) == 1:  # an index gives the episodes of one row in order
+        found &= Q(revision=named.revisions[0])
+    elif named.revisions:
+        found &= Q(revision__in=named.revisions)
     if asked.step is not None:
         low, high = asked.step
         found &= Q(run_step=low) if low == high else Q(run_step__gte=low, run_step__lte=high)
@@ -148,16 +170,21 @@ def _played_by(asked: EpisodeFilter) -> Q:
     return found
 
 
-def _ending(ending: str | None) -> Q:
+def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
+    ending = asked.ending
     # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
         return Q()
     if ending == "running":
         return Q(status="running")
+    if ending == "failure":
+        return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
     if ending == "probe":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
     if ending == "attempt":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~IS_CONTINUATION
+        treatments = named.convention(asked).treatments
+        counted = [cause for cause, _ in Episode.CAUSES if treatments.get(cause, "keep") != "out"]
+        return ENDED & Q(cause__in=counted, is_probe__in=[False]) & ~IS_CONTINUATION
     if ending == "continued":
         return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_CONTINUATION
     return ENDED & Q(cause=ending, is_probe__in=[False])

@@ -12,8 +12,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from environments.scoring.returns import RETURNS, Return
+from environments.scoring.convention import CONVENTION_PARTS, Treatment
+from environments.scoring.definition import DefinitionAsked
+from environments.scoring.returns import Return
 from episodes.filtering.parameters import (
+    DEFINITION_PARSERS,
     BadFilter,
     WholeRange,
     chosen,
@@ -29,11 +32,11 @@ from episodes.filtering.parameters import (
 from episodes.models import Episode
 
 ENDINGS = (
-    *("running", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "probe"),
-    *("continued", "attempt"),
+    *("running", "finished", "abandoned", "expired", "no_call", "setup_failed", "env_error", "interrupted"),
+    *("failure", "probe", "continued", "attempt"),
 )
-"""Values of `ending`. `abandoned` and `expired` leave out probes, `continued` finds episodes that continue from a step
-of another, and `attempt` finds what statistics count."""
+"""Values of `ending`. `abandoned` and `expired` leave out probes, `failure` finds all failures of the machinery,
+`continued` finds episodes that continue from a step of another, and `attempt` finds what statistics count."""
 PLAYERS = {"agent": "agents", "human": "people", "script": "scripted players"}
 """Labels of the kinds of players, as pages show them, by the values of `player`."""
 
@@ -44,10 +47,11 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "run": words,
     "step": stretch,
     "model": words,
+    "revision": words,
     "ending": chosen(ENDINGS),
     "player": chosen(tuple(PLAYERS)),
     "who": person,
-    "return": chosen(RETURNS),
+    **DEFINITION_PARSERS,
     "return_from": real,
     "return_to": real,
     "steps_from": count_in,
@@ -61,9 +65,10 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
 }
 PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
+_DEFINING = frozenset(("definition", *CONVENTION_PARTS))
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 _SIGNS = {"from": "≥", "to": "≤"}
-_CAUSES = dict(Episode.CAUSES)
+_CAUSES = {"failure": "machine failure", **dict(Episode.CAUSES)}
 _LABELS = {"step": "training step", "since": "since", "until": "until", "error": "tool error", "who": "played by"}
 
 
@@ -91,6 +96,8 @@ class EpisodeFilter:
     step: WholeRange | None = None
     """Range of training steps."""
     model: str | None = None
+    revision: str | None = None
+    """Name of the code of the environment: the first digits of its digest."""
     ending: str | None = None
     """How the episodes ended, one of ENDINGS."""
     player: str | None = None
@@ -98,6 +105,11 @@ class EpisodeFilter:
     """Label of the person who played, such as @alice; agents have none."""
     definition: Return | None = None
     """Parameter `return`; None uses the default of the environment, or the sum if none is named."""
+    no_call: Treatment | None = None
+    """Part of the convention that decides which episodes are attempts, like the next three; None: the environment's."""
+    expired: Treatment | None = None
+    interrupted: Treatment | None = None
+    env_error: Treatment | None = None
     return_from: float | None = None
     return_to: float | None = None
     steps_from: int | None = None
@@ -133,6 +145,12 @@ class EpisodeFilter:
         found._check()
         return found
 
+    @classmethod
+    def of_definition(cls, asked: DefinitionAsked, run: str | None = None) -> EpisodeFilter:
+        """Return the filter of all episodes, or of those of a run, with these parts of a definition."""
+        parts = {name: getattr(asked, name) for name in CONVENTION_PARTS}
+        return cls(run=run, definition=asked.return_, **parts)
+
     def _check(self) -> None:
         """Refuse conditions that cannot hold together. Raises: BadFilter."""
         if self.split is not None and self.environment is None:
@@ -165,9 +183,14 @@ class EpisodeFilter:
         ]
 
     @property
+    def asked(self) -> DefinitionAsked:
+        """The parts of the definition that the filter gives; it has no threshold."""
+        return DefinitionAsked(self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error)
+
+    @property
     def conditions(self) -> list[str]:
-        """Names of the fields that leave episodes out, which a definition of the return does not."""
-        return [one.name for one in fields(self) if one.name != "definition" and getattr(self, one.name) is not None]
+        """Names of the fields that leave episodes out, which the parts of a definition do not."""
+        return [one.name for one in fields(self) if one.name not in _DEFINING and getattr(self, one.name) is not None]
 
     @property
     def is_empty(self) -> bool:
@@ -204,6 +227,8 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
         return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
+    if name in CONVENTION_PARTS:
+        return f"{_CAUSES[name]} counts", {"keep": "with its return", "zero": "as 0", "out": "not"}[text]
     labels = PLAYERS if name == "player" else _CAUSES if name == "ending" else {}
     return _LABELS.get(name, name), labels.get(text, text)
 

@@ -9,10 +9,13 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from environments.database.storable import MAX_BIGINT, UNSTORABLE
 from environments.errors import OrsError, nearest, shorten
+from environments.scoring.convention import CONVENTION_PARTS
+from environments.scoring.definition import DefinitionAsked
+from environments.scoring.returns import RETURNS
 
 T = TypeVar("T")
 C = TypeVar("C", bound=str)
@@ -83,6 +86,19 @@ def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
 
 whole = whole_from(-MAX_BIGINT)
 count_in = whole_from(0)
+
+
+DEFINITION_PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "return": chosen(RETURNS),
+    **{name: chosen(allowed) for name, allowed in CONVENTION_PARTS.items()},
+}
+"""Parsers of the parameters that replace parts of the definition in force, without the threshold."""
+
+
+def definition_in(query: Mapping[str, str]) -> DefinitionAsked:
+    """Return the parts of a definition that an address gives. Raises: BadFilter."""
+    parts = {name: given(query, name, parse) for name, parse in DEFINITION_PARSERS.items()}
+    return DefinitionAsked(parts.pop("return"), given(query, "threshold", real), **parts)
 
 
 class WholeRange(NamedTuple):

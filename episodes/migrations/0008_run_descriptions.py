@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', '0006_step_spans'),
+        ('episodes', '0007_endings_without_a_call'),
     ]
 
     operations = [

@@ -1,7 +1,7 @@
 """Models of the record: what was played, what people add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
-from episodes.models.record import UNCHECKED, Blob, Episode, Run, RunTag, SavedView, Step
+from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Run, RunTag, SavedView, Step
 from episodes.models.rollups import (
     Activity,
     CurveBlock,
@@ -9,6 +9,7 @@ from episodes.models.rollups import (
     Progress,
     RewardComponent,
     RunTask,
+    StepGroup,
     StepSpan,
     ToolUse,
     TranscriptText,
@@ -19,6 +20,7 @@ __all__ = [
     "Activity",
     "Blob",
     "CurveBlock",
+    "EnvironmentRevision",
     "Episode",
     "EpisodeComponent",
     "Guest",
@@ -32,6 +34,7 @@ __all__ = [
     "RunTask",
     "SavedView",
     "Step",
+    "StepGroup",
     "StepSpan",
     "ToolUse",
     "TranscriptText",

@@ -25,6 +25,7 @@ UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 ENDED = models.Q(status="ended")
 HAS_RUN = models.Q(run__isnull=False)
 HAS_SPLIT = models.Q(split__isnull=False)
+HAS_REVISION = models.Q(revision__isnull=False)
 
 
 class Blob(models.Model):
@@ -91,6 +92,40 @@ class RunTag(models.Model):
         return self.name
 
 
+class EnvironmentRevision(models.Model):
+    """The code of an environment from one episode on, until the next revision of the environment.
+
+    A new row is made when anything has changed since the last one. Rows with the same `code` are the same code, for
+    example at two commits, or before and after a change that was taken back.
+    """
+
+    environment = models.ForeignKey(Environment, models.CASCADE, related_name="revisions", **UNCHECKED)
+    code = models.CharField(max_length=32, help_text="Digest of the class, its source files and the versions")
+    digest = models.CharField(max_length=32, help_text="Digest of everything")
+    source_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the class's source files")
+    git_commit = models.CharField(max_length=64, blank=True)
+    is_dirty = models.BooleanField(default=False, help_text="Whether a source file differs from the commit")
+    versions = models.TextField(help_text="JSON object: SDK and named packages with their versions")
+    first_episode = models.BigIntegerField(help_text="Id of the first episode that was played by it")
+    created = models.DateTimeField()
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+        indexes: ClassVar = [models.Index(fields=["environment", "id"], name="revision_environment")]
+
+    def __str__(self) -> str:
+        return self.label
+
+    @property
+    def label(self) -> str:
+        """Return the short name of the code, as pages and addresses show it."""
+        return self.code[:8]
+
+    @property
+    def version_of(self) -> dict[str, str]:
+        return dict(json.loads(self.versions))
+
+
 class Episode(models.Model):
     """One session's play of one task, from the start of construction to its end."""
 
@@ -102,6 +137,7 @@ class Episode(models.Model):
         ("setup_failed", "setup failed"),
         ("env_error", "environment error"),
         ("interrupted", "interrupted"),
+        ("no_call", "no call"),
     ]
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
@@ -122,6 +158,15 @@ class Episode(models.Model):
     user_agent = models.CharField(max_length=300, blank=True)
     key_label = models.CharField(max_length=200, blank=True)
     player = models.CharField(max_length=6, choices=PLAYERS, default="agent")
+    revision = models.ForeignKey(
+        EnvironmentRevision,
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="episodes",
+        help_text="Code of the environment; null: unknown",
+        **UNCHECKED,
+    )
     run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="episodes", **UNCHECKED)
     run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
     model = models.CharField(max_length=200, blank=True)
@@ -135,7 +180,7 @@ class Episode(models.Model):
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)
     detail = models.TextField(blank=True, help_text="Why it ended, in words")
-    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call; stays out of statistics")
+    is_probe = models.BooleanField(default=False, help_text="Ended without a tool call and is no attempt")
     steps_count = models.PositiveIntegerField(default=0, help_text="Steps that ran; refused ones are not counted")
     failed_count = models.PositiveIntegerField(default=0, help_text="Of those that ran, how many failed")
     refused_count = models.PositiveIntegerField(default=0)
@@ -172,6 +217,9 @@ class Episode(models.Model):
             ),
             models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
             models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
+            models.Index(  # a revision's, newest first
+                fields=["revision", "id"], name="episode_revision", condition=HAS_REVISION
+            ),
             models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time
             models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
             models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),

@@ -1,5 +1,5 @@
-"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, Activity, ToolUse, RunTask,
-RewardComponent, EpisodeComponent, TranscriptText and Progress.
+"""Models of rollups, which are derived from ended episodes: CurveBlock, StepSpan, StepGroup, Activity, ToolUse,
+RunTask, RewardComponent, EpisodeComponent, TranscriptText and Progress.
 
 The follower (`episodes/rollups`) writes them after an episode's commit, in the order of `Episode.end_number`, and can
 rebuild all of them from the episodes.
@@ -28,15 +28,17 @@ class Summed(models.Model):
     began = models.DateTimeField(help_text="When the first of its episodes ended")
     ended = models.DateTimeField(help_text="When the last of its episodes ended")
     episodes = models.PositiveIntegerField()
-    attempts = models.PositiveIntegerField(help_text="Without probes, continuations and failures of the machinery")
     causes = models.TextField(help_text="JSON object: endings by cause, probes as 'probe'")
-    steps = models.PositiveBigIntegerField(help_text="Of the attempts")
-    # of the attempts: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
+    steps = models.PositiveBigIntegerField(help_text="Of the episodes that finished or were abandoned")
+    # of the same episodes: JSON arrays of [value, count], ascending; exact up to 32 distinct values, else 32 centroids
     return_sum = models.TextField()
     return_last = models.TextField()
     return_max = models.TextField()
     return_mean = models.TextField()
     length = models.TextField(help_text="Steps of an episode")
+    expired = models.TextField(
+        blank=True, db_default="", help_text="The five arrays above of expired episodes, as one; empty without any"
+    )
 
     class Meta:
         abstract = True
@@ -72,6 +74,11 @@ class StepSpan(Summed):
     number = models.BigIntegerField()
     step_low = models.BigIntegerField(help_text="Lowest training step of its episodes")
     step_high = models.BigIntegerField(help_text="Highest training step of its episodes")
+    groups = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="Of a run: JSON object, number of groups by signature (`episodes/attempts/group_states.py`)",
+    )
 
     class Meta:
         constraints: ClassVar = [  # a curve
@@ -80,6 +87,23 @@ class StepSpan(Summed):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.scope_id}, {self.width} training steps from {self.number * self.width} on"
+
+
+class StepGroup(models.Model):
+    """What is known of one group: the rollouts of a run at one task in one training step."""
+
+    run_id = models.BigIntegerField()
+    run_step = models.BigIntegerField()
+    task_id = models.BigIntegerField()
+    state = models.TextField(help_text="JSON array, as `episodes/attempts/group_states.py` makes it")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run_id", "run_step", "task_id"], name="stepgroup_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id}, training step {self.run_step}, task {self.task_id}"
 
 
 class Activity(models.Model):
@@ -91,19 +115,24 @@ class Activity(models.Model):
     start = models.BigIntegerField(help_text="Seconds since the epoch, a multiple of the period")
     environment_id = models.BigIntegerField()
     episodes = models.PositiveIntegerField(default=0)
-    attempts = models.PositiveIntegerField(default=0)
-    scored = models.PositiveIntegerField(default=0, help_text="Attempts that have a return")
-    successes = models.PositiveIntegerField(default=0, help_text="By the definition in force when they were counted")
-    return_total = models.FloatField(default=0.0, help_text="By that definition")
+    # returns of episodes that finished or were abandoned, by the definition in force when they were counted
+    scored = models.PositiveIntegerField(default=0, help_text="Those of them that have a return")
+    successes = models.PositiveIntegerField(default=0)
+    return_total = models.FloatField(default=0.0)
+    # returns of episodes that expired, by that definition
+    expired_scored = models.PositiveIntegerField(default=0, db_default=0)
+    expired_successes = models.PositiveIntegerField(default=0, db_default=0)
+    expired_total = models.FloatField(default=0.0, db_default=0.0)
     steps = models.PositiveBigIntegerField(default=0)
     refused = models.PositiveBigIntegerField(default=0)
     failed = models.PositiveBigIntegerField(default=0)
     finished = models.PositiveIntegerField(default=0)
-    abandoned = models.PositiveIntegerField(default=0, help_text="Without probes, as the next")
+    abandoned = models.PositiveIntegerField(default=0, help_text="Without probes, like `expired`")
     expired = models.PositiveIntegerField(default=0)
     setup_failed = models.PositiveIntegerField(default=0)
     env_error = models.PositiveIntegerField(default=0)
     interrupted = models.PositiveIntegerField(default=0)
+    no_call = models.PositiveIntegerField(default=0)
     probes = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -141,11 +170,12 @@ class ToolUse(models.Model):
 
 
 class RunTask(models.Model):
-    """Attempts of one run at one task, without probes, continuations and failures of the machinery."""
+    """Rollouts of one run at one task with one kind of ending; those that finished or were abandoned share a row."""
 
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()
-    attempts = models.PositiveIntegerField(default=0)
+    kind = models.CharField(max_length=12, db_default="", help_text="Empty for finished and abandoned ones")
+    attempts = models.PositiveIntegerField(default=0, help_text="Rollouts")
     # by definition of return: number of attempts that have one, and the sum of their returns
     scored_sum = models.PositiveIntegerField(default=0)
     scored_last = models.PositiveIntegerField(default=0)
@@ -157,10 +187,10 @@ class RunTask(models.Model):
     total_mean = models.FloatField(default=0.0)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["run_id", "task_id"], name="runtask_unique")]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["run_id", "task_id", "kind"], name="runtask_unique")]
 
     def __str__(self) -> str:
-        return f"run {self.run_id} at task {self.task_id}"
+        return f"run {self.run_id} at task {self.task_id} {self.kind}"
 
 
 class RewardComponent(models.Model):

@@ -13,7 +13,7 @@ from django.db import DEFAULT_DB_ALIAS
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, digest_of, finite, storable, storable_id
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
-from episodes.attempts.rule import is_attempt
+from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.models import Blob, Episode, Step
 from episodes.recording.row_ids import Ids, KnownRows
 from episodes.recording.task_statistics import count
@@ -30,7 +30,7 @@ TASK_ID_LENGTH = 300
 BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 EPISODE_COLUMNS = (
     *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
-    *("run_id", "run_step", "model", "labels", "tools_id", "created"),
+    *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created"),
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
 )
 RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
@@ -73,7 +73,7 @@ class RecordBatch:
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._steps: list[Values] = []
         self._ends: dict[int, Values] = {}
-        self._attempts: dict[int, Values] = {}
+        self._rollouts: dict[int, Values] = {}
 
     def add(self, rows: Iterable[Row]) -> None:
         """Add rows to the batch.
@@ -102,7 +102,7 @@ class RecordBatch:
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
-            count(writer, self._attempts.values())  # before the ends: it counts episodes that are still running
+            count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
 
     def remember(self) -> None:
@@ -125,7 +125,7 @@ class RecordBatch:
             *(row.episode, ids.environment, ids.split, bigint(row.index), ids.task),
             *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
             *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
-            *(ids.run, bigint(ids.run_step), storable(row.run.model, 200), row.run.labels_json),
+            *(ids.revision, ids.run, bigint(ids.run_step), storable(row.run.model, 200), row.run.labels_json),
             *(self._blob(row.tools_json), self._time(row.created)),
             *RUNNING,
         )
@@ -141,22 +141,31 @@ class RecordBatch:
         return tuple(old if new is None else new for new, old in zip(values, earlier, strict=True))
 
     def _ended(self, row: EpisodeEnded) -> Values:
-        is_probe = row.cause in ("abandoned", "expired") and row.steps + row.refused == 0
-        returns = (
-            finite(row.return_sum) or 0.0,
-            finite(row.return_last),
-            finite(row.return_max),
-            finite(row.return_mean),
-        )
-        if is_attempt(row.cause, is_probe=is_probe):
-            self._attempts[row.episode] = (row.episode, *returns)
+        can_be_attempt = is_rollout(row.player, is_named=row.is_named, has_prompt=row.has_prompt)
+        ending = ending_of(row.cause, row.detail, calls=row.steps + row.refused, is_rollout=can_be_attempt)
+        returns = _NO_CALL_RETURNS if ending.cause == NO_CALL else _returns(row)
+        if not ending.is_probe:
+            self._rollouts[row.episode] = (row.episode, ending.cause, *returns)
         return (
-            *("ended", row.cause, storable(row.detail), is_probe, row.steps, row.failed, row.refused),
+            *("ended", ending.cause, storable(ending.detail), ending.is_probe, row.steps, row.failed, row.refused),
             *returns,
             *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
             *(_duration(row), self._known.next_end()),
             row.episode,
         )
+
+
+_NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
+
+
+def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, float | None]:
+    """Return the sum, the last, the maximum and the mean of the rewards, as the database can store them."""
+    return (
+        finite(row.return_sum) or 0.0,
+        finite(row.return_last),
+        finite(row.return_max),
+        finite(row.return_mean),
+    )
 
 
 def step_of(row: StepTaken) -> Step:

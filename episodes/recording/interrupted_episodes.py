@@ -5,18 +5,21 @@ Sums of huge rewards may leave the range of floats: SQLite then returns an infin
 
 from __future__ import annotations
 
+import json
 import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import DataError, transaction
+from django.db import DataError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
+from environments.database.bulk import ID_LISTS
 from environments.database.storable import finite
 from episodes.models import Episode, Step
+from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
 
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
@@ -71,16 +74,27 @@ class Finite(Func):
 def close_interrupted(now: float) -> int:
     """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch."""
     running, ending = Episode.objects.filter(status="running"), _ending(now)
+    numbers = list(running.order_by("pk").values_list("pk", flat=True))
+    if not numbers:
+        return 0
     try:
         with transaction.atomic():
-            return running.update(
+            ended = running.update(
                 **ending,
                 return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
                 return_mean=_over_steps(Finite(Avg("reward"))),
             )
+            _count(numbers)
     except DataError:  # because of one episode, but the error does not say which
-        numbers = list(running.values_list("pk", flat=True))
-        return sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
+        with transaction.atomic():
+            ended = sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
+            _count(numbers)
+    return ended
+
+
+def _count(numbers: list[int]) -> None:
+    """Count the episodes in the statistics of their tasks."""
+    count_ended(connection, f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
 
 
 def _ending(now: float) -> dict[str, Any]:

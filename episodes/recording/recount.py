@@ -63,6 +63,10 @@ class TaskTally:
     return_total: float
     return_low: float | None
     return_high: float | None
+    no_call: int
+    expired: int
+    interrupted: int
+    env_error: int
 
     def __add__(self, other: TaskTally) -> TaskTally:
         lows = [low for low in (self.return_low, other.return_low) if low is not None]
@@ -74,11 +78,15 @@ class TaskTally:
             self.return_total + other.return_total,
             min(lows, default=None),
             max(highs, default=None),
+            self.no_call + other.no_call,
+            self.expired + other.expired,
+            self.interrupted + other.interrupted,
+            self.env_error + other.env_error,
         )
 
     @property
     def rate(self) -> float:
-        return self.successes / self.attempts
+        return self.successes / self.attempts if self.attempts else 0.0
 
 
 Tallies = dict[int, dict[Key, TaskTally]]
@@ -157,7 +165,7 @@ def _boundary() -> _Boundary:
 
 
 def _tallies(condition: str, tasks: Sequence[int], boundary: _Boundary) -> Tallies:
-    """Tally the attempts at `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
+    """Tally the rollouts of `tasks` that meet `condition`, which is _SETTLED or _SINCE."""
     sql = recorded_sql(condition.format(list=ID_LISTS[connection.vendor]))
     found: Tallies = defaultdict(dict)
     with connection.cursor() as cursor:
@@ -199,7 +207,7 @@ def _replace(tasks: Sequence[int], settled: Tallies, since: Tallies) -> None:
             rows.append((task, *key, *astuple(tally), tally.rate, bucket))
     TaskStatistics.objects.filter(task__in=tasks).delete()
     BulkWriter(connection).insert(TaskStatistics, COLUMNS, rows)
-    _mark_seen(tasks, {row[0] for row in rows})
+    _mark_seen(tasks, {row[0] for row in rows if row[COLUMNS.index("attempts")]})
 
 
 def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:

@@ -8,6 +8,7 @@ gone, and remembered rows may have been deleted.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
@@ -16,12 +17,13 @@ from typing import NamedTuple
 from django.db import connection
 from django.db.models import F
 
+from environments.authoring.hosted_class import ClassRevision
 from environments.database.bulk_writer import BulkWriter
 from environments.database.storable import storable
 from environments.models import Environment, Split, SplitEntry, Task, seen_at
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.sync import content_hash
-from episodes.models import Run
+from episodes.models import EnvironmentRevision, Run
 from episodes.rollups.progress import last_end
 from episodes.runs.generation import generation
 
@@ -44,6 +46,7 @@ class Ids(NamedTuple):
     environment: int
     split: int | None
     task: int
+    revision: int | None
     run: int | None
     run_step: int | None
     """Training step of the episode: the one that its client named, else the current one of its run."""
@@ -73,6 +76,7 @@ class KnownRows:
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
         self._tasks: dict[TaskKey, _KnownTask] = {}
+        self._revisions: dict[tuple[int, str], int] = {}
         self._runs: dict[str, _KnownRun] = {}
         self._runs_generation = 0
         self._splits_state: tuple[object, ...] = ()
@@ -88,7 +92,7 @@ class KnownRows:
 
     def forget(self) -> None:
         self._last_end = None
-        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._runs):
+        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._revisions, self._runs):
             kind.clear()
 
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
@@ -107,7 +111,8 @@ class KnownRows:
     def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
         run = self._run(row)
         step = run.step if row.run.step is None else row.run.step
-        return Ids(key[0], self._split(row.split, key), self._tasks[key].id, run.id or None, step)
+        revision = None if row.revision is None else self._revision(key[0], row.revision, row)
+        return Ids(key[0], self._split(row.split, key), self._tasks[key].id, revision, run.id or None, step)
 
     def _check_runs(self) -> None:
         """Forget the runs if a trainer has described one since the last call."""
@@ -143,6 +148,26 @@ class KnownRows:
             )
             if known is not None:
                 self._splits[environment, name] = known
+        return known
+
+    def _revision(self, environment: int, revision: ClassRevision, row: EpisodeStarted) -> int:
+        """Return the row of the revision, which is created unless it is the environment's latest one."""
+        known = self._revisions.get((environment, revision.digest))
+        if known is None:
+            latest = EnvironmentRevision.objects.filter(environment=environment).order_by("-pk").first()
+            if latest is None or latest.digest != revision.digest:
+                latest = EnvironmentRevision.objects.create(
+                    environment_id=environment,
+                    code=revision.code,
+                    digest=revision.digest,
+                    source_hash=revision.source_hash,
+                    git_commit=revision.git_commit[:64],
+                    is_dirty=revision.is_dirty,
+                    versions=json.dumps(dict(revision.versions)),
+                    first_episode=row.episode,
+                    created=datetime.fromtimestamp(row.created, UTC),
+                )
+            known = self._revisions[environment, revision.digest] = latest.pk
         return known
 
     def _run(self, row: EpisodeStarted) -> _KnownRun:

@@ -1,71 +1,92 @@
-"""Statements that count attempts (see `episodes/attempts/rule.py`) into TaskStatistics.
+"""Statements that count rollouts (see `episodes/attempts/rule.py`) into TaskStatistics.
 
-The recorder counts an attempt in the transaction that ends its episode: once over all attempts, once for its run and
-once for its model, if it has them. The statement itself reads the environment's definition of return and success, so
-that it is the one in force at that moment. Returns beyond 1e290 count as 1e290, so that no sum of them overflows, which
-PostgreSQL would refuse. `recount.py` counts from the beginning when the definition has changed.
+The recorder counts a rollout in the transaction that ends its episode: once over all, once for its run and once for its
+model, if it has them. The statement itself reads the environment's definition of return and success and its convention,
+so that they are those in force at that moment. Returns beyond 1e290 count as 1e290, so that no sum of them overflows,
+which PostgreSQL would refuse. `recount.py` counts from the beginning when the definition has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.buckets import Thresholds, bucket_sql
-from episodes.attempts.rule import IS_CONTINUATION
+from episodes.attempts.rule import FAILURES, IS_CONTINUATION
 from episodes.models import Episode
 
+KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")
+"""Columns of rollouts by kind, in the order of `Environment.convention`; `env_error` includes failed setups."""
 COLUMNS = (
     *("task_id", "environment_id", "by", "key", "attempts", "scored", "successes"),
-    *("return_total", "return_low", "return_high", "rate", "bucket"),
+    *("return_total", "return_low", "return_high", *KIND_COLUMNS, "rate", "bucket"),
 )
 
-# selects each attempt up to three times: over all, for its run, for its model
-_ATTEMPTS = """
-    SELECT a.task_id, a.environment_id,
+_TREATMENT = (
+    "CASE {kind} WHEN 'no_call' THEN SUBSTR(d.convention, 1, 1) WHEN 'expired' THEN SUBSTR(d.convention, 2, 1)"
+    " WHEN 'interrupted' THEN SUBSTR(d.convention, 3, 1) WHEN 'env_error' THEN SUBSTR(d.convention, 4, 1)"
+    " WHEN 'setup_failed' THEN SUBSTR(d.convention, 4, 1) ELSE 'k' END"
+)
+# selects each rollout up to three times: over all, for its run, for its model
+_ROLLOUTS = f"""
+    SELECT a.task_id, a.environment_id, a.kind, CASE WHEN a.treatment = 'o' THEN 0 ELSE 1 END AS counts,
         k."by", CASE k."by" WHEN 'all' THEN '' WHEN 'run' THEN a.run ELSE a.model END AS "key",
-        CASE WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
-        CASE WHEN a.value > a.threshold THEN 1 ELSE 0 END AS success
+        CASE WHEN a.treatment = 'z' THEN 0.0 WHEN a.treatment = 'o' THEN NULL
+            WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
+        CASE WHEN a.treatment = 'z' THEN CASE WHEN 0.0 > a.threshold THEN 1 ELSE 0 END
+            WHEN a.treatment = 'k' AND a.value > a.threshold THEN 1 ELSE 0 END AS success
     FROM (
         SELECT e.task_id, e.environment_id, e.model, r.name AS run, d.success_threshold AS threshold,
-            CASE d.default_return WHEN 'sum' THEN {given}.return_sum WHEN 'last' THEN {given}.return_last
-            WHEN 'max' THEN {given}.return_max ELSE {given}.return_mean END AS value
-        FROM {source}
+            {{kind}} AS kind, {_TREATMENT} AS treatment,
+            CASE d.default_return WHEN 'sum' THEN {{given}}.return_sum WHEN 'last' THEN {{given}}.return_last
+            WHEN 'max' THEN {{given}}.return_max ELSE {{given}}.return_mean END AS value
+        FROM {{source}}
         JOIN environments_environment AS d ON d.id = e.environment_id
         LEFT JOIN episodes_run AS r ON r.id = e.run_id
-        WHERE {condition}
+        WHERE {{condition}}
     ) AS a
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
 """
-_EACH = """
+_IS_KIND = ["kind = 'no_call'", "kind = 'expired'", "kind = 'interrupted'", "kind IN ('env_error', 'setup_failed')"]
+_KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
+_EACH = f"""
     SELECT task_id, environment_id, "by", "key",
-        1, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, success, {bucket}
-    FROM ({attempts}) AS t WHERE true
+        counts, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, {_KINDS}, success, {{bucket}}
+    FROM ({{rollouts}}) AS t WHERE true
 """
-_TOGETHER = """
-    SELECT task_id, environment_id, "by", "key", COUNT(*), COUNT(value), SUM(success), COALESCE(SUM(value), 0.0),
-        MIN(value), MAX(value), CAST(SUM(success) AS double precision) / COUNT(*), {bucket}
-    FROM ({attempts}) AS t GROUP BY task_id, environment_id, "by", "key"
+_KIND_SUMS = ", ".join(f"SUM(CASE WHEN {is_kind} THEN 1 ELSE 0 END)" for is_kind in _IS_KIND)
+_TOGETHER_RATE = "COALESCE(CAST(SUM(success) AS double precision) / NULLIF(SUM(counts), 0), 0.0)"
+_TOGETHER = f"""
+    SELECT task_id, environment_id, "by", "key", SUM(counts), COUNT(value), SUM(success), COALESCE(SUM(value), 0.0),
+        MIN(value), MAX(value), {_KIND_SUMS}, {_TOGETHER_RATE}, {{bucket}}
+    FROM ({{rollouts}}) AS t GROUP BY task_id, environment_id, "by", "key"
 """
-_TOGETHER_RATE = "CAST(SUM(success) AS double precision) / COUNT(*)"
-_ADD = """
-    INSERT INTO environments_taskstatistics AS s ({columns}) {rows}
+_ADD = f"""
+    INSERT INTO environments_taskstatistics AS s ({{columns}}) {{rows}}
     ON CONFLICT (task_id, "by", "key") DO UPDATE SET
         attempts = s.attempts + excluded.attempts,
         scored = s.scored + excluded.scored,
         successes = s.successes + excluded.successes,
         return_total = s.return_total + excluded.return_total,
-        return_low = COALESCE({least}(s.return_low, excluded.return_low), s.return_low, excluded.return_low),
-        return_high = COALESCE({greatest}(s.return_high, excluded.return_high), s.return_high, excluded.return_high),
-        rate = {rate},
-        bucket = {bucket}
+        return_low = COALESCE({{least}}(s.return_low, excluded.return_low), s.return_low, excluded.return_low),
+        return_high = COALESCE({{greatest}}(s.return_high, excluded.return_high), s.return_high, excluded.return_high),
+        {", ".join(f"{name} = s.{name} + excluded.{name}" for name in KIND_COLUMNS)},
+        rate = {{rate}},
+        bucket = {{bucket}}
 """
-_RATE = "CAST(s.successes + excluded.successes AS double precision) / (s.attempts + excluded.attempts)"
+_RATE = (
+    "COALESCE(CAST(s.successes + excluded.successes AS double precision)"
+    " / NULLIF(s.attempts + excluded.attempts, 0), 0.0)"
+)
 _COUNTED = """
-    EXISTS (SELECT 1 FROM environments_taskstatistics AS s WHERE s.task_id = environments_task.id AND s."by" = 'all')
+    EXISTS (SELECT 1 FROM environments_taskstatistics AS s
+        WHERE s.task_id = environments_task.id AND s."by" = 'all' AND s.attempts > 0)
 """
 # usually there is nothing to write: two lookups by key
 _SQLITE_SEEN = f"""
@@ -82,15 +103,15 @@ _POSTGRESQL_SEEN = f"""
     )
 """
 # SQLite runs the statement once per row, which is cheaper there than grouping, and each row sees those before it
-_SQLITE_ROW = "(SELECT ? AS id, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
+_SQLITE_ROW = "(SELECT ? AS id, ? AS kind, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
 _POSTGRESQL_ROWS = (
-    "unnest(%s::bigint[], %s::double precision[], %s::double precision[], %s::double precision[],"
-    " %s::double precision[]) AS g (id, return_sum, return_last, return_max, return_mean)"
+    "unnest(%s::bigint[], %s::text[], %s::double precision[], %s::double precision[], %s::double precision[],"
+    " %s::double precision[]) AS g (id, kind, return_sum, return_last, return_max, return_mean)"
 )
 
 
 def count(writer: BulkWriter, ends: Collection[Values]) -> None:
-    """Count attempts that are about to end: id, return_sum, return_last, return_max, return_mean (finite or None).
+    """Count rollouts that are about to end: id, cause, and the four returns (finite or None): sum, last, max, mean.
 
     An episode that is not running or does not exist adds nothing: a batch that is written again was counted already.
     Raises: django.db.Error.
@@ -101,28 +122,49 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
         writer.run(seen, [(episode,) for episode, *_ in ends])
 
 
-def recorded_sql(condition: str) -> str:
-    """Return a SELECT of COLUMNS, with empty buckets, over recorded attempts that meet `condition`.
+def count_ended(connection: BaseDatabaseWrapper, condition: str, values: Sequence[Any]) -> None:
+    """Count recorded rollouts that meet `condition` (SQL that calls the episode `e`) and were not counted before."""
+    thresholds, is_sqlite = conf.thresholds(), connection.vendor == "sqlite"
+    rows = recorded_sql(condition, bucket_sql("SUM(counts)", _TOGETHER_RATE, thresholds))
+    with connection.cursor() as cursor:
+        cursor.execute(_adding(rows, thresholds, is_sqlite=is_sqlite), values)
+
+
+def recorded_sql(condition: str, bucket: str = "''") -> str:
+    """Return a SELECT of COLUMNS, with empty buckets, over recorded rollouts that meet `condition`.
 
     `condition` calls the episode `e`.
     """
-    is_attempt = Episode.objects.attempts().condition_sql("e")
-    attempts = _ATTEMPTS.format(given="e", source="episodes_episode AS e", condition=f"{is_attempt} AND {condition}")
-    return _TOGETHER.format(attempts=attempts, bucket="''")
+    is_rollout = Episode.objects.rollouts().condition_sql("e")
+    rollouts = _ROLLOUTS.format(
+        kind="e.cause", given="e", source="episodes_episode AS e", condition=f"{is_rollout} AND {condition}"
+    )
+    return _TOGETHER.format(rollouts=rollouts, bucket=bucket)
 
 
 @cache
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
-    attempts = _ATTEMPTS.format(
+    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
+    not_continued = Episode.objects.filter(~IS_CONTINUATION).condition_sql("e")
+    running = Episode.objects.filter(status="running").condition_sql("e")
+    rollouts = _ROLLOUTS.format(
+        kind="g.kind",
         given="g",
         source=f"{given} JOIN episodes_episode AS e ON e.id = g.id",
-        condition=Episode.objects.filter(~IS_CONTINUATION, status="running").condition_sql("e"),
+        condition=f"{running} AND ({not_continued} OR g.kind IN ({failures}))",
     )
-    rows, count, rate = (_EACH, "1", "success") if is_sqlite else (_TOGETHER, "COUNT(*)", _TOGETHER_RATE)
+    rows, count, rate = (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
+    return _adding(
+        rows.format(rollouts=rollouts, bucket=bucket_sql(count, rate, thresholds)), thresholds, is_sqlite=is_sqlite
+    )
+
+
+def _adding(rows: str, thresholds: Thresholds, *, is_sqlite: bool) -> str:
+    """Return the statement that adds `rows`, a SELECT of COLUMNS, to the rows that exist."""
     return _ADD.format(
         columns=", ".join(f'"{name}"' for name in COLUMNS),
-        rows=rows.format(attempts=attempts, bucket=bucket_sql(count, rate, thresholds)),
+        rows=rows,
         rate=_RATE,
         bucket=bucket_sql("s.attempts + excluded.attempts", _RATE, thresholds),
         least="MIN" if is_sqlite else "LEAST",

@@ -1,6 +1,7 @@
 """The part that makes Activity rows by minute (for three days), by hour (for ninety days) and by day.
 
-Each batch adds to the rows. Return and success follow the definition that the environment has at that moment.
+Each batch adds to the rows. Return and success follow the definition that the environment has at that moment. Returns
+of expired episodes are counted apart, and the other endings by kind, so that a reader can apply any convention.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from django.db import connection
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment
 from episodes.attempts.endings import Ending, bounded
+from episodes.attempts.rule import OWN_KINDS
 from episodes.models import Activity, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
@@ -27,11 +29,15 @@ MAX_PRUNED = 500
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
 KEY = ("period", "start", "environment_id")
 COUNTS = (
-    *("episodes", "attempts", "scored", "successes", "return_total", "steps", "refused", "failed"),
-    *(*CAUSES, "probes"),
+    *("episodes", "scored", "successes", "return_total", "steps", "refused", "failed"),
+    *("expired_scored", "expired_successes", "expired_total", *CAUSES, "probes"),
 )
 # continuations have no column: they are the episodes that no other column counts
 _PLACES = {kind: COUNTS.index(kind) for kind in CAUSES} | {"probe": COUNTS.index("probes")}
+_STEPS = COUNTS.index("steps")
+_RETURNS = {**dict.fromkeys(OWN_KINDS, COUNTS.index("scored")), "expired": COUNTS.index("expired_scored")}
+"""Kind of an ending -> place of the first of three counts of its returns."""
+_NOTHING: tuple[float, ...] = tuple(0.0 if name.endswith("_total") else 0 for name in COUNTS)
 
 Counts = list[Any]
 """Values in the order of COUNTS."""
@@ -90,25 +96,25 @@ def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
     for ending in endings:
         key = ActivityKey(60, int(ending.ended // 60) * 60, ending.environment)
         if (row := minutes.get(key)) is None:
-            row = minutes[key] = [0, 0, 0, 0, 0.0, *(0 for _ in COUNTS[5:])]
+            row = minutes[key] = list(_NOTHING)
         row[0] += 1
-        row[5] += ending.steps
-        row[6] += ending.refused
-        row[7] += ending.failed
+        row[_STEPS] += ending.steps
+        row[_STEPS + 1] += ending.refused
+        row[_STEPS + 2] += ending.failed
         if ending.kind in _PLACES:
             row[_PLACES[ending.kind]] += 1
-        if ending.is_attempt:
-            row[1] += 1
+        if ending.kind in _RETURNS:
             name, threshold = definitions.get(ending.environment, ("return_sum", 0.9))
-            _add_return(row, getattr(ending, name), threshold)
+            _add_return(row, _RETURNS[ending.kind], getattr(ending, name), threshold)
     return minutes | _rolled_up(minutes)
 
 
-def _add_return(row: Counts, value: float | None, threshold: float) -> None:
+def _add_return(row: Counts, place: int, value: float | None, threshold: float) -> None:
+    """Add a return to the three counts from `place` on."""
     if value is not None:
-        row[2] += 1
-        row[3] += value > threshold
-        row[4] += bounded(value)
+        row[place] += 1
+        row[place + 1] += value > threshold
+        row[place + 2] += bounded(value)
 
 
 def _rolled_up(minutes: dict[ActivityKey, Counts]) -> dict[ActivityKey, Counts]:

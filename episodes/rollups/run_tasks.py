@@ -10,10 +10,11 @@ from django.db import connection
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Ending, bounded
+from episodes.attempts.rule import NO_ROLLOUTS, OWN_KINDS
 from episodes.models import RunTask
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
-KEY = ("run_id", "task_id")
+KEY = ("run_id", "task_id", "kind")
 COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
 
 Counts = list[Any]
@@ -26,10 +27,11 @@ class RunTasksPart:
     most_steps = NO_LIMIT
 
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
-        rows: dict[tuple[int, int], Counts] = {}
+        rows: dict[tuple[int, int, str], Counts] = {}
         for ending in endings:
-            if ending.run is not None and ending.is_attempt:
-                _add(rows.setdefault((ending.run, ending.task), [0] * 5 + [0.0] * 4), ending)
+            if ending.run is not None and ending.kind not in NO_ROLLOUTS:
+                kind = "" if ending.kind in OWN_KINDS else ending.kind
+                _add(rows.setdefault((ending.run, ending.task, kind), [0] * 5 + [0.0] * 4), ending)
         return [(*key, *row) for key, row in sorted(rows.items())]
 
     def write(self, gathered: list[Values]) -> None:

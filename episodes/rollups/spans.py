@@ -1,15 +1,16 @@
 """The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
 
 Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
-whenever they end. When a scope has more than MAX_SPANS spans, neighbours are merged. Endings without a training step
-are in no span and cost nothing here.
+whenever they end. Spans of a run also count its groups. When a scope has more than MAX_SPANS spans, neighbours are
+merged. Endings without a training step are in no span and cost nothing here.
 """
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -18,7 +19,8 @@ from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, rows_of
-from episodes.models import StepSpan
+from episodes.models import StepGroup, StepSpan
+from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
 from episodes.rollups.summaries import COLUMNS, RollupSummary, columns_read, merged, read_summary, summary_of, values_of
@@ -32,7 +34,7 @@ MAX_SCOPES = 1000
 _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
-_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", *COLUMNS)
+_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", "groups", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -55,6 +57,13 @@ class _SpanContent(NamedTuple):
     high: int
     summary: RollupSummary
 
+    def with_groups(self, signatures: Mapping[str, int]) -> _SpanContent:
+        """Return the content with these numbers of groups added."""
+        groups = dict(self.summary.summary.groups)
+        for signature, count in signatures.items():
+            groups[signature] = groups.get(signature, 0) + count
+        return self._replace(summary=self.summary._replace(summary=replace(self.summary.summary, groups=groups)))
+
 
 class _Row(NamedTuple):
     pk: int
@@ -66,6 +75,7 @@ class SpanChange(NamedTuple):
     """Ids of rows that `fresh` replaces."""
     fresh: list[Values]
     """Rows in the order of _COLUMNS, ready to be written: others wait for the transaction."""
+    groups: GroupChange
 
 
 class SpansPart:
@@ -77,7 +87,7 @@ class SpansPart:
         self._layouts: OrderedDict[RollupScope, _Layout] = OrderedDict()
 
     def gather(self, endings: Sequence[Ending]) -> SpanChange:
-        change = SpanChange([], [])
+        change = SpanChange([], [], GroupChange())
         parts = by_scope(ending for ending in endings if ending.run_step is not None)
         if not parts:
             return change
@@ -85,6 +95,11 @@ class SpansPart:
         self._learn(parts)
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
+        change.groups.read(endings)
+        for (run, step), signatures in change.groups.differences().items():
+            scope = RollupScope("run", run)
+            contents = fresh[scope][step // self._layouts[scope].width]
+            contents[0] = contents[0].with_groups(signatures)
         for scope, row in _read(fresh, before, self._layouts):
             fresh[scope][row.content.low // self._layouts[scope].width].append(row.content)
             change.stale.append(row.pk)
@@ -93,7 +108,8 @@ class SpansPart:
             width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
             for number, each in spans.items():
                 low, high, summary = _together(each, thresholds)
-                change.fresh.append((*scope, width, number, low, high, *values_of(summary, writer)))
+                groups = json.dumps(summary.summary.groups, separators=(",", ":")) if summary.summary.groups else ""
+                change.fresh.append((*scope, width, number, low, high, groups, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
         return change
@@ -101,12 +117,13 @@ class SpansPart:
     def write(self, gathered: SpanChange) -> None:
         StepSpan.objects.filter(pk__in=gathered.stale).delete()
         BulkWriter(connection).insert(StepSpan, _COLUMNS, gathered.fresh)
+        gathered.groups.write()
 
     def forget(self) -> None:
         self._layouts.clear()
 
     def empty(self) -> bool:
-        return delete_some(StepSpan)
+        return delete_some(StepSpan) or delete_some(StepGroup)
 
     def _learn(self, scopes: Collection[RollupScope]) -> None:
         """Read the layouts of these scopes that are not remembered, and make all of them the last to be forgotten."""
@@ -155,10 +172,11 @@ def _read(
         else:
             some = ", ".join(["%s"] * len(wanted))
             conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
-    columns = ("scope", "scope_id", "pk", "step_low", "step_high", *columns_read())
+    columns = ("scope", "scope_id", "pk", "step_low", "step_high", "groups", *columns_read())
     for rows in _queries(conditions):
-        for kind, key, pk, low, high, *row in rows_of(rows.values_list(*columns)):
-            yield RollupScope(kind, key), _Row(pk, _SpanContent(low, high, read_summary(row)))
+        for kind, key, pk, low, high, groups, *row in rows_of(rows.values_list(*columns)):
+            content = _SpanContent(low, high, read_summary(row))
+            yield RollupScope(kind, key), _Row(pk, content.with_groups(json.loads(groups or "{}")))
 
 
 def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:

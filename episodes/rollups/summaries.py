@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.scoring.returns import RETURNS
+from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.endings import Ending, Epoch
-from episodes.attempts.sketches import sketch_of
-from episodes.attempts.summary import Summary, returns_sketch, together
+from episodes.attempts.rule import OWN_KINDS
+from episodes.attempts.sketches import Sketch, sketch_of
+from episodes.attempts.summary import Distributions, Summary, returns_sketch, together
 
 RETURN_COLUMNS = tuple(f"return_{name}" for name in RETURNS)
 COLUMNS = (
-    *("first_end", "last_end", "began", "ended", "episodes", "attempts", "causes", "steps"),
-    *(*RETURN_COLUMNS, "length"),
+    *("first_end", "last_end", "began", "ended", "episodes", "causes", "steps"),
+    *(*RETURN_COLUMNS, "length", "expired"),
 )
 """Columns of a CurveBlock or StepSpan, besides those that identify it."""
 
@@ -30,7 +31,7 @@ class RollupSummary(NamedTuple):
     ended: float
     """Time at which the last of its episodes ended, in seconds since the epoch."""
     steps: int
-    """Steps that ran in its attempts."""
+    """Steps that ran in the episodes that finished or were abandoned."""
 
     def compressed(self, edges: Sequence[float]) -> RollupSummary:
         return self._replace(summary=self.summary.compressed(edges))
@@ -38,23 +39,28 @@ class RollupSummary(NamedTuple):
 
 def summary_of(endings: Sequence[Ending]) -> RollupSummary:
     """Summarize one ending or more, in their order; the sketches are exact."""
-    attempts = [ending for ending in endings if ending.is_attempt]
     times = [ending.ended for ending in endings]
+    own = [ending for ending in endings if ending.kind in OWN_KINDS]
+    expired = [ending for ending in endings if ending.kind == "expired"]
     summary = Summary(
         first_end=min([ending.number for ending in endings]),
         last_end=max([ending.number for ending in endings]),
         episodes=len(endings),
-        attempts=len(attempts),
         causes=dict(Counter([ending.kind for ending in endings])),
-        returns={
-            "sum": returns_sketch([ending.return_sum for ending in attempts]),
-            "last": returns_sketch([ending.return_last for ending in attempts]),
-            "max": returns_sketch([ending.return_max for ending in attempts]),
-            "mean": returns_sketch([ending.return_mean for ending in attempts]),
-        },
-        lengths=sketch_of([float(ending.steps) for ending in attempts]),
+        own=_distributions(own),
+        expired=_distributions(expired) if expired else None,
     )
-    return RollupSummary(summary, min(times), max(times), sum([ending.steps for ending in attempts]))
+    return RollupSummary(summary, min(times), max(times), sum([ending.steps for ending in own]))
+
+
+def _distributions(endings: Sequence[Ending]) -> Distributions:
+    returns: dict[Return, Sketch] = {
+        "sum": returns_sketch([ending.return_sum for ending in endings]),
+        "last": returns_sketch([ending.return_last for ending in endings]),
+        "max": returns_sketch([ending.return_max for ending in endings]),
+        "mean": returns_sketch([ending.return_mean for ending in endings]),
+    }
+    return Distributions(returns, sketch_of([float(ending.steps) for ending in endings]))
 
 
 def merged(parts: Sequence[RollupSummary]) -> RollupSummary:
@@ -74,29 +80,39 @@ def columns_read() -> list[Any]:
 
 def read_summary(row: Sequence[Any]) -> RollupSummary:
     """Return the summary in a row of `columns_read`."""
-    first_end, last_end, began, ended, episodes, attempts, causes, steps, *texts = row
+    first_end, last_end, began, ended, episodes, causes, steps, *texts, expired = row
     *returns, lengths = [json.loads(text) for text in texts]
     summary = Summary(
         first_end=first_end,
         last_end=last_end,
         episodes=episodes,
-        attempts=attempts,
         causes=json.loads(causes),
-        returns=dict(zip(RETURNS, returns, strict=True)),
-        lengths=lengths,
+        own=Distributions(dict(zip(RETURNS, returns, strict=True)), lengths),
+        expired=_read_expired(expired),
     )
     return RollupSummary(summary, began, ended, steps)
+
+
+def _read_expired(text: str) -> Distributions | None:
+    if not text:
+        return None
+    *returns, lengths = json.loads(text)
+    return Distributions(dict(zip(RETURNS, returns, strict=True)), lengths)
 
 
 def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
     """Return the values of COLUMNS."""
     summary = rollup.summary
-    sketches = [*(summary.returns[name] for name in RETURNS), summary.lengths]
     return (
         *(summary.first_end, summary.last_end, writer.time(rollup.began), writer.time(rollup.ended)),
-        *(summary.episodes, summary.attempts, _compact_json(summary.causes), rollup.steps),
-        *(_compact_json(sketch) for sketch in sketches),
+        *(summary.episodes, _compact_json(summary.causes), rollup.steps),
+        *(_compact_json(sketch) for sketch in _sketches(summary.own)),
+        _compact_json(_sketches(summary.expired)) if summary.expired else "",
     )
+
+
+def _sketches(found: Distributions) -> list[Sketch]:
+    return [*(found.returns[name] for name in RETURNS), found.lengths]
 
 
 def _compact_json(value: Any) -> str:

@@ -40,13 +40,16 @@ ENDINGS = {
     "setup_failed": "✕",
     "env_error": "▲",
     "interrupted": "■",
+    "no_call": "∅",
+    "failure": "▲",
     "probe": "○",
     "continued": "↪",
 }
 """Mark of each ending. The shape tells endings apart, not only the colour."""
 PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
-_CAUSES = {"running": "running", "probe": "probe", "continued": "continued", **dict(Episode.CAUSES)}
+_CAUSES = {"failure": "machine failure", **{name: name for name in ("running", "probe", "continued")}}
+_CAUSES |= dict(Episode.CAUSES)
 
 
 @register.filter

@@ -10,6 +10,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from environments.scoring.convention import CONVENTION_PARTS, Coverage
+from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
 from episodes.analytics.components import names_of
 from episodes.models import Episode, EpisodeComponent, RewardComponent
@@ -50,6 +52,25 @@ def _cell(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     return "" if value is None else repr(value)
+
+
+COVERAGE_COLUMNS = ("rollouts", "rollouts_own", "rollouts_zero", "rollouts_out")
+"""Columns of figures: all rollouts, those that count with their return, those that count as 0, and those left out."""
+DEFINITION_HEADER = "X-Definition"
+"""Header of a response with figures: the definition of return and success and the convention that hold for them."""
+
+
+def coverage_values(coverage: Coverage | None) -> list[Any]:
+    """Return the values of COVERAGE_COLUMNS."""
+    if coverage is None:
+        return [None] * len(COVERAGE_COLUMNS)
+    return [coverage.rollouts, coverage.own, sum(coverage.zero.values()), sum(coverage.out.values())]
+
+
+def definition_header(definition: Definition) -> dict[str, str]:
+    parts = {name: getattr(definition.convention, name) for name in CONVENTION_PARTS}
+    texts = [f"return={definition.return_}", f"threshold={definition.threshold:g}"]
+    return {DEFINITION_HEADER: "; ".join([*texts, *(f"{name}={value}" for name, value in parts.items())])}
 
 
 class EpisodeTable:

@@ -13,6 +13,7 @@ from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
 from environments.scoring.returns import Return
 from environments.transfer.rows import BadRow
+from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.recording.row_ids import hash_of_spec
 from episodes.transfer.embedded_json import TEXT, sliced
@@ -43,7 +44,7 @@ Name = Annotated[Text, Field(max_length=200)]
 Number = Annotated[int, Field(ge=-MAX_BIGINT, le=MAX_BIGINT)]
 Count = Annotated[int, Field(ge=0, le=_BIG)]
 Time = Annotated[AwareDatetime, Field(strict=False)]
-Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
+Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"]
 
 
 class LinePart(BaseModel):
@@ -189,6 +190,21 @@ class EpisodeLine(LinePart):
             raise ValueError("two of its steps have the same index")
         if len({step.task_id for step in self.steps}) < len(self.steps):
             raise ValueError("two of its steps have the same task_id")
+        return self
+
+    @model_validator(mode="after")
+    def sort_ending(self) -> Self:
+        """Apply the rule of attempts: files of earlier versions call more episodes probes."""
+        calls = self.steps_count + self.refused_count
+        if self.cause == NO_CALL and (calls or self.steps):
+            raise ValueError("its cause is 'no_call', but it has tool calls")
+        can_be_attempt = is_rollout(
+            self.player, is_named=bool(self.run or self.model), has_prompt=bool(self.prompt_json)
+        )
+        ending = ending_of(self.cause, self.detail, calls=calls, is_rollout=can_be_attempt)
+        if ending.cause == NO_CALL:
+            self.cause, self.detail, self.is_probe = "no_call", ending.detail, False
+            self.return_sum = self.return_last = self.return_max = self.return_mean = 0.0
         return self
 
     @property

@@ -3,6 +3,8 @@
 // {name, isShown}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
+//        marks: [{x, text}, …]: vertical lines,
+//        caption: lines that an image of the chart shows below it,
 //        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
 // y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
@@ -65,7 +67,7 @@ function configuration(state) {
       },
       plugins: { legend: { display: false }, tooltip: tooltip(state) },
     },
-    plugins: [cursorLine(state, ink)],
+    plugins: [markLines(state, ink), cursorLine(state, ink)],
   };
 }
 
@@ -104,8 +106,36 @@ function tooltip(state) {
         const { y, low, high, n } = item.raw.point;
         const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
         const name = state.data.series.length > 1 ? `${item.dataset.label}: ` : "";
-        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}`;
+        const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
+        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}${coverage}`;
       },
+    },
+  };
+}
+
+// Lines with a text at the top, where something about all series changed.
+function markLines(state, ink) {
+  return {
+    id: "marks",
+    afterDatasetsDraw(chart) {
+      const { top, bottom, left, right } = chart.chartArea;
+      const context = chart.ctx;
+      context.save();
+      context.strokeStyle = context.fillStyle = ink;
+      context.font = "11px system-ui, sans-serif";
+      context.setLineDash([6, 4]);
+      for (const { x, text } of state.data.marks ?? []) {
+        const at = chart.scales.x.getPixelForValue(x);
+        if (at < left || at > right) continue;
+        context.beginPath();
+        context.moveTo(at, top);
+        context.lineTo(at, bottom);
+        context.stroke();
+        const isLate = at + 70 > right;
+        context.textAlign = isLate ? "right" : "left";
+        context.fillText(text, at + (isLate ? -4 : 4), top + 10);
+      }
+      context.restore();
     },
   };
 }
@@ -215,13 +245,32 @@ function dispatch(state, type, detail) {
 
 function png(state) {
   const copy = document.createElement("canvas");
-  copy.width = state.canvas.width;
-  copy.height = state.canvas.height;
+  const style = getComputedStyle(document.body);
+  const ratio = state.canvas.width / state.canvas.clientWidth;
   const context = copy.getContext("2d");
-  context.fillStyle = getComputedStyle(document.body).backgroundColor;
+  const font = `${12 * ratio}px ${style.fontFamily}`;
+  context.font = font;
+  const lines = (state.data.caption ?? []).flatMap((line) => wrapped(context, line, state.canvas.width - 24 * ratio));
+  copy.width = state.canvas.width;
+  copy.height = state.canvas.height + (lines.length ? lines.length * 18 + 12 : 0) * ratio;
+  context.fillStyle = style.backgroundColor;
   context.fillRect(0, 0, copy.width, copy.height);
   context.drawImage(state.canvas, 0, 0);
+  context.font = font; // a new size resets it
+  context.fillStyle = style.color;
+  lines.forEach((line, place) => context.fillText(line, 12 * ratio, state.canvas.height + (place + 1) * 18 * ratio));
   return new Promise((done) => copy.toBlob(done, "image/png"));
+}
+
+// Break a text into lines that fit, between words.
+function wrapped(context, text, width) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word;
+    if (lines.at(-1) && context.measureText(longer).width > width) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
 }
 
 // --- texts and colours -----------------------------------------------------------------------------------------------

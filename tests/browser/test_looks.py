@@ -97,8 +97,10 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, place
     expect(card).to_have_attribute("tabindex", "0")
     load_axe(page)
     assert serious(page) == []
-    card.focus()
-    page.keyboard.press("ArrowRight")
+    for _ in range(100):
+        card.press("ArrowRight")  # without effect on a page that is busy being laid out
+        if card.evaluate("it => it.scrollLeft"):
+            break
     expect(card).not_to_have_js_property("scrollLeft", 0)
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(card).not_to_have_attribute("tabindex", "0")

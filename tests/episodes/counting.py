@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from django.db.models import Exists, OuterRef
 
 from environments import conf
-from environments.models import Task, TaskStatistics
+from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RunInfo
 from environments.scoring.buckets import bucket_of
 from episodes.models import Episode
@@ -19,7 +20,8 @@ from tests.factories import episode_ended, episode_started
 Place = tuple[str, str, str, str]
 """Environment, spec, `by` and `key`."""
 StatisticsByPlace = dict[Place, tuple[Any, ...]]
-"""Statistics by place, as attempts, scored, successes, total, low, high, rate."""
+"""Statistics by place, as attempts, scored, successes, total, low, high, rate; last the rollouts by kind, if any."""
+KINDS = ("no_call", "expired", "interrupted", "env_error")
 
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted")
 
@@ -28,12 +30,27 @@ def stored() -> StatisticsByPlace:
     """Return the stored statistics. Totals compare equal up to rounding, because they are added in another order."""
     rows = TaskStatistics.objects.values_list(
         *("environment__name", "task__spec", "by", "key", "attempts", "scored", "successes"),
-        *("return_total", "return_low", "return_high", "rate"),
+        *("return_total", "return_low", "return_high", "rate", *KINDS),
     )
     return {
-        (environment, spec, by, key): (attempts, scored, successes, pytest.approx(total), low, high, rate)
-        for environment, spec, by, key, attempts, scored, successes, total, low, high, rate in rows
+        (environment, spec, by, key): (
+            attempts,
+            scored,
+            successes,
+            pytest.approx(total),
+            low,
+            high,
+            rate,
+            *_some(kinds),
+        )
+        for environment, spec, by, key, attempts, scored, successes, total, low, high, rate, *kinds in rows
     }
+
+
+def _some(kinds: Sequence[int]) -> list[dict[str, int]]:
+    """Return the rollouts by kind, or nothing if there are none."""
+    found = {kind: count for kind, count in zip(KINDS, kinds, strict=True) if count}
+    return [found] if found else []
 
 
 def misfiled() -> list[str]:
@@ -42,29 +59,40 @@ def misfiled() -> list[str]:
     found = [row.task.spec for row in overall if row.bucket != bucket_of(row.attempts, row.rate, thresholds)]
     return [
         *found,
-        *Task.objects.exclude(is_unseen=~Exists(overall.filter(task=OuterRef("pk")))).values_list("spec", flat=True),
+        *Task.objects.exclude(is_unseen=~Exists(overall.filter(task=OuterRef("pk"), attempts__gt=0))).values_list(
+            "spec", flat=True
+        ),
     ]
 
 
 def recounted() -> StatisticsByPlace:
-    """Return what the episodes say by the definitions in force."""
-    returns: dict[Place, list[float | None]] = defaultdict(list)
-    thresholds: dict[Place, float] = {}
+    """Return what the episodes say by the definitions and conventions in force."""
+    endings: dict[Place, list[tuple[str, float | None]]] = defaultdict(list)
+    environments: dict[Place, Environment] = {}
     for episode in Episode.objects.filter(status="ended", is_probe=False).select_related("task", "environment", "run"):
-        kinds = [("all", ""), ("run", episode.run.name if episode.run else ""), ("model", episode.model)]
-        for by, key in kinds if episode.cause in ("finished", "abandoned", "expired") else []:
+        for by, key in [("all", ""), ("run", episode.run.name if episode.run else ""), ("model", episode.model)]:
             if key or by == "all":
                 place = episode.environment.name, episode.task.spec, by, key
-                returns[place].append(getattr(episode, f"return_{episode.environment.default_return}"))
-                thresholds[place] = episode.environment.success_threshold
-    return {place: _summary(values, thresholds[place]) for place, values in returns.items()}
+                value = getattr(episode, f"return_{episode.environment.default_return}")
+                endings[place].append((episode.cause, value))
+                environments[place] = episode.environment
+    return {place: _summary(found, environments[place]) for place, found in endings.items()}
 
 
-def _summary(values: list[float | None], threshold: float) -> tuple[Any, ...]:
+def _summary(endings: list[tuple[str, float | None]], environment: Environment) -> tuple[Any, ...]:
+    treatments = dict(zip(KINDS, environment.convention, strict=True))
+    values, kinds = list[float | None](), Counter[str]()
+    for cause, value in endings:
+        kind = {"setup_failed": "env_error"}.get(cause, cause)
+        treatment = treatments.get(kind, "k")
+        kinds[kind] += 1
+        if treatment != "o":
+            values.append(0.0 if treatment == "z" else value)
     scores = [value for value in values if value is not None]
-    successes = sum(score > threshold for score in scores)
+    successes = sum(score > environment.success_threshold for score in scores)
     low, high = min(scores, default=None), max(scores, default=None)
-    return len(values), len(scores), successes, sum(scores), low, high, successes / len(values)
+    rate = successes / len(values) if values else 0.0
+    return len(values), len(scores), successes, sum(scores), low, high, rate, *_some([kinds[kind] for kind in KINDS])
 
 
 def random_start(random: Random, episode: int) -> EpisodeStarted:
@@ -79,6 +107,7 @@ def random_end(random: Random, episode: int) -> EpisodeEnded:
     return episode_ended(
         episode,
         cause=random.choice(CAUSES),
+        is_named=random.choice([True, False]),
         steps=random.choice([0, 1, 5]),
         refused=random.choice([0, 0, 1]),
         return_sum=random.choice([0.0, 0.3, 1.0, 1.5]),

@@ -43,6 +43,7 @@ def _start(random: Random, number: int) -> EpisodeStarted:
 def _end(random: Random, number: int, changes: dict[str, Any]) -> EpisodeEnded:
     values: dict[str, Any] = {
         "cause": random.choice(CAUSES),
+        "is_named": number % 2 == 0,
         "steps": random.choice([0, 1, 5, 9]),
         "refused": random.choice([0, 0, 1]),
         "ended": NOON + 60 * number,
@@ -61,6 +62,15 @@ def played(**conditions: Any) -> list[Ending]:
 
 def attempts(endings: Sequence[Ending]) -> list[Ending]:
     return [ending for ending in endings if ending.is_attempt]
+
+
+def own(endings: Sequence[Ending]) -> list[Ending]:
+    """Return the endings that count with their own return by every convention."""
+    return [ending for ending in endings if ending.kind in ("finished", "abandoned")]
+
+
+def expired(endings: Sequence[Ending]) -> list[Ending]:
+    return [ending for ending in endings if ending.kind == "expired"]
 
 
 def causes(endings: Sequence[Ending]) -> Counter[str]:

@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 from django.db import Error
@@ -23,6 +23,7 @@ from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from episodes.models import Play, Step
 from episodes.playtest.reader_threads import readers
+from episodes.transcript.step_difference import ASIDES, Aspect, differing
 
 log = structlog.get_logger(__name__)
 
@@ -30,9 +31,6 @@ WAIT_SECONDS = 3600.0
 CHUNK_STEPS = 50
 VIEW_SECONDS = 1.0
 """A view waits this long. Most episodes are run again in less, so that people never see the progress page."""
-
-Aspect = Literal["outcome", "error", "output", "reward", "finished", "metadata"]
-"""Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason, "output" its blocks."""
 
 
 class NotOnRecord(OrsError):
@@ -54,7 +52,7 @@ class RerunStep:
     @property
     def is_other(self) -> bool:
         """Whether the difference could change an agent's play or return. Metadata, which often has times, could not."""
-        return bool(set(self.differing) - {"metadata"})
+        return bool(set(self.differing) - ASIDES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +176,6 @@ async def recorded_steps(episode: int, first: int, last: int) -> AsyncGenerator[
         first = steps[-1].index + 1
 
 
-def differing(then: Step, now: Step) -> tuple[Aspect, ...]:
-    """Return how the results of two steps differ. JSON is compared exactly: 1, 1.0 and true are different values."""
-    before, after = _result_of(then), _result_of(now)
-    return tuple(aspect for aspect in before if before[aspect] != after[aspect])
-
-
 def _chunk(episode: int, first: int, last: int) -> list[Step]:
     rows = Step.objects.filter(episode=episode, index__gte=first, index__lte=last).order_by("index")
     return list(rows.select_related("input_blob", "output_blob")[:CHUNK_STEPS])
@@ -196,30 +188,3 @@ def _compared(then: Step, sid: str, task_id: str) -> RerunStep:
     if now is None:
         raise NotOnRecord
     return RerunStep(then.index, differing(then, now))
-
-
-def _result_of(step: Step) -> dict[Aspect, Any]:
-    output = _read(step.output_json)
-    is_whole = isinstance(output, dict)
-    return {
-        "outcome": (step.status, step.reason),
-        "error": step.error,
-        "output": _exact(output.get("blocks") if is_whole else output),
-        "reward": step.reward,
-        "finished": step.finished,
-        "metadata": _exact(output.get("metadata") if is_whole else None),
-    }
-
-
-def _read(text: str) -> Any:
-    try:
-        return json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return text
-
-
-def _exact(value: Any) -> str:
-    try:
-        return json.dumps(value, sort_keys=True)
-    except RecursionError:
-        return repr(value)

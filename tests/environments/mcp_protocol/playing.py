@@ -44,7 +44,7 @@ async def playing(url: str, headers: dict[str, str] | None = None, *, ends: bool
 
     hooks = {"response": [note]}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30, event_hooks=hooks) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60, event_hooks=hooks) as http,
         Client(streamable_http_client(url, http_client=http, terminate_on_close=ends)) as client,
     ):
         yield Player(client, seen[0])
@@ -75,7 +75,7 @@ class Raw:
 
     def post(self, message: Any, **headers: str) -> httpx.Response:
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return httpx.post(self.url, content=body, headers=self.headers | headers, timeout=20)
+        return httpx.post(self.url, content=body, headers=self.headers | headers, timeout=60)
 
     def message(self, method: str, **params: Any) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": params}
@@ -101,13 +101,13 @@ class Raw:
 
     def get(self, **headers: str) -> Any:
         """A stream, as a context manager."""
-        return httpx.stream("GET", self.url, headers=self.headers | headers, timeout=20)
+        return httpx.stream("GET", self.url, headers=self.headers | headers, timeout=60)
 
     def stream(self, message: Any) -> Any:
-        return httpx.stream("POST", self.url, json=message, headers=self.headers, timeout=20)
+        return httpx.stream("POST", self.url, json=message, headers=self.headers, timeout=60)
 
     def delete(self, **headers: str) -> httpx.Response:
-        return httpx.delete(self.url, headers=self.headers | headers, timeout=20)
+        return httpx.delete(self.url, headers=self.headers | headers, timeout=60)
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:

@@ -145,7 +145,7 @@ async def test_other_readings_do_not_make_up_for_it(client: httpx.AsyncClient) -
 async def test_a_second_reading_that_goes_well_does(client: httpx.AsyncClient) -> None:
     header = await leaky(client, "prompt")
     assert [(await client.get("/prompt", headers=header)).status_code for _ in range(2)] == [500, 200]
-    assert await ending(client, header) == ("abandoned", "", True)
+    assert await ending(client, header) == ("no_call", "Abandoned without a tool call.", False)
 
 
 @pytest.mark.parametrize(("tool", "cause"), [("finish", "finished"), ("rest", "abandoned"), ("unknown", "env_error")])

@@ -9,6 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.buckets import Interval, Thresholds
+from environments.scoring.convention import Convention, coverage_of
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +31,7 @@ def test_it_counts_all_attempts(task: Task) -> None:
     counted(task)
     expected = TaskResult(
         key="",
+        coverage=coverage_of({"": 4}, Convention()),
         n=4,
         scored=2,
         successes=1,
@@ -49,7 +51,7 @@ def test_a_task_without_attempts_is_unseen(task: Task) -> None:
 
 def test_attempts_without_return_have_no_mean(task: Task) -> None:
     row = counted(task, scored=0, return_total=0.0, successes=0, rate=0.0)
-    result = result_of(row, Thresholds())
+    result = result_of(row, Thresholds(), Convention())
     assert (result.mean, result.bucket) == (None, "hopeless")
 
 

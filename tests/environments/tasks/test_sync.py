@@ -28,6 +28,7 @@ def specs(split: str = "train") -> list[str]:
 
 def test_it_writes_what_a_class_says_of_itself() -> None:
     said: dict[str, Any] = {"default_return": "max", "reward_range": (-1, 2.5), "success_threshold": 0}
+    said["convention"] = {"no_call": "out", "expired": "zero"}
     sync_now(listing({"train": []}, "first"), listing({"train": []}, __doc__="A shop.\n\n    Sells.\n", **said))
     row = Environment.objects.get(name="shop")
     assert (row.description, row.position, row.class_path) == (
@@ -36,6 +37,7 @@ def test_it_writes_what_a_class_says_of_itself() -> None:
         "tests.environments.listings:Shop",
     )
     assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == ("max", -1.0, 2.5, 0.0)
+    assert (row.convention, row.definition) == ("ozoo", "max > 0.0 ozoo")
 
 
 def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:
@@ -227,6 +229,19 @@ def test_it_tells_what_list_tasks_raised() -> None:
 def test_it_refuses_what_no_page_could_show(said: dict[str, Any]) -> None:
     with pytest.raises(Unhostable, match=f"^shop: {next(iter(said))} is "):
         sync_now(listing({"train": []}, **said))
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("zero", "convention is 'zero'; it must be a mapping"),
+        ({"no_cal": "out"}, "convention has the part 'no_cal'; there are no_call, expired, interrupted, env_error"),
+        ({"no_call": "keep"}, "convention says 'no_call': 'keep'; use 'zero' or 'out'"),
+    ],
+)
+def test_it_refuses_a_convention_that_does_not_exist(said: Any, sentence: str) -> None:
+    with pytest.raises(Unhostable, match=f"^shop: {sentence}"):
+        sync_now(listing({"train": []}, convention=said))
 
 
 def test_the_command_prints_what_was_synced(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 
 from environments.models import Environment, Split, SplitEntry, Task
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import Definition, DefinitionAsked, definition_of
 from episodes.analytics import scopes
 from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
@@ -339,8 +339,8 @@ def test_nothing_played_is_an_empty_curve() -> None:
 def test_definitions_come_from_the_environment_unless_given() -> None:
     environment = Environment(default_return="max", success_threshold=2.0)
     assert definition_of(environment) == Definition("max", 2.0)
-    assert definition_of(environment, "last") == Definition("last", 2.0)
-    assert definition_of(environment, threshold=0.0) == Definition("max", 0.0)
+    assert definition_of(environment, DefinitionAsked("last")) == Definition("last", 2.0)
+    assert definition_of(environment, DefinitionAsked(threshold=0.0)) == Definition("max", 0.0)
     assert definition_of(None) == Definition("sum", 0.9)
 
 

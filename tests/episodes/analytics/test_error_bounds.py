@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.models import Environment
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import Definition, DefinitionAsked, definition_of
 from episodes.analytics.curve import Curve, curve, drawn
 from episodes.analytics.error_bounds import error_bound_of
 from episodes.analytics.histogram import histogram
@@ -44,10 +44,10 @@ def test_a_rate_is_off_by_no_more_than_the_bound(scope: Scope, threshold: float)
 
 def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:
     environment = Environment.objects.get(name="echo")
-    bound, found = from_blocks(scope, definition_of(environment, "max"))
+    bound, found = from_blocks(scope, definition_of(environment, DefinitionAsked("max")))
     assert (bound, found.note) == (0.0, "")
     environment.success_threshold = 0.7  # blocks were written before
-    assert from_blocks(scope, definition_of(environment, "max"))[0] > 0
+    assert from_blocks(scope, definition_of(environment, DefinitionAsked("max")))[0] > 0
 
 
 def test_it_is_exact_again_after_a_change_of_the_threshold(scope: Scope) -> None:
@@ -55,7 +55,7 @@ def test_it_is_exact_again_after_a_change_of_the_threshold(scope: Scope) -> None
     play(600, first=601)
     catch_up()
     Environment.objects.update(success_threshold=THRESHOLD)
-    definition = definition_of(Environment.objects.get(name="echo"), "max")
+    definition = definition_of(Environment.objects.get(name="echo"), DefinitionAsked("max"))
     bound, found = from_blocks(scope, definition)
     whole = curve(scope, definition).total
     assert bound == 0.0 and found.total and whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.runtime.records import RunInfo
+from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition, definition_of
-from episodes.analytics.figures import pass_rates
+from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.leaderboard import By, Leaderboard, leaderboard
 from episodes.models import Episode
+from episodes.recording.recount import rebuild
 from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started
@@ -36,16 +39,21 @@ def echo() -> Environment:
 
 def rows_of(found: Leaderboard) -> Rows:
     return {
-        row.key: (row.n, pytest.approx(row.mean), pytest.approx(row.error), row.successes, row.tasks, row.passes)
+        row.key: (row.n, about(row.mean), about(row.error), row.successes, row.tasks, _rounded(row.passes))
         for row in found.rows
+        if row.n
     }
+
+
+def _rounded(passes: Sequence[PassRate]) -> list[PassRate]:
+    return [replace(one, rate=round(one.rate, 9)) for one in passes]
 
 
 def counted(by: str, definition: Definition, **conditions: Any) -> Rows:
     """Count the episodes of `echo`, by name and task."""
     tasks: dict[str, dict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(**{by: None})
-    for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired")).values_list(
+    for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired", "no_call")).values_list(
         by, "task", definition.column
     ):
         tasks[key][task].append(value)
@@ -60,8 +68,7 @@ def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, .
     error = sqrt(squares * len(tasks) / (len(tasks) - 1)) / scored
     successes = [sum(value > threshold for value in task) for task in scores]
     cells = [(len(task), count, 1) for task, count in zip(tasks, successes, strict=True)]
-    passes = [replace(one, rate=about(one.rate)) for one in pass_rates(cells)]
-    return sum(map(len, tasks)), mean, error, sum(successes), len(tasks), passes
+    return sum(map(len, tasks)), mean, error, sum(successes), len(tasks), _rounded(pass_rates(cells))
 
 
 @pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
@@ -88,6 +95,27 @@ def test_by_another_definition_episodes_are_read(by: By) -> None:
     assert {key: found[key] for key in counted(by, definition)} == counted(by, definition)
 
 
+CONVENTIONS = [
+    Convention(),
+    Convention(no_call="out"),
+    Convention(expired="zero"),
+    Convention(expired="out", interrupted="zero", env_error="zero"),
+]
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=str)
+def test_what_counts_follows_the_convention(convention: Convention) -> None:
+    play(400)
+    asked = leaderboard(echo(), definition=replace(definition_of(echo()), convention=convention))
+    Environment.objects.update(convention=convention.code)
+    rebuild(echo())
+    own = leaderboard(echo())
+    assert rows_of(own) == rows_of(asked)
+    assert {row.key: row.coverage.text for row in own.rows} == {row.key: row.coverage.text for row in asked.rows}
+    for row in own.rows:
+        assert row.n == row.coverage.counted
+
+
 def test_a_split_counts_its_tasks() -> None:
     play(300)
     split = Split.objects.get(environment=echo())
@@ -98,7 +126,7 @@ def test_a_split_counts_its_tasks() -> None:
     expected = counted("model", definition_of(echo()), task__in=tasks[:3])
     assert {key: row for key, row in rows_of(found).items() if key != "human"} == expected
     assert found.tasks == 3
-    assert [row.coverage for row in found.rows] == [row.tasks / 3 for row in found.rows]
+    assert [row.tasks_share for row in found.rows] == [row.tasks / 3 for row in found.rows]
 
 
 def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
@@ -107,13 +135,13 @@ def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
         Task.objects.create(environment=echo(), content_hash=str(number), spec="{}")
     found = leaderboard(echo())
     assert found.tasks == Task.objects.filter(environment=echo()).count()
-    assert all(row.coverage == row.tasks / found.tasks for row in found.rows)
+    assert all(row.tasks_share == row.tasks / found.tasks for row in found.rows)
 
 
 def test_the_coverage_of_a_procedural_environment_is_unknown() -> None:
     play(100)
     Environment.objects.update(is_procedural=True)
-    assert {row.coverage for row in leaderboard(echo()).rows} == {None}
+    assert {row.tasks_share for row in leaderboard(echo()).rows} == {None}
 
 
 def test_only_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +164,7 @@ def test_it_costs_five_queries_at_most(django_assert_max_num_queries: Any) -> No
     environment, split = echo(), Split.objects.get(environment=echo())
     with django_assert_max_num_queries(5):
         leaderboard(environment, split, definition=Definition("max"))
-    with django_assert_max_num_queries(3):
+    with django_assert_max_num_queries(4):
         leaderboard(environment)
 
 

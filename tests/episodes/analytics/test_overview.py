@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from environments.models import Environment
+from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import duration_at, tool_figures, totals_of
 from episodes.analytics.overview import environment_figures, strip
@@ -23,7 +24,7 @@ def test_the_strip_shows_now_today_and_the_last_hour(django_assert_num_queries: 
     record((episode_started(500),))
     catch_up()
     now = NOON + 60 * 120
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         found = strip(now)
     assert found.live == 1
     assert found.today.episodes == sum(point.episodes for point in found.hours) == 120
@@ -62,7 +63,7 @@ def test_each_environment_has_its_own_definition() -> None:
     Environment.objects.filter(name="math").update(default_return="max", success_threshold=0.1)
     own = {one.environment.name: str(one.definition) for one in environment_figures(Environment.objects.all())}
     assert own == {"echo": "sum > 0.5", "math": "max > 0.1"}
-    given = environment_figures(Environment.objects.all(), "last", 0.0)
+    given = environment_figures(Environment.objects.all(), DefinitionAsked("last", 0.0))
     assert {str(one.definition) for one in given} == {"last > 0"}
 
 
@@ -70,7 +71,7 @@ def test_an_environments_endings_are_counted_by_cause(django_assert_num_queries:
     play(100)
     catch_up()
     with django_assert_num_queries(2):
-        found = totals_of(Environment.objects.get(name="echo"))
+        found = totals_of(Environment.objects.get(name="echo"), Definition())
     assert found.causes == causes(played(environment__name="echo"))
 
 

@@ -9,6 +9,7 @@ from tests.episodes.api.asking import get
 from tests.episodes.ended import end_episode
 from tests.stored import make_episode, make_run
 
+DEFAULT = {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "out"}
 pytestmark = pytest.mark.django_db
 
 
@@ -20,7 +21,7 @@ def played(count: int, **values: object) -> None:
 def test_a_curve_tells_return_success_and_length() -> None:
     played(10)
     content = get("curves?environment=math")
-    assert content["definition"] == {"return": "sum", "threshold": 0.9}
+    assert content["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT}
     total = content["total"]
     assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
     assert sum(point["n"] for point in content["points"]) == 10
@@ -29,7 +30,7 @@ def test_a_curve_tells_return_success_and_length() -> None:
 def test_the_definition_can_be_switched() -> None:
     played(10)
     content = get("curves?environment=math&return=last&threshold=-1")
-    assert content["definition"] == {"return": "last", "threshold": -1.0}
+    assert content["definition"] == {"return": "last", "threshold": -1.0, **DEFAULT}
     assert (content["total"]["mean"], content["total"]["success"]) == (0.0, 1.0)
 
 
@@ -69,6 +70,38 @@ def test_a_point_of_training_steps_leads_to_its_episodes() -> None:
     for point in get("curves?environment=math&x=step&points=2")["points"]:
         query = f"step={point['x']}..{point['x_to']}&ends_from={point['first_end']}&ends_to={point['last_end']}"
         assert len(get(f"episodes?{query}&limit=100")["results"]) == point["n"] == 40
+
+
+def make_rollouts() -> None:
+    played(24)
+    for number, cause in enumerate(["no_call"] * 6 + ["env_error", "setup_failed"], 25):
+        make_episode(end_number=number, cause=cause, return_last=0.0)
+
+
+def test_a_curve_says_how_many_rollouts_it_counts() -> None:
+    make_rollouts()
+    content = get("curves?environment=math")
+    assert content["total"]["rollouts"] == {
+        "rollouts": 32,
+        "own": 24,
+        "zero": {"no_call": 6},
+        "out": {"env_error": 1, "setup_failed": 1},
+        "text": "24 of 32 rollouts; 6 no call = 0, 2 machine failures left out",
+    }
+    assert (content["total"]["n"], content["total"]["mean"]) == (30, 0.4)
+
+
+def test_the_convention_can_be_switched() -> None:
+    make_rollouts()
+    content = get("curves?environment=math&no_call=out&env_error=zero")
+    assert content["definition"]["no_call"] == "out"
+    assert content["total"]["rollouts"]["text"] == "24 of 32 rollouts; 2 machine failures = 0, 6 no call left out"
+    assert content["total"]["mean"] == 12 / 26
+
+
+def test_a_value_that_no_convention_has_is_refused() -> None:
+    error = get("curves?no_call=keep", status=400)
+    assert (error["field"], error["allowed"]) == ("no_call", "allowed are zero, out")
 
 
 def test_components_of_rewards_are_picked_by_name() -> None:

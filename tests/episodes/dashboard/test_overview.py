@@ -80,10 +80,16 @@ def test_how_to_connect_stays_at_hand(client: Client) -> None:
 def test_its_figures_are_those_of_the_last_day(client: Client) -> None:
     start = int(time.time()) // 3600 * 3600
     Activity.objects.create(
-        period=3600, start=start, environment_id=1, episodes=12, attempts=10, successes=5, env_error=2, steps=1234
+        period=3600, start=start, environment_id=1, episodes=12, finished=10, successes=5, env_error=2, steps=1234
     )
     page = client.get("/?part=now").content.decode()
-    for shown in ("1,234 steps in 24 h", "n = 10", "50%", "?ending=env_error&amp;since=24h"):
+    for shown in (
+        "1,234 steps in 24 h",
+        "n = 10",
+        "50%",
+        "?ending=failure&amp;since=24h",
+        "2 machine failures left out",
+    ):
         assert shown in page
 
 
@@ -110,7 +116,7 @@ def test_its_queries_do_not_grow(
         chess = make_environment(f"chess-{number}")
         make_step(make_episode(environment=chess, status="running", cause="", ended=None))
         make_episode(environment=chess, end_number=number)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         client.get("/")
 
 

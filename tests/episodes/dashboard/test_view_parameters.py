@@ -36,11 +36,11 @@ def address(path: str) -> str:
         ("/episodes/?page=2", "no filter has that name"),
         ("/episodes/export?format=csv&formt=csv", "Did you mean &#x27;format&#x27;?"),
         ("/episodes/{episode}/?stp=3", "Did you mean &#x27;step&#x27;?"),
-        ("/runs/?page=2", "There are return, threshold, state, tag, after"),
+        ("/runs/?page=2", "env_error, state, tag, after"),
         ("/runs/{run}/?environment=math", "no parameter has that name"),
         ("/runs/curves/?sort=time", "no filter has that name"),
         ("/compare/?episode={episode},{other}", "Did you mean &#x27;episodes&#x27;?"),
-        ("/tasks/{task}/?page=2", "There are return, threshold, before"),
+        ("/tasks/{task}/?page=2", "env_error, revision, before"),
         ("/tasks/{task}/group/?run={run}&steps=1", "Did you mean &#x27;step&#x27;?"),
     ],
 )

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from environments.models import Environment
 from episodes.models import Episode
 from episodes.recording.interrupted_episodes import close_interrupted
+from tests.episodes.counting import recounted, stored
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 
@@ -82,3 +84,11 @@ def test_it_ends_every_episode_next_to_one_of_huge_rewards() -> None:
     assert close_interrupted(LATER) == 3
     rows = Episode.objects.order_by("pk").values_list("status", "return_sum", "return_mean", "steps_count")
     assert list(rows) == [("ended", 1.0, 0.5, 2), ("ended", BIGGEST, BIGGEST, 2), ("ended", 0.0, None, 2)]
+
+
+def test_it_counts_them_in_the_statistics_of_their_tasks() -> None:
+    record(*((episode_started(n), step_taken(n)) for n in (1, 2)))
+    Environment.objects.update(convention="zkzo")
+    close_interrupted(LATER)
+    assert stored() == recounted() != {}
+    assert [row[0] for row in stored().values()] == [2]

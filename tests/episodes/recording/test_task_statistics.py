@@ -92,7 +92,35 @@ def test_probes_and_failures_of_the_machinery_are_no_attempts(
     cause: str, steps: int, refused: int, attempts: int
 ) -> None:
     record(attempt(cause=cause, steps=steps, refused=refused))
-    assert TaskStatistics.objects.count() == attempts
+    assert TaskStatistics.objects.filter(attempts__gt=0).count() == attempts
+
+
+@pytest.mark.parametrize(
+    ("convention", "expected"),
+    [
+        ("zkoo", (4, 2.5, {"no_call": 1, "expired": 1, "interrupted": 1, "env_error": 2})),
+        ("okoo", (3, 2.5, {"no_call": 1, "expired": 1, "interrupted": 1, "env_error": 2})),
+        ("zzoo", (4, 2.0, {"no_call": 1, "expired": 1, "interrupted": 1, "env_error": 2})),
+        ("oooo", (2, 2.0, {"no_call": 1, "expired": 1, "interrupted": 1, "env_error": 2})),
+        ("zkzz", (7, 2.5, {"no_call": 1, "expired": 1, "interrupted": 1, "env_error": 2})),
+    ],
+)
+def test_it_counts_by_the_convention_in_force(convention: str, expected: tuple[Any, ...]) -> None:
+    Environment.objects.create(name="echo", convention=convention)
+    causes = ("finished", "abandoned", "expired", "interrupted", "env_error", "setup_failed")
+    record(*(attempt(n, cause=cause, returned=1.0 if n < 3 else 0.5) for n, cause in enumerate(causes, 1)))
+    record(attempt(7, cause="abandoned", steps=0, is_named=True, returned=0.0))
+    row = stored()[ALL]
+    assert (row[0], row[3], row[-1]) == expected
+    assert stored() == recounted()
+
+
+def test_a_task_whose_rollouts_are_left_out_stays_unseen() -> None:
+    record(attempt(cause="env_error"))
+    assert (stored()[ALL], Task.objects.get().is_unseen) == ((0, 0, 0, 0.0, None, None, 0.0, {"env_error": 1}), True)
+    assert misfiled() == []
+    record(attempt(2, returned=1.0))
+    assert stored()[ALL] == (1, 1, 1, 1.0, 1.0, 1.0, 1.0, {"env_error": 1})
 
 
 def test_a_running_episode_is_no_attempt() -> None:

@@ -9,7 +9,7 @@ from episodes.attempts.endings import Ending, endings_of
 from episodes.models import Activity, Episode
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.follower import catch_up
-from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
+from tests.episodes.playing import THRESHOLD, causes, expired, own, play, played
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_started
 
@@ -27,10 +27,12 @@ def test_each_row_counts_what_ended_then(period: int) -> None:
     play(200)
     catch_up()
     for row in Activity.objects.filter(period=period):
-        endings, counted = within(row), attempts(within(row))
-        assert (row.episodes, row.attempts, row.scored) == (len(endings), len(counted), len(counted))
+        endings, counted, late = within(row), own(within(row)), expired(within(row))
+        assert (row.episodes, row.scored, row.expired_scored) == (len(endings), len(counted), len(late))
         assert row.successes == sum(one.return_sum > THRESHOLD for one in counted)
         assert row.return_total == pytest.approx(sum(one.return_sum for one in counted))
+        assert row.expired_successes == sum(one.return_sum > THRESHOLD for one in late)
+        assert row.expired_total == pytest.approx(sum(one.return_sum for one in late))
         assert row.steps == sum(one.steps for one in endings)
         assert (row.refused, row.failed) == (sum(one.refused for one in endings), 0)
         kinds = {"probe": row.probes} | {cause: getattr(row, cause) for cause, _ in Episode.CAUSES}
@@ -57,7 +59,7 @@ def test_an_attempt_without_a_return_is_no_success() -> None:
     Environment.objects.update(default_return="last", success_threshold=-1.0)
     catch_up()
     day = Activity.objects.get(period=DAY)
-    assert (day.attempts, day.scored, day.successes) == (1, 0, 0)
+    assert (day.finished, day.scored, day.successes) == (1, 0, 0)
 
 
 def end_at(*moments: float) -> list[Ending]:

@@ -14,7 +14,7 @@ from episodes.rollups import blocks
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up
 from episodes.rollups.summaries import RETURN_COLUMNS
-from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
+from tests.episodes.playing import THRESHOLD, causes, expired, own, play, played
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SIZE = 8
@@ -42,7 +42,7 @@ def found() -> list[tuple[CurveBlock, list[Ending]]]:
 
 def values(endings: list[Ending], name: str) -> list[float]:
     column = "steps" if name == "length" else name
-    return [value for ending in attempts(endings) if (value := getattr(ending, column)) is not None]
+    return [value for ending in own(endings) if (value := getattr(ending, column)) is not None]
 
 
 def test_there_are_as_many_as_are_full() -> None:
@@ -68,7 +68,7 @@ def test_each_holds_its_own_endings(seed: int) -> None:
     for block, endings in found():
         assert (block.first_end, block.last_end) == (endings[0].number, endings[-1].number)
         assert (block.began.timestamp(), block.ended.timestamp()) == (endings[0].ended, endings[-1].ended)
-        assert (block.episodes, block.attempts) == (len(endings), len(attempts(endings)))
+        assert block.episodes == len(endings)
         assert json.loads(block.causes) == causes(endings)
         assert block.steps == sum(values(endings, "length"))
 
@@ -83,6 +83,18 @@ def test_returns_and_lengths_keep_their_mean_and_their_successes(name: str) -> N
         assert count_of(sketch) == len(expected)
         assert mean_of(sketch) == (pytest.approx(sum(expected) / len(expected)) if expected else None)
         assert above(sketch, THRESHOLD) == sum(value > THRESHOLD for value in expected)
+
+
+def test_returns_of_expired_episodes_are_held_apart() -> None:
+    play(300)
+    catch_up()
+    for block, endings in found():
+        late = expired(endings)
+        assert bool(block.expired) == bool(late)
+        if late:
+            sums, *_, lengths = json.loads(block.expired)
+            assert mean_of(sums) == pytest.approx(sum(one.return_sum for one in late) / len(late))
+            assert count_of(lengths) == len(late)
 
 
 def test_a_return_beyond_what_sums_bear_counts_as_the_largest() -> None:

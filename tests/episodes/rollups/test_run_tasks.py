@@ -37,12 +37,20 @@ def test_later_endings_are_added() -> None:
     assert sums(run) == [(2, 2, 0.75)]
 
 
-def test_probes_failures_and_episodes_without_a_run_are_left_out() -> None:
-    end_episode(run=make_run(), cause="env_error")
+def test_probes_and_episodes_without_a_run_are_left_out() -> None:
     end_episode(run=make_run(), cause="abandoned", is_probe=True)
     end_episode()
     catch_up()
     assert not RunTask.objects.exists()
+
+
+def test_other_endings_have_rows_of_their_own() -> None:
+    run, task = make_run(), make_task()
+    for cause in ("finished", "abandoned", "env_error", "no_call", "expired"):
+        end_episode(0.5, run=run, task=task, cause=cause)
+    catch_up()
+    kinds = dict(RunTask.objects.values_list("kind", "attempts"))
+    assert kinds == {"": 2, "env_error": 1, "no_call": 1, "expired": 1}
 
 
 def two_runs() -> tuple[Run, Run]:

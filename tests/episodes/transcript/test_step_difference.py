@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from episodes.models import Step
-from episodes.playtest.continuing.rerun import differing
+from episodes.transcript.step_difference import differing
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db

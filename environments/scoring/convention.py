@@ -1,0 +1,193 @@
+"""The convention by which figures count rollouts that did not end by the agent's own play, and its coverage.
+
+A *rollout* is an ended episode that is neither a probe nor a continuation. One that finished or was abandoned counts
+with its return. For each of the other kinds the convention says how it counts: `keep` with its own return, `zero` with
+a return of 0, `out` not at all. A class declares its convention, and an address can ask for another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Literal, Self
+
+Treatment = Literal["keep", "zero", "out"]
+CONVENTION_PARTS: Mapping[str, tuple[Treatment, ...]] = {
+    "no_call": ("zero", "out"),
+    "expired": ("keep", "zero", "out"),
+    "interrupted": ("out", "zero"),
+    "env_error": ("out", "zero"),
+}
+"""Allowed values of each part of a convention, the default first. `env_error` covers failed setups too."""
+FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
+_NO_ROLLOUTS = ("probe", "continued")
+_LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
+_OUT: Treatment = "out"
+_ORDER: tuple[Treatment, ...] = ("keep", "zero", "out")
+_WORDS = {
+    "no_call": "no call",
+    "expired": "expired",
+    "interrupted": "interrupted",
+    "env_error": "environment error",
+    "setup_failed": "setup failed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Convention:
+    """How rollouts of each kind of ending count in figures."""
+
+    no_call: Treatment = "zero"
+    expired: Treatment = "keep"
+    interrupted: Treatment = "out"
+    env_error: Treatment = "out"
+
+    @property
+    def code(self) -> str:
+        """One letter for each part, in the order of CONVENTION_PARTS: k(eep), z(ero) or o(ut)."""
+        return "".join(getattr(self, field.name)[0] for field in fields(self))
+
+    @classmethod
+    def from_code(cls, code: str) -> Self:
+        """Return the convention with this code, as `Environment.convention` stores it."""
+        return cls(*(_LETTERS[letter] for letter in code))
+
+    @property
+    def treatments(self) -> Mapping[str, Treatment]:
+        """How each kind of ending counts (see `episodes.attempts.rule.KIND`); probes and continuations are `out`."""
+        return _treatments(self)
+
+    def parameters(self, own: Convention) -> dict[str, str]:
+        """Return the parts that differ from the convention `own`, as parameters of an address on which that holds."""
+        return {name: value for name in CONVENTION_PARTS if (value := getattr(self, name)) != getattr(own, name)}
+
+    def __str__(self) -> str:
+        """Return the parts that differ from the default; empty for the default convention."""
+        return ", ".join(f"{name}={value}" for name, value in self.parameters(Convention()).items())
+
+
+STANDARD = Convention()
+"""The convention that holds unless a class or an address says otherwise."""
+
+
+@cache
+def _treatments(convention: Convention) -> Mapping[str, Treatment]:
+    parts: dict[str, Treatment] = {field.name: getattr(convention, field.name) for field in fields(convention)}
+    own: dict[str, Treatment] = {"": "keep", "finished": "keep", "abandoned": "keep"}
+    return {**own, **parts, "setup_failed": convention.env_error, **dict.fromkeys(_NO_ROLLOUTS, _OUT)}
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many rollouts a figure counts, and in what way."""
+
+    rollouts: int
+    """Ended episodes without probes and continuations."""
+    own: int
+    """Rollouts that count with their own return."""
+    zero: Mapping[str, int]
+    """Rollouts that count as a return of 0, by kind of ending."""
+    out: Mapping[str, int]
+    """Rollouts that are left out, by kind of ending."""
+    others: Mapping[str, int]
+    """Endings that are no rollouts: "probe" and "continued"."""
+
+    @property
+    def counted(self) -> int:
+        return self.own + sum(self.zero.values())
+
+    def without(self, other: Coverage) -> Coverage:
+        """Return the coverage of these rollouts except the `other` ones. No number falls below 0."""
+        return Coverage(
+            max(0, self.rollouts - other.rollouts),
+            max(0, self.own - other.own),
+            _less(self.zero, other.zero),
+            _less(self.out, other.out),
+            _less(self.others, other.others),
+        )
+
+    @property
+    def parts(self) -> list[CoveragePart]:
+        """Rollouts that do not count with their own return. Failures of the machinery are one part if all count alike.
+
+        Otherwise each kind of failure is a part of its own, because the filter `failure` would find all of them.
+        """
+        found = list[CoveragePart]()
+        are_alike = not any(kind in self.zero for kind in FAILURE_KINDS) or not any(
+            kind in self.out for kind in FAILURE_KINDS
+        )
+        for is_zero, kinds in ((True, self.zero), (False, self.out)):
+            failures = sum(kinds.get(kind, 0) for kind in FAILURE_KINDS)
+            for kind, count in kinds.items():
+                if kind not in FAILURE_KINDS or not are_alike:
+                    found.append(CoveragePart(kind, count, _WORDS.get(kind, kind), is_zero=is_zero))
+            if failures and are_alike:
+                words = "machine failure" if failures == 1 else "machine failures"
+                found.append(CoveragePart("failure", failures, words, is_zero=is_zero))
+        return found
+
+    @property
+    def text(self) -> str:
+        """A sentence without a full stop: "24 of 32 rollouts; 6 no call = 0, 2 machine failures left out"."""
+        head = f"{self.own:,} of {self.rollouts:,} rollout{'' if self.rollouts == 1 else 's'}"
+        parts = [part.text for part in self.parts]
+        return f"{head}; {', '.join(parts)}" if parts else head
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class CoveragePart:
+    """Rollouts of one kind that do not count with their own return."""
+
+    ending: str
+    """Value of the filter `ending` that finds them."""
+    count: int
+    words: str
+    is_zero: bool
+    """Whether they count as 0; otherwise they are left out."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.count:,} {self.words} {'= 0' if self.is_zero else 'left out'}"
+
+
+def _less(kinds: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]:
+    return {kind: left for kind, count in kinds.items() if (left := count - others.get(kind, 0)) > 0}
+
+
+def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
+    """Return the coverage of endings, given their number by kind (see `episodes.attempts.rule.KIND`)."""
+    treatments = convention.treatments
+    present = {kind: kinds[kind] for kind in (*treatments, *kinds) if kinds.get(kind)}
+    others = {kind: present.pop(kind) for kind in _NO_ROLLOUTS if kind in present}
+    by = {name: {kind: n for kind, n in present.items() if treatments.get(kind, "keep") == name} for name in _ORDER}
+    return Coverage(sum(present.values()), sum(by["keep"].values()), by["zero"], by["out"], others)
+
+
+def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
+    """Merge coverages, whose conventions may differ."""
+    return Coverage(
+        sum(one.rollouts for one in coverages),
+        sum(one.own for one in coverages),
+        *(_added(getattr(one, name) for one in coverages) for name in ("zero", "out", "others")),
+    )
+
+
+def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(part)
+    return dict(found)
+
+
+def kinds_counted(attempts: int, kinds: Mapping[str, int], convention: Convention) -> dict[str, int]:
+    """Return the number of rollouts by kind, "" for those that finished or were abandoned.
+
+    `attempts`: number of rollouts that the convention counts; `kinds`: number of rollouts by part of the convention.
+    """
+    others = sum(count for kind, count in kinds.items() if convention.treatments[kind] != "out")
+    return {"": max(0, attempts - others), **kinds}

@@ -1,0 +1,124 @@
+"""The revisions of environments that played the episodes of a scope, and where a curve passes from one to another.
+
+A revision is in force from one episode on until the next revision of its environment, so the episodes of a scope that
+it played are found with one seek along the scope's index, however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet
+
+from environments.models import Environment, Split, Task
+from episodes.analytics.curve import Curve
+from episodes.analytics.scopes import Scope
+from episodes.attempts.endings import rows_of
+from episodes.models import EnvironmentRevision, Episode
+
+MAX_REVISIONS = 12
+"""Revisions of a scope that are looked at, the latest ones."""
+MAX_LOOKED_AT = 24
+"""Revisions that are looked at for all curves of a chart together."""
+NEWEST = 500
+"""Newest episodes of a run whose environments are looked at."""
+NEIGHBOURS = 20
+"""Episodes among which the first one of a revision is found: those that start together may be recorded in any order."""
+
+
+class UsedRevision(NamedTuple):
+    """A revision, and the first episode of a scope that it played."""
+
+    revision: EnvironmentRevision
+    end_number: int | None
+    """None while that episode runs."""
+    run_step: int | None
+
+
+class RevisionMark(NamedTuple):
+    revision: EnvironmentRevision
+    x: float
+    """Start of the point of the curve that holds the first episode of the revision."""
+
+
+def used_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
+    """Return which of the `most` latest revisions played episodes of the scope, oldest first.
+
+    Empty while its environments have only one. One query; with several revisions two, and one for each of them.
+    """
+    candidates = EnvironmentRevision.objects.select_related("environment").filter(environment__in=_environments(scope))
+    rows = list(candidates.order_by("-pk")[:most])
+    if len(rows) < 2:  # one revision alone is not worth a search
+        return []
+    newest: int | None = scope.episodes.order_by("-pk").values_list("pk", flat=True).first()
+    rows = [row for row in rows if newest is not None and row.first_episode <= newest]
+    found = [_use(scope.episodes, row, _end_of(row, rows)) for row in reversed(rows)]
+    return [use for use in found if use is not None]
+
+
+def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
+    """Return the revisions of `used_in` whose code differs from that before it in the same environment."""
+    last: dict[int, str] = {}
+    found = []
+    for use in used_in(scope, most):
+        environment, code = use.revision.environment_id, use.revision.code
+        if last.get(environment, code) != code:
+            found.append(use)
+        last[environment] = code
+    return found
+
+
+def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
+    """Return one revision for each code, latest first, if the scopes together hold several of one environment.
+
+    Empty if the figures of the scopes pool nothing.
+    """
+    rows = {use.revision.code: use.revision for scope in scopes for use in used_in(scope)}
+    environments = [row.environment_id for row in rows.values()]
+    found = [row for row in rows.values() if environments.count(row.environment_id) > 1]
+    return sorted(found, key=lambda row: -row.pk)
+
+
+def marks_of(curve: Curve, curves: int = 1) -> list[RevisionMark]:
+    """Return where the curve passes to another revision, in order of x; none for scopes that any filter may give.
+
+    `curves`: number of curves in the same chart.
+    """
+    most = min(MAX_REVISIONS, MAX_LOOKED_AT // curves)
+    if not curve.scope.has_blocks and curve.scope.kind != "task":
+        return []
+    places = ((use.revision, _x_of(use, curve)) for use in changes_in(curve.scope, most))
+    return sorted((RevisionMark(row, x) for row, x in places if x is not None), key=lambda mark: mark.x)
+
+
+def _environments(scope: Scope) -> QuerySet[Any, Any]:
+    """Return a subquery of the ids of the environments of the scope, for a run of those of its newest episodes."""
+    if scope.kind == "environment":
+        return Environment.objects.filter(pk=scope.id).values("pk")
+    if scope.kind in ("split", "task"):
+        model: Any = Split if scope.kind == "split" else Task
+        return model.objects.filter(pk=scope.id).values("environment_id")  # type: ignore[no-any-return]
+    return Episode.objects.filter(pk__in=scope.episodes.order_by("-pk").values("pk")[:NEWEST]).values("environment_id")
+
+
+def _end_of(row: EnvironmentRevision, rows: Sequence[EnvironmentRevision]) -> int | None:
+    """Return the first episode of the environment's next revision; None for the latest."""
+    later = [other for other in rows if other.environment_id == row.environment_id and other.pk > row.pk]
+    return min((other.first_episode for other in later), default=None)
+
+
+def _use(episodes: QuerySet[Episode], row: EnvironmentRevision, end: int | None) -> UsedRevision | None:
+    found = episodes.filter(pk__gte=row.first_episode, environment=row.environment_id)
+    found = found if end is None else found.filter(pk__lt=end)
+    rows = rows_of(found.order_by("pk").values_list("end_number", "run_step", "revision_id")[:NEIGHBOURS])
+    return next((UsedRevision(row, end, step) for end, step, revision in rows if revision == row.pk), None)
+
+
+def _x_of(use: UsedRevision, curve: Curve) -> float | None:
+    """Return the start of the point that holds the revision's first episode; None if the curve has no such point."""
+    if curve.axis == "step":
+        step = use.run_step
+        return next((point.x for point in curve.points if step is not None and point.x <= step <= point.x_to), None)
+    end = use.end_number
+    return next((point.x for point in curve.points if end is not None and point.last_end >= end), None)

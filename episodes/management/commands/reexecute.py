@@ -1,0 +1,146 @@
+"""`manage.py reexecute --run NAME` plays recorded episodes with today's code and lists what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import QuerySet
+
+from environments import conf
+from environments.authoring.registry import load
+from environments.errors import OrsError, shorten
+from environments.runtime.host import LocalHost
+from environments.runtime.threads import ThreadPool
+from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
+
+HELP = """
+Play the recorded calls of a run's episodes again with today's code of their environments, and list the outputs,
+rewards and errors that differ. Nothing is recorded; a server may be running. The exit status is 0 if nothing
+differs, 1 if something does, and 2 if nothing could be played. Calls have the effects that the environment gives them.
+"""
+NOT_PLAYED = 2
+MAX_SHOWN_CHARACTERS = 120
+
+
+class Command(BaseCommand):
+    help = HELP
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "environments",
+            nargs="*",
+            metavar="[alias=]module:Class",
+            help="classes to play with; by default ORSWEB_ENVIRONMENTS, or the bundled ones",
+        )
+        parser.add_argument("--run", default="", metavar="NAME", help="the run whose episodes to play")
+        parser.add_argument(
+            "--query", default="", help='a filter as in the address of a page: "environment=math&since=7d"'
+        )
+        parser.add_argument("--limit", type=int, default=0, metavar="NUMBER", help="only the newest episodes")
+        parser.add_argument(
+            "--secret",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="pass the environment variable NAME to the environment as a secret; may be repeated",
+        )
+
+    def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
+        try:
+            episodes = _episodes(options["run"], options["query"])
+            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"] or None])[::-1]
+            if not ids:
+                raise OrsError("No ended episodes match the filter, so there is nothing to play.")
+            found = list(self._reported(environments, ids, _secrets(options["secret"])))
+        except OrsError as error:
+            raise CommandError(str(error), returncode=NOT_PLAYED) from error
+        self._summarize(found)
+
+    def _reported(self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]) -> Iterator[Reexecution]:
+        """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
+        registry = load(environments or conf.specifications())
+        related = Episode.objects.select_related("environment", "task", "prompt")
+        with asyncio.Runner() as runner:
+            pool = runner.run(_pool())
+            host = LocalHost(registry, pool, conf.limits())
+            try:
+                for pk in ids:
+                    episode = related.get(pk=pk)
+                    again = runner.run(reexecute(host, episode, list(recorded_steps(episode)), secrets))
+                    self._print(again)
+                    yield again
+            finally:
+                pool.close()
+
+    def _print(self, again: Reexecution) -> None:
+        name = f"episode {again.episode.pk} ({again.episode.environment.name})"
+        if again.fault:
+            self.stdout.write(f"{name}: cannot be played: {shorten(again.fault, MAX_SHOWN_CHARACTERS)}")
+        if again.has_other_prompt:
+            self.stdout.write(f"{name}: the prompt differs")
+        for one in again.steps:
+            if not one.is_aside:
+                self.stdout.write(f"{name}, step {one.step.index}, {one.step.tool}: {_difference(one)}")
+
+    def _summarize(self, found: Sequence[Reexecution]) -> None:
+        others = sum(again.differs for again in found)
+        asides = sum(not again.differs and bool(again.steps) for again in found)
+        steps = sum(again.played for again in found)
+        noted = f" In {asides:,} more, only metadata differs." if asides else ""
+        self.stdout.write(
+            f"{len(found):,} episode{'s' * (len(found) != 1)} with {steps:,} calls played; {others:,} differ.{noted}"
+        )
+        if all(again.fault and not again.played for again in found):
+            raise CommandError("No episode could be played.", returncode=NOT_PLAYED)
+        if others:
+            raise SystemExit(1)
+
+
+async def _pool() -> ThreadPool:
+    """Return a pool of the running loop."""
+    return ThreadPool()
+
+
+def _episodes(run: str, query: str) -> QuerySet[Episode]:
+    """Return the ended episodes to play. Raises: OrsError."""
+    given = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True)) | ({"run": run} if run else {})
+    if not given:
+        raise OrsError("Name the episodes to play, with --run NAME or --query FILTER.")
+    asked = EpisodeFilter.parse(given)
+    named = NamedRows.of(asked)
+    if named.unknown:
+        raise OrsError(named.unknown)
+    return episodes_of(asked, named).ended()
+
+
+def _secrets(names: Sequence[str]) -> dict[str, str]:
+    if missing := [name for name in names if name not in os.environ]:
+        raise OrsError(f"--secret {missing[0]}: there is no environment variable of this name.")
+    return {name: os.environ[name] for name in names}
+
+
+def _difference(one: DifferingStep) -> str:
+    """Return the aspects that differ, the short ones with what they were and are."""
+    then, now = one.step, one.again
+    values: dict[str, tuple[str, str]] = {
+        "outcome": (f"{then.status} {then.reason}".strip(), f"{now.status} {now.reason}".strip()),
+        "error": (then.error or "none", now.error or "none"),
+        "reward": (str(then.reward), str(now.reward)),
+        "finished": (str(then.finished), str(now.finished)),
+    }
+    parts = []
+    for name in one.aspects:
+        if name in values:
+            before, after = (shorten(text, MAX_SHOWN_CHARACTERS) for text in values[name])
+            parts.append(f"{name} was {before}, is {after}")
+        elif name != "metadata":
+            parts.append(f"{name} differs")
+    return "; ".join(parts)

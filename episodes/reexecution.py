@@ -1,0 +1,121 @@
+"""Plays recorded episodes again with today's code of their environments, without recording anything, and compares.
+
+The calls of an episode are made one after the other in the order in which they were completed, refused ones included.
+Calls that the server cut short, because the session ended, are left out: their results say nothing about the code.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from environments.errors import EnvironmentFault, OrsError
+from environments.runtime.host import Host
+from environments.runtime.outcome import CallOutcome, truncate_error
+from environments.runtime.secrets_mask import Mask
+from episodes.models import Episode, Step
+from episodes.transcript.step_difference import ASIDES, Aspect, differing
+
+CUT_SHORT = ("deleted", "interrupted")
+"""Reasons of failed calls that the server itself ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class DifferingStep:
+    step: Step
+    """The recorded step."""
+    again: Step
+    """The result of the same call today; it is not stored."""
+    aspects: Sequence[Aspect]
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether only metadata differs."""
+        return not set(self.aspects) - ASIDES
+
+
+@dataclass(frozen=True, slots=True)
+class Reexecution:
+    """An episode that was played again."""
+
+    episode: Episode
+    steps: Sequence[DifferingStep]
+    """The steps whose result differs, in order."""
+    played: int
+    """Number of steps that were played."""
+    has_other_prompt: bool
+    fault: str = ""
+    """Why it could not be played to its end; empty if it could."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether something differs that an agent sees or is paid, or the episode cannot be played any more."""
+        return bool(self.fault) or self.has_other_prompt or any(not step.is_aside for step in self.steps)
+
+
+def recorded_steps(episode: Episode) -> Iterator[Step]:
+    """Yield the steps of an episode in order, without those that were cut short."""
+    rows = Step.objects.filter(episode=episode).exclude(status="failed", reason__in=CUT_SHORT).order_by("index")
+    return rows.select_related("input_blob", "output_blob").iterator(50)
+
+
+async def reexecute(
+    host: Host, episode: Episode, steps: Sequence[Step], secrets: Mapping[str, str] | None = None
+) -> Reexecution:
+    """Play the calls of `steps` in a new instance of the episode's environment and return what differs."""
+    secrets = dict(secrets or {})
+    sid, mask = f"\0again-{uuid.uuid4().hex}", Mask(secrets.values())
+    found: list[DifferingStep] = []
+    played, has_other_prompt, fault = 0, False, ""
+    try:
+        if await host.construct(sid, episode.environment.name, json.loads(episode.task.spec), secrets, None):
+            await host.set_up(sid)
+        if episode.prompt is not None:
+            has_other_prompt = await _has_other_prompt(host, sid, episode.prompt.text, mask)
+        for step in steps:
+            again = _step_of(await host.run(sid, step.tool, json.loads(step.input_json)), mask)
+            played += 1
+            if aspects := differing(step, again):
+                found.append(DifferingStep(step, again, aspects))
+    except OrsError as error:  # setup or prompt failed, or nothing is hosted under this name
+        fault = mask.text(str(error))
+    finally:
+        fault = await _closed(host, sid) or fault
+    return Reexecution(episode, found, played, has_other_prompt, fault)
+
+
+async def _has_other_prompt(host: Host, sid: str, recorded: str, mask: Mask) -> bool:
+    """Return whether the prompt differs from the recorded one, which may be blocks or messages."""
+    then = _parsed(recorded)
+    has_messages = isinstance(then, list) and any(isinstance(one, dict) and "role" in one for one in then)
+    now = await (host.messages_json(sid) if has_messages else host.prompt_json(sid))
+    return bool(then != _parsed(mask.json(now)))
+
+
+async def _closed(host: Host, sid: str) -> str:
+    try:
+        await host.close(sid)
+    except EnvironmentFault as error:
+        return f"teardown failed: {error}"
+    return ""
+
+
+def _step_of(outcome: CallOutcome, mask: Mask) -> Step:
+    return Step(
+        status=outcome.status,
+        reason=outcome.reason,
+        error=truncate_error(mask.text(outcome.error)),
+        output="" if outcome.output_json is None else mask.json(outcome.output_json),
+        reward=outcome.reward,
+        finished=outcome.finished,
+    )
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

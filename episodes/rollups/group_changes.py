@@ -1,0 +1,79 @@
+"""Changes of groups by a batch of endings: StepGroup rows that are read, changed and written. Used by `spans.py`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
+
+from environments.database.bulk_writer import BulkWriter
+from episodes.attempts.endings import Ending, rows_of
+from episodes.attempts.group_states import GroupState
+from episodes.attempts.rule import NO_ROLLOUTS
+from episodes.models import StepGroup
+
+_MAX_KEYS = 200
+"""Groups in one query: databases limit the length of a statement."""
+_KEY = "(run_id = %s AND run_step = %s AND task_id = %s)"
+
+
+class GroupKey(NamedTuple):
+    run: int
+    step: int
+    task: int
+
+
+@dataclass(slots=True)
+class GroupChange:
+    """The groups to which the endings of a batch belong, before and after it."""
+
+    _ids: dict[GroupKey, int] = field(default_factory=dict)
+    """Ids of the rows that exist."""
+    _before: dict[GroupKey, str] = field(default_factory=dict)
+    """Signatures of the groups that exist."""
+    _states: dict[GroupKey, GroupState] = field(default_factory=dict)
+
+    def read(self, endings: Sequence[Ending]) -> None:
+        """Read the groups of these endings, and add the endings to them. One query for each _MAX_KEYS groups."""
+        members: dict[GroupKey, list[Ending]] = defaultdict(list)
+        for ending in endings:
+            if ending.run is not None and ending.run_step is not None and ending.kind not in NO_ROLLOUTS:
+                members[GroupKey(ending.run, ending.run_step, ending.task)].append(ending)
+        self._read_states(members)
+        for key, found in members.items():
+            state = self._states.setdefault(key, GroupState())
+            for one in found:
+                state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
+
+    def differences(self) -> Mapping[tuple[int, int], Mapping[str, int]]:
+        """Return by run and training step how the numbers of groups by signature change."""
+        found: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for key, state in self._states.items():
+            if key in self._before:
+                found[key.run, key.step][self._before[key]] -= 1
+            found[key.run, key.step][state.signature] += 1
+        return found
+
+    def write(self) -> None:
+        """Write the changed groups. Called within the transaction. Raises: django.db.Error."""
+        changed = [(state.text, self._ids[key]) for key, state in self._states.items() if key in self._ids]
+        new = [(*key, state.text) for key, state in self._states.items() if key not in self._ids]
+        writer = BulkWriter(connection)
+        writer.update(StepGroup, ("state",), changed)
+        writer.insert(StepGroup, ("run_id", "run_step", "task_id", "state"), new)
+
+    def _read_states(self, keys: Collection[GroupKey]) -> None:
+        wanted = list(keys)
+        for start in range(0, len(wanted), _MAX_KEYS):
+            some = wanted[start : start + _MAX_KEYS]
+            values = [value for key in some for value in key]
+            rows = StepGroup.objects.filter(RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField()))
+            for pk, run, step, task, text in rows_of(rows.values_list("pk", "run_id", "run_step", "task_id", "state")):
+                key = GroupKey(run, step, task)
+                self._ids[key], self._states[key] = pk, GroupState.from_text(text)
+                self._before[key] = self._states[key].signature

@@ -1,0 +1,107 @@
+"""Tests of where curves pass from one revision of an environment to another, and of what is pooled."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from django.test import Client
+
+from environments.models import Environment, Task
+from environments.scoring.definition import Definition
+from episodes.analytics.block_queries import Axis
+from episodes.analytics.curve import curve
+from episodes.analytics.revisions import marks_of, pooled_in
+from episodes.analytics.scopes import scope_of
+from episodes.models import EnvironmentRevision, Episode, Run
+from tests.episodes.api.asking import get, ids
+from tests.episodes.ended import end_episode
+from tests.stored import NOW, make_environment, make_run, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def played(*codes: str, **values: Any) -> list[Episode]:
+    """Create an episode of one task for each code, in training steps from 0 on; the next code begins a new revision."""
+    task = Task.objects.filter(environment=make_environment()).first() or make_task()
+    found: list[Episode] = []
+    for step, code in enumerate(codes):
+        episode = end_episode(task=task, **{"run": make_run(), "run_step": step, **values})
+        latest = EnvironmentRevision.objects.order_by("-pk").first()
+        if latest is None or latest.code != code * 32:
+            latest = EnvironmentRevision.objects.create(
+                **{"environment": task.environment, "code": code * 32, "digest": code, "versions": "{}"},
+                **{"first_episode": episode.pk, "created": NOW},
+            )
+        Episode.objects.filter(pk=episode.pk).update(revision=latest)
+        found.append(episode)
+    return found
+
+
+def marks(axis: str) -> list[tuple[str, float]]:
+    drawn = curve(scope_of(Run.objects.get()), Definition("sum", 0.5), cast(Axis, axis))
+    return [(mark.revision.code[0], mark.x) for mark in marks_of(drawn)]
+
+
+def test_a_curve_has_a_mark_where_the_code_changes() -> None:
+    played("a", "a", "b", "b", "a")
+    assert marks("step") == [("b", 2.0), ("a", 4.0)]
+    assert [code for code, _ in marks("episode")] == ["b", "a"]
+    assert [mark["code"][0] for mark in get("curves?run=grpo-3&x=step")["revisions"]] == ["b", "a"]
+
+
+def test_one_revision_has_no_mark_and_pools_nothing() -> None:
+    played("a", "a")
+    assert marks("step") == [] and pooled_in([scope_of(Environment.objects.get())]) == []
+
+
+def test_what_is_pooled_is_listed_latest_first() -> None:
+    played("a", "b", "a")
+    assert [row.code[0] for row in pooled_in([scope_of(Task.objects.get())])] == ["a", "b"]
+
+
+def test_episodes_are_found_by_their_revision() -> None:
+    first, second, third = played("a", "b", "a")
+    assert ids("episodes?revision=aaaaaaaa") == [third.pk, first.pk]
+    assert ids("episodes?revision=bbbbbbbbbb") == [second.pk]
+    assert "No revision is named" in get("episodes?revision=cccccccc", 400)["detail"]
+    assert get(f"episodes/{second.pk}")["revision"]["code"] == "b" * 32
+
+
+def test_a_task_says_that_it_pools_revisions_and_shows_one(client: Client) -> None:
+    first, *_ = played("a", "b", "b")
+    page = client.get(f"/tasks/{first.task_id}/").content.decode()
+    assert "different code of the environment" in page and "?revision=aaaaaaaa" in page
+    one = client.get(f"/tasks/{first.task_id}/?revision=bbbbbbbb").content.decode()
+    assert "count only episodes that revision" in one and "n = 2" in one
+
+
+def test_a_comparison_of_runs_says_that_it_pools_revisions_and_compares_one(client: Client) -> None:
+    played("a", "b")
+    played("b", "b", run=make_run("other"))
+    runs = ",".join(str(pk) for pk in Run.objects.order_by("pk").values_list("pk", flat=True))
+    page = client.get(f"/compare/?runs={runs}").content.decode()
+    assert "different code of the environment" in page and "revision=aaaaaaaa" in page
+    one = client.get(f"/compare/?runs={runs}&revision=bbbbbbbb").content.decode()
+    assert "count only episodes that revision" in one and "1 shared task" in one
+
+
+def test_a_leaderboard_says_that_it_pools_revisions(client: Client) -> None:
+    played("a", "b", model="m-1")
+    page = client.get("/environments/math/leaderboard/").content.decode()
+    assert "different code of the environment" in page
+    assert "/runs/curves/?by=model&amp;environment=math&amp;revision=bbbbbbbb" in page
+    assert client.get("/runs/curves/?by=model&environment=math&revision=bbbbbbbb").status_code == 200
+
+
+def test_two_episodes_of_different_code_say_so(client: Client) -> None:
+    first, second, third = played("a", "b", "b")
+    sentence = "Different code of the environment played these episodes"
+    assert sentence in client.get(f"/compare/?episodes={first.pk},{second.pk}").content.decode()
+    assert sentence not in client.get(f"/compare/?episodes={third.pk},{second.pk}").content.decode()
+
+
+def test_the_page_of_a_run_lists_the_changes(client: Client) -> None:
+    played("a", "b")
+    page = client.get(f"/runs/{Run.objects.get().pk}/").content.decode()
+    assert "The code of the environment changed" in page and "from training step 1" in page

@@ -1,0 +1,90 @@
+"""Spans of a run count its groups, in whatever order their members end, as the episodes themselves do."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from environments.scoring.convention import Convention
+from environments.scoring.definition import Definition
+from episodes.analytics import summary_cover as covers
+from episodes.analytics.curve import curve
+from episodes.analytics.groups import groups_of
+from episodes.analytics.scopes import scope_of
+from episodes.models import Run, StepGroup
+from episodes.rollups import blocks, spans
+from episodes.rollups.follower import catch_up, start_over
+from tests.episodes.ended import end_episode
+from tests.stored import make_run, make_task
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DEFINITIONS = [
+    Definition(),
+    Definition("last"),
+    Definition(convention=Convention(no_call="out")),
+    Definition(convention=Convention("zero", "zero", "zero", "zero")),
+    Definition(convention=Convention("out", "out")),
+]
+
+
+def play_groups(seed: int = 1, steps: int = 6) -> Run:
+    """End the rollouts of four groups in each training step, in no order, some batches after others."""
+    random, run = Random(seed), make_run()
+    tasks = [make_task() for _ in range(4)]
+    members = [(step, task) for step in range(steps) for task in tasks for _ in range(4)]
+    random.shuffle(members)
+    for place, (step, task) in enumerate(members):
+        cause = random.choice(["finished", "finished", "finished", "expired", "no_call", "env_error"])
+        value = 0.0 if cause == "no_call" else random.choice([0.0, 1.0, 1.0])
+        end_episode(value, run=run, run_step=step, task=task, cause=cause)
+        if place % 20 == 0:
+            catch_up()
+    catch_up()
+    return run
+
+
+def from_pages(run: Run, definition: Definition, steps: int = 6) -> list[tuple[int, int]]:
+    """Return by training step the number of groups and of flat ones, as the pages of groups count them."""
+    lines = [groups_of(run, step, definition) for step in range(steps)]
+    return [(sum(one.spread.n > 1 for one in of), sum(one.spread.is_flat for one in of)) for of in lines]
+
+
+def from_curve(run: Run, definition: Definition) -> list[tuple[Any, Any]]:
+    return [(point.groups, point.flat_groups) for point in curve(scope_of(run), definition, "step").points]
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=str)
+def test_a_curve_counts_the_groups_that_the_pages_show(monkeypatch: pytest.MonkeyPatch, definition: Definition) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ENDINGS", 8)
+    monkeypatch.setattr("episodes.analytics.curve.EPISODES_A_POINT", 1)
+    run = play_groups()
+    assert from_curve(run, definition) == from_pages(run, definition)
+    monkeypatch.setattr(covers, "RAW_ENDINGS", 0)
+    monkeypatch.setattr(covers, "MIN_RAW", 0)
+    assert from_curve(run, definition) == from_pages(run, definition)
+
+
+def test_merged_spans_have_the_groups_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name, value in ((blocks, "BLOCK_ENDINGS", 8), (spans, "MAX_SPANS", 2), (covers, "RAW_ENDINGS", 0)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(covers, "MIN_RAW", 0)
+    run = play_groups()
+    found, each = from_curve(run, Definition()), from_pages(run, Definition())
+    assert len(found) == 2
+    assert tuple(map(sum, zip(*found, strict=True))) == tuple(map(sum, zip(*each, strict=True)))
+
+
+def test_they_are_counted_again_from_the_beginning() -> None:
+    run = play_groups()
+    before = sorted(StepGroup.objects.values_list("run_id", "run_step", "task_id", "state"))
+    start_over()
+    catch_up()
+    assert sorted(StepGroup.objects.values_list("run_id", "run_step", "task_id", "state")) == before
+    assert from_curve(run, Definition()) == from_pages(run, Definition())
+
+
+def test_only_curves_of_runs_over_training_steps_have_groups() -> None:
+    run = play_groups(steps=1)
+    assert {point.groups for point in curve(scope_of(run), Definition()).points} == {None}
