@@ -29,6 +29,11 @@ SplitType = Literal["train", "validation", "test"]
 Role = Literal["system", "user", "assistant"]
 
 
+SPLIT = "Name of the split."
+TASK_ID = "Id of the call, by which a client finds it again or repeats it safely."
+DETAIL = "Further data for clients, such as the size of an image. The model need not see it."
+
+
 class WireModel(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -37,15 +42,15 @@ class WireModel(BaseModel):
 
 
 class TextBlock(WireModel):
-    text: str
-    detail: JSONObject | None = None
+    text: str = Field(description="The text, for the model to read.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["text"] = "text"
 
 
 class ImageBlock(WireModel):
-    data: str
-    mimeType: str
-    detail: JSONObject | None = None
+    data: str = Field(description="The bytes of the image in base64.")
+    mimeType: str = Field(description="Type of the image, such as `image/png`.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["image"] = "image"
 
 
@@ -53,25 +58,25 @@ Blocks = Sequence[TextBlock | ImageBlock]
 
 
 class ReasoningBlock(WireModel):
-    text: str
-    signature: str | None = None
-    detail: JSONObject | None = None
+    text: str = Field(description="What the model thought.")
+    signature: str | None = Field(default=None, description="The provider's signature of the text.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["reasoning"] = "reasoning"
 
 
 class ToolCallBlock(WireModel):
-    id: str
-    name: str
-    input: JSONObject
-    detail: JSONObject | None = None
+    id: str = Field(description="Id of the call, which its result repeats.")
+    name: str = Field(description="Name of the tool.")
+    input: JSONObject = Field(description="Arguments of the tool.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["tool_call"] = "tool_call"
 
 
 class ToolResultBlock(WireModel):
-    tool_call_id: str
-    blocks: Blocks
-    is_error: bool = False
-    detail: JSONObject | None = None
+    tool_call_id: str = Field(description="The `id` of the tool call.")
+    blocks: Blocks = Field(description="What the tool returned.")
+    is_error: bool = Field(default=False, description="Whether the call failed; absent means no.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["tool_result"] = "tool_result"
 
 
@@ -89,9 +94,9 @@ MessageBlocks = Sequence[TextBlock | ImageBlock | ReasoningBlock | ToolCallBlock
 class Message(WireModel):
     """One turn of a conversation; reasoning and tool calls belong to the assistant, tool results to the user."""
 
-    role: Role
-    blocks: MessageBlocks
-    detail: JSONObject | None = None
+    role: Role = Field(description="Who speaks.")
+    blocks: MessageBlocks = Field(description="What is said, in order.")
+    detail: JSONObject | None = Field(default=None, description=DETAIL)
 
     @model_validator(mode="after")
     def check_placement(self) -> Message:
@@ -108,8 +113,8 @@ class Message(WireModel):
 
 
 class Split(WireModel):
-    name: str
-    type: SplitType
+    name: str = Field(description="Name of the split.")
+    type: SplitType = Field(description="What its tasks are for.")
 
 
 class ToolSpec(WireModel):
@@ -118,42 +123,57 @@ class ToolSpec(WireModel):
     No further keys may be added: both SDK clients pass the object's keys to a constructor.
     """
 
-    name: str
-    description: str
-    input_schema: JSONObject | None
+    name: str = Field(description="Name to call the tool by.")
+    description: str = Field(description="What the tool does, for the model to read.")
+    input_schema: JSONObject | None = Field(description="JSON Schema of the arguments; null if there are none.")
 
 
 class TerminalToolSpec(WireModel):
-    name: str
-    arg: str | None = None
-    description: str = ""
+    """The tool that takes the model's final answer and ends the episode."""
+
+    name: str = Field(description="Name of the tool.")
+    arg: str | None = Field(default=None, description="The argument that takes the final answer.")
+    description: str = Field(default="", description="What the tool does with the answer.")
 
 
 class ListToolsOutput(WireModel):
-    tools: list[ToolSpec]
-    terminal_tool: TerminalToolSpec | None = None
-    supports_score_group: bool | None = None
-    message_block_types: list[str] | None = None
+    """The tools of an environment or of a session, and what else the environment can do."""
+
+    tools: list[ToolSpec] = Field(description="The tools, in order.")
+    terminal_tool: TerminalToolSpec | None = Field(
+        default=None, description="The tool for final answers, if there is one."
+    )
+    supports_score_group: bool | None = Field(default=None, description="Whether `score_group` is implemented.")
+    message_block_types: list[str] | None = Field(
+        default=None, description="Types of blocks that messages may contain."
+    )
 
 
 class ToolOutput(WireModel):
     """What a tool returns: content, a reward (or null), and whether the episode is over."""
 
-    blocks: list[TextBlock | ImageBlock]  # not Sequence: pydantic serialises that in Python, which is slow
-    metadata: JSONObject | None = None
-    reward: float | None = None
-    finished: bool = False
+    # not Sequence: pydantic serialises that in Python, which is slow
+    blocks: list[TextBlock | ImageBlock] = Field(description="Content for the model; at least one block.")
+    metadata: JSONObject | None = Field(default=None, description="Data for the trainer. The model need not see it.")
+    reward: float | None = Field(default=None, description="Reward of this call; null if it gives none.")
+    finished: bool = Field(default=False, description="Whether the episode is over; later calls are refused.")
 
 
 class RunToolSuccess(WireModel):
+    """The tool ran."""
+
     ok: Literal[True] = True
     output: ToolOutput
 
 
 class RunToolError(WireModel):
+    """The call was refused, or the tool reported an error that the model can react to. The session goes on."""
+
     ok: Literal[False] = False
-    error: str
-    reason: Literal["not_found", "name_collision", "input_validation", "episode_finished"] | None = None
+    error: str = Field(description="What went wrong, for the model to read.")
+    reason: Literal["not_found", "name_collision", "input_validation", "episode_finished"] | None = Field(
+        default=None, description="Kind of the error."
+    )
 
 
 class RunToolOutput(RootModel[RunToolSuccess | RunToolError]):
@@ -163,48 +183,59 @@ class RunToolOutput(RootModel[RunToolSuccess | RunToolError]):
 
 
 class GroupCandidate(WireModel):
-    messages: list[Message]
-    metadata: JSONObject | None = None
+    """One conversation of a group that is scored together."""
+
+    messages: list[Message] = Field(description="The conversation, in order.")
+    metadata: JSONObject | None = Field(default=None, description="Further data for the environment.")
 
 
 class GroupScore(WireModel):
-    reward: float
-    metadata: JSONObject | None = None
+    reward: float = Field(description="Score of the candidate.")
+    metadata: JSONObject | None = Field(default=None, description="Further data for the trainer.")
 
 
 # --- what clients send -----------------------------------------------------------------------------------------------
 
 
 class ListTasks(WireModel):
-    split: str
+    split: str = Field(description=SPLIT)
 
 
 class NumTasks(WireModel):
-    split: str
+    split: str = Field(description=SPLIT)
 
 
 class GetTask(WireModel):
-    split: str
-    index: int
+    split: str = Field(description=SPLIT)
+    index: int = Field(description="Number of the task, from 0; negative numbers count from the end.")
 
 
 class GetTaskRange(WireModel):
     """Body of POST /task_range: `start` is inclusive, `stop` exclusive; null means the first or last task."""
 
-    split: str
-    start: int | None = None
-    stop: int | None = None
+    split: str = Field(description=SPLIT)
+    start: int | None = Field(
+        default=None, description="Number of the first task; negative numbers count from the end."
+    )
+    stop: int | None = Field(
+        default=None, description="Number after that of the last task; negative ones count from the end."
+    )
 
 
 class CreateSession(WireModel):
     """Body of POST /create: either `task_spec`, or `split` with `index`."""
 
-    env_name: str | None = None
-    task_spec: JSONObject | None = None
-    split: str | None = None
-    index: int | None = None
-    secrets: Mapping[str, str] | None = None
-    toolset_name: str | None = None
+    env_name: str | None = Field(default=None, description="Name of the environment; it wins over X-Deployment.")
+    task_spec: JSONObject | None = Field(
+        default=None, description="The task itself, as the listings of tasks contain it."
+    )
+    split: str | None = Field(default=None, description=SPLIT)
+    index: int | None = Field(default=None, description="Number of the task in the split.")
+    secrets: Mapping[str, str] | None = Field(
+        default=None,
+        description="Secrets of the environment, and, under names that start with `orsweb_`, facts of the run.",
+    )
+    toolset_name: str | None = Field(default=None, description="Name of the toolset to play with; null for all tools.")
 
     @model_validator(mode="after")
     def check_task_source(self) -> CreateSession:
@@ -216,14 +247,14 @@ class CreateSession(WireModel):
 
 
 class ToolCall(WireModel):
-    name: str
-    input: JSONObject
-    task_id: str | None = None
+    name: str = Field(description="Name of the tool.")
+    input: JSONObject = Field(description="Arguments, as the tool's `input_schema` describes them; {} for none.")
+    task_id: str | None = Field(default=None, description=TASK_ID)
 
 
 class ScoreGroup(WireModel):
-    candidates: list[GroupCandidate]
-    task_id: str | None = None
+    candidates: list[GroupCandidate] = Field(description="The conversations that are scored together.")
+    task_id: str | None = Field(default=None, description=TASK_ID)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

@@ -55,6 +55,10 @@ class KeyAuthentication(BaseAuthentication):
         return "X-API-Key"
 
 
+ANYBODY = (type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),)
+"""Authenticators of endpoints that need no key."""
+
+
 class ProtocolView(APIView):
     """Handles one request.
 

@@ -12,7 +12,7 @@ PROTOCOL_WORDS = frozenset(
     (
         "health", "version", "list_environments", "tools", "splits", "tasks", "num_tasks", "task", "task_range",
         "get_task", "get_task_range", "create_session", "create", "ping", "delete", "delete_session", "prompt",
-        "messages", "task_tools", "call", "score_group",
+        "messages", "task_tools", "call", "score_group", "openapi.json", "schema.json",
     )
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import URLPattern, path
 
 from environments.agent_http.view import ProtocolView
-from environments.protocol import calls, discovery, sessions
+from environments.protocol import calls, discovery, documents, sessions
 
 ROOT_PATHS: dict[str, type[ProtocolView]] = {
     "health": discovery.Health,
@@ -34,11 +34,17 @@ ENVIRONMENT_PATHS: dict[str, type[ProtocolView]] = {
     "score_group": calls.ScoreGroupView,
 }
 
+DOCUMENT_PATHS: dict[str, type[ProtocolView]] = {
+    "openapi.json": documents.OpenApiDocument,
+    "schema.json": documents.JsonSchemaDocument,
+}
+
 
 def _paths() -> list[URLPattern]:
+    described = [path(file, view.as_view()) for file, view in DOCUMENT_PATHS.items()]
     bare = [path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()]
     named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()]
-    return [*bare, *named]
+    return [*bare, *named, *described]
 
 
 urlpatterns = _paths()

@@ -92,6 +92,7 @@ def test_it_answers_none_where_a_name_may_be_missing() -> None:
         (["tests.envs:Adder"], "is not an Environment class"),
         ([f"admin={ECHO}"], "Environment name 'admin' is reserved by the server; serve it as other_name=module:Class."),
         ([f"mcp={ECHO}"], "Environment name 'mcp' is reserved by the server; serve it as other_name=module:Class."),
+        ([f"openapi.json={ECHO}"], "Environment name 'openapi.json' is reserved by the server"),
         ([f"v1={ECHO}"], "Environment name 'v1' is reserved by the server; serve it as other_name=module:Class."),
         ([f"Task_Tools={ECHO}"], "Environment name 'task_tools' is reserved"),
         ([f"a/b={ECHO}"], "Environment name 'a/b' cannot be part of a URL"),

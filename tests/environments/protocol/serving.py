@@ -3,7 +3,8 @@
     async with serving("tests.envs:Echo") as client:
         answer = await client.post("/create", ...)
 
-Tests use sessions with different ids, so all tests of a file may share one `serving`.
+Every answer is compared with the OpenAPI document of the protocol. Tests use sessions with different ids, so all tests
+of a file may share one `serving`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from environments import conf
 from environments.agent_http.handler import ProtocolHandler
 from environments.service import close_service, open_service
 from orsweb import asgi
+from tests.described import Exchange, check_answer, is_described
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -37,12 +39,24 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
         await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=20) as client:
+            hooks: Any = {"response": [_compare]}
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://localhost", timeout=20, event_hooks=hooks
+            ) as client:
                 yield client
         finally:
             await close_service(5.0)
             asgi.protocol = before
             conf.key_labels.cache_clear()
+
+
+async def _compare(response: httpx.Response) -> None:
+    """Check that the OpenAPI document of the protocol describes the answer."""
+    request = response.request
+    if is_described(request.method, request.url.path):
+        await response.aread()
+        path, answer_headers = request.url.path, dict(response.headers)
+        check_answer(Exchange(request.method, path, {}, b"", response.status_code, answer_headers, response.content))
 
 
 async def in_database(read: Callable[[], T]) -> T:

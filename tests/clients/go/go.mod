@@ -1,0 +1,3 @@
+module orsweb.example/play
+
+go 1.19

@@ -1,0 +1,133 @@
+"""Clients made from /openapi.json play an episode: TypeScript and Python with generated code, Go without any.
+
+Each language has a program in a directory here that plays the last task of the first split and prints what it saw.
+What it sends and receives is compared with the document, and then the record with what it printed. Generated code and
+compilers' outputs are in temporary directories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.record import recorded
+from tests.conformance.traffic import recording_proxy
+from tests.described import check_exchange
+from tests.server import LiveServer
+
+HERE = Path(__file__).parent
+KEY = "a-key-of-the-tests"
+LANGUAGES = ["go", "python", "typescript"]
+SEEN = {
+    "prompt": ["Task train-2."],
+    "tools": ["echo", "finish"],
+    "refusal": "input_validation",
+    "length": 10_000,
+    "rewards": [0.1, 0.5],
+    "finished": True,
+}
+UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT")
+"""What npm says when it cannot reach the registry."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs:Echo", "tests.envs:Counter", env={"ORSWEB_API_KEYS": f"ci:{KEY}"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command that runs the Go client."""
+    _need("go", "golang-go")
+    directory = tmp_path_factory.mktemp("go")
+    own = {"GOCACHE": str(directory / "cache"), "GOPATH": str(directory / "path")}
+    program = str(directory / "play")
+    _run("go", "build", "-o", program, ".", cwd=HERE / "go", CGO_ENABLED="0", GOTOOLCHAIN="local", GOFLAGS="", **own)
+    return [program]
+
+
+@pytest.fixture(scope="module")
+def python(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command that runs the Python client."""
+    directory = tmp_path_factory.mktemp("python")
+    shutil.copy(HERE / "python" / "play.py", directory)
+    generator = str(Path(sys.executable).with_name("openapi-python-client"))
+    options = ["--meta", "none", "--output-path", "ors_client", "--config", str(HERE / "python" / "generator.yaml")]
+    _run(generator, "generate", "--url", f"{server.url}/openapi.json", *options, "--fail-on-warning", cwd=directory)
+    return [sys.executable, str(directory / "play.py")]
+
+
+@pytest.fixture(scope="module")
+def typescript(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the command that runs the TypeScript client."""
+    _need("npm", "npm")
+    directory = tmp_path_factory.mktemp("typescript")
+    shutil.copytree(HERE / "typescript", directory, dirs_exist_ok=True)
+    try:
+        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", "cache", cwd=directory)
+    except AssertionError as error:
+        if any(sign in str(error) for sign in UNREACHABLE):
+            pytest.skip("needs the npm registry, which cannot be reached")
+        raise
+    programs = directory / "node_modules" / ".bin"
+    _run(str(programs / "openapi-typescript"), f"{server.url}/openapi.json", "-o", "schema.d.ts", cwd=directory)
+    _run(str(programs / "tsc"), "-p", ".", cwd=directory)
+    return ["node", str(directory / "dist" / "play.js")]
+
+
+@pytest.fixture(params=LANGUAGES)
+def language(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, language: str) -> list[str]:
+    found: list[str] = request.getfixturevalue(language)
+    return found
+
+
+def test_a_client_plays_an_episode(
+    command: list[str], language: str, server: LiveServer, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with recording_proxy(server.port) as proxy:
+        seen = json.loads(_run(*command, proxy.url, "echo", KEY))
+    sid = seen.pop("sid")
+    assert seen == SEEN
+    for exchange in proxy.exchanges:
+        check_exchange(exchange)
+    with recorded(server, django_db_blocker) as record:
+        episode = record.episode(sid)
+        assert (episode.run.name, episode.cause, episode.task_index) == (language, "finished", 2)
+        assert [(step.tool, step.reward) for step in record.steps(sid)] == [
+            ("echo", None),
+            ("echo", 0.1),
+            ("finish", 0.5),
+        ]
+
+
+def test_a_client_reports_a_refusal(command: list[str], server: LiveServer) -> None:
+    with pytest.raises(AssertionError, match="X-API-Key is not one of this server's keys"):
+        _run(*command, server.url, "echo", "another-key")
+
+
+def _need(program: str, package: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"needs {program}, which the Debian package {package} has")
+
+
+def _run(*command: str, cwd: Path | None = None, **environment: str) -> str:
+    """Return what the command prints. Raises: AssertionError with all of it if it fails."""
+    done = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
