@@ -86,6 +86,15 @@ def get_service() -> SessionService:
     return _parts.service
 
 
+def get_record() -> Any:
+    """Return the open record, an object of settings.ORSWEB_RECORD, for faces of the application that defines it.
+
+    Raises: AssertionError while the service is closed.
+    """
+    assert _parts is not None, "the service is not open"
+    return _parts.record
+
+
 def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float) -> T:
     """Run the coroutine `question(service)` on the service's loop and return its result; for other threads, which wait.
 

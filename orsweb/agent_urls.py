@@ -1,8 +1,9 @@
-"""The URLs of agents: those of MCP and those of the Open Reward Standard. `asgi.py` separates them from the pages."""
+"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard. Pages have their own."""
 
 from __future__ import annotations
 
 from environments.mcp_protocol.urls import urlpatterns as mcp
 from environments.protocol.urls import urlpatterns as ors
+from episodes.platform_api.urls import urlpatterns as platform
 
-urlpatterns = [*mcp, *ors]  # MCP first: its paths would otherwise be those of an environment named "mcp"
+urlpatterns = [*mcp, *platform, *ors]  # the last ones would take the others' paths for names of environments

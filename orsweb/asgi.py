@@ -39,7 +39,8 @@ from orsweb.server.lifespan import lifespan  # noqa: E402
 
 SERVED_PAGES = frozenset(
     (
-        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "play", "runs", "static", "tasks",
+        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "play", "rollout", "rollouts",
+        "runs", "static", "tasks",
     )
 )  # fmt: skip
 """Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.

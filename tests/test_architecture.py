@@ -39,17 +39,17 @@ ROOMS = {
         {"rendering"},
         {"search"},
         {"filtering"},
-        {"rollups", "runs"},
+        {"rollups", "runs", "uploads"},
         {"recording", "analytics"},
         {"visibility", "transcript"},
         {"transfer", "reexecution"},
         {"templatetags"},
-        {"admin", "dashboard", "playtest", "api", "management"},
+        {"admin", "dashboard", "playtest", "api", "platform_api", "management"},
     ],
 }
 """The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
-FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "management"}
+FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "platform_api", "management"}
 """Rooms through which users and clients enter. They never use each other; the admins of both applications are one."""
 
 ROOTS = {

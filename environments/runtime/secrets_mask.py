@@ -10,6 +10,8 @@ from environments.wire import value_json
 
 MIN_SECRET_CHARACTERS = 8
 """Shorter secrets are not masked, because they are too likely to be part of ordinary text."""
+MAX_RECENT_SECRETS = 32
+"""Secrets that are remembered for each key: what a client uploads is searched for every one of them."""
 STARS = "********"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 """Matches a string or a number in JSON text."""
@@ -23,6 +25,11 @@ class Mask:
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS for form in _forms(secret)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))  # one secret may contain another
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to mask."""
+        return not self._forms
 
     def text(self, text: str) -> str:
         for form in self._forms:
@@ -45,6 +52,32 @@ class Mask:
         if not any(form in raw for form in self._forms):
             return raw
         return json.dumps(self.text(json.loads(raw)) if raw[0] == '"' else STARS)
+
+
+class RecentSecrets:
+    """The latest secrets of the sessions of each key, to mask what its clients report about them later."""
+
+    def __init__(self) -> None:
+        self._secrets: dict[str, dict[str, None]] = {}
+        self._masks: dict[str, Mask] = {}
+
+    def add(self, owner: str, secrets: Iterable[str]) -> None:
+        """Remember the secrets of a new session; of more than MAX_RECENT_SECRETS, the oldest are forgotten."""
+        known = self._secrets.get(owner)
+        if known is None:
+            known = self._secrets[owner] = {}
+        for secret in secrets:
+            if len(secret) >= MIN_SECRET_CHARACTERS and secret not in known:
+                known[secret] = None
+                self._masks.pop(owner, None)
+                if len(known) > MAX_RECENT_SECRETS:
+                    del known[next(iter(known))]
+
+    def mask(self, owner: str) -> Mask:
+        """Return a mask of the secrets that are remembered for the key."""
+        if (mask := self._masks.get(owner)) is None:
+            mask = self._masks[owner] = Mask(self._secrets.get(owner, ()))
+        return mask
 
 
 def _forms(secret: str) -> set[str]:

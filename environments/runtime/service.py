@@ -28,6 +28,7 @@ from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode, NewSession
 from environments.runtime.outcome import CallOutcome, CallResult, cut_short, failed, faulted, result_of
 from environments.runtime.records import Record, Row, StepTaken, TaskSource
+from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path, is_closing
 from environments.runtime.task_trial import Trial, try_out
 
@@ -45,6 +46,7 @@ class SessionService:
 
     def __init__(self, registry: Registry, tasks: TaskSource, record: Record, host: Host, limits: Limits) -> None:
         self.registry, self.tasks, self.limits = registry, tasks, limits
+        self.recent_secrets = RecentSecrets()
         self._record, self._host = record, host
         self._sessions = Sessions(registry, tasks, record, host, limits)
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
@@ -75,6 +77,7 @@ class SessionService:
 
     async def create(self, request: NewSession) -> None:
         """Open a session, as `Sessions.create` does."""
+        self.recent_secrets.add(request.owner, request.masked)
         await self._sessions.create(request)
 
     def ping(self, sid: str, owner: str) -> None:

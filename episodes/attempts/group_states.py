@@ -53,15 +53,18 @@ class GroupState:
 
     @property
     def text(self) -> str:
-        """The state as a database stores it."""
-        return json.dumps([self.counts, self.own, self.expired if self.counts[1] else 0], separators=(",", ":"))
+        """The state as a database stores it: without counts that are all 0, and equal ranges once."""
+        counts = self.counts if any(self.counts) else []
+        ranges = [_short(self.own), _short(self.expired) if self.counts[1] else 0]
+        return json.dumps([counts, *ranges], separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> GroupState:
         counts, own, expired = json.loads(text)
-        found = cls(counts, [tuple(one) for one in own])
+        found = cls()
+        found.counts, found.own = counts or found.counts, _long(own)
         if expired:
-            found.expired = [tuple(one) for one in expired]
+            found.expired = _long(expired)
         return found
 
     @property
@@ -75,6 +78,15 @@ class GroupState:
         for own, expired in zip(self.own, self.expired, strict=True):
             parts += [_letters(own), _letters(expired, own)]
         return "".join(parts)
+
+
+def _short(ranges: list[_Range]) -> list[_Range]:
+    return ranges[:1] if all(one == ranges[0] for one in ranges) else ranges
+
+
+def _long(ranges: list[list[float]]) -> list[_Range]:
+    found = [(int(count), low, high) for count, low, high in ranges]
+    return found * len(RETURNS) if len(found) == 1 else found
 
 
 def _with(found: _Range, value: float | None) -> _Range:

@@ -21,6 +21,7 @@ from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, count_in
 from episodes.models import Episode, EpisodeComponent, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, message_card_at, message_cards
+from episodes.transcript.conversation import rollouts_near
 from episodes.transcript.find_text import steps_with
 from episodes.transcript.notes import notes_of
 from episodes.transcript.peers import peers_of, with_neighbours
@@ -57,6 +58,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
         "peers": peers_of(episode, definition),
         "continuations": _continuations(episode),
+        "has_conversation": rollouts_near(episode).exists(),
         "notes": notes_of(episode),
         "author": request.user.get_username(),
         "flags": flags_of(episode.task).open,

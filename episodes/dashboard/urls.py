@@ -16,6 +16,7 @@ from episodes.dashboard.export import episode_export
 from episodes.dashboard.guards import unless_blind, unless_task_blind
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
+from episodes.dashboard.rollouts import conversation, rollout, rollout_link
 from episodes.dashboard.runs import run, runs
 from episodes.dashboard.task import group, task
 
@@ -34,6 +35,7 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("steps/<id:index>/images/<int:number>", replay_raw.image, "episode_image"),
     ("<str:name>.json", replay_raw.text, "episode_text"),
     ("preview/", episode_preview, "episode_preview"),
+    ("conversation/", conversation, "episode_conversation"),
 ]
 """Path below the address of an episode, view, and name of the URL."""
 
@@ -50,6 +52,8 @@ urlpatterns = [
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
     path("compare/", compare, name="compare"),
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
+    path("rollouts/<path:event_id>/", rollout, name="rollout"),
+    path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("runs/", runs, name="runs"),
     path("runs/<id:pk>/", run, name="run"),
     path("runs/curves/", curves, name="curves"),

@@ -1,7 +1,8 @@
-"""Models of the record: what was played, what people add to it, and rollups derived from it."""
+"""Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play
 from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Run, RunTag, SavedView, Step
+from episodes.models.rollouts import Rollout, RolloutMessage
 from episodes.models.rollups import (
     Activity,
     CurveBlock,
@@ -29,6 +30,8 @@ __all__ = [
     "Play",
     "Progress",
     "RewardComponent",
+    "Rollout",
+    "RolloutMessage",
     "Run",
     "RunTag",
     "RunTask",

@@ -17,6 +17,8 @@ from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.models import Blob, Episode, Step
 from episodes.recording.row_ids import Ids, KnownRows
 from episodes.recording.task_statistics import count
+from episodes.uploads.batch import KnownRollouts, UploadBatch
+from episodes.uploads.events import UploadChunk
 
 MAX_INLINE_CHARACTERS = 8192
 """Inputs and outputs up to this length are stored in the step itself, longer ones in blobs."""
@@ -66,8 +68,9 @@ def blob_values(digest: str, content: bytes, compressor: zstandard.ZstdCompresso
 class RecordBatch:
     """The rows of one transaction, collected by kind and written together."""
 
-    def __init__(self, known: KnownRows, writer: BulkWriter) -> None:
+    def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
+        self._uploads = UploadBatch(known_rollouts, writer, self._large)
         self._blobs: dict[str, Values] = {}
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
@@ -75,12 +78,13 @@ class RecordBatch:
         self._ends: dict[int, Values] = {}
         self._rollouts: dict[int, Values] = {}
 
-    def add(self, rows: Iterable[Row]) -> None:
+    def add(self, rows: Iterable[Row | UploadChunk]) -> None:
         """Add rows to the batch.
 
         Raises: ValueError, OverflowError for times that no calendar has; django.db.Error while ids are looked up.
         """
         starts: list[EpisodeStarted] = []
+        uploads: list[UploadChunk] = []
         for row in rows:
             if isinstance(row, StepTaken):
                 self._steps.append(_step(row, self._time, self._large))
@@ -88,11 +92,15 @@ class RecordBatch:
                 self._notes[row.episode] = self._noted(row)
             elif isinstance(row, EpisodeEnded):
                 self._ends[row.episode] = self._ended(row)
+            elif isinstance(row, UploadChunk):
+                uploads.append(row)
             else:
                 starts.append(row)
         if starts:
             ids = self._known.learn(starts, self._writer)
             self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
+        if uploads:
+            self._uploads.prepare(uploads)
 
     def write(self) -> None:
         """Write all rows, first those that others refer to. Raises: django.db.Error."""
@@ -104,6 +112,7 @@ class RecordBatch:
             writer.insert(Step, STEP_COLUMNS, self._steps)
             count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
+            self._uploads.write()
 
     def remember(self) -> None:
         """Remember, after the commit, which blobs the database has."""

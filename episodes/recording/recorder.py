@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import cast
+from typing import Any, TypeVar, cast
 
 import structlog
 from django.db import DatabaseError, InterfaceError
@@ -27,6 +27,9 @@ from episodes.recording.live import Live
 from episodes.recording.recount import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
 from episodes.rollups.follower import Follower
+from episodes.uploads.events import UploadChunk
+
+T = TypeVar("T")
 
 READERS = 2
 FOLLOWER_SECONDS = 1.0
@@ -48,6 +51,7 @@ class Recorder:
         """Start all threads. Raises: django.db.Error if the database is away or not migrated."""
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
+        self._report_reader = Workers(1, "reports")
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
         self._live.start()
         self._writer.start()
@@ -67,6 +71,7 @@ class Recorder:
         self._live.stop()
         await asyncio.to_thread(self._follower.stop, FOLLOWER_SECONDS)
         self._readers.close()
+        self._report_reader.close()
         return self._not_written()
 
     @property
@@ -86,6 +91,14 @@ class Recorder:
         `committed` is called afterwards, also when the rows had to be rejected.
         """
         self._queue.put((rows, committed))
+
+    def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
+        """Queue what a client uploaded. `committed` is called on the loop once it is durable or was rejected."""
+        self._queue.put(((upload,), committed))
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        """Return `function(*args)`, which reads what is recorded, called on a thread of its own."""
+        return await self._report_reader.run(function, *args)
 
     async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
         """Return the call with this id in the newest such episode of the owner's session; None if there is none.
@@ -110,11 +123,11 @@ class Recorder:
         if callbacks := [committed for _, committed in calls if committed]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
-        self._live.tell(rows for rows, _ in calls)
+        self._live.tell([row for row in rows if not isinstance(row, UploadChunk)] for rows, _ in calls)
 
     def _not_written(self) -> int:
         """Return the number of rows that the writer left when it was given up."""
-        calls = list(self._writer.in_hand)
+        calls = [*self._writer.in_hand, *self._writer.postponed]
         with suppress(Empty):
             while True:
                 if call := self._queue.get_nowait():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -28,15 +29,19 @@ from environments.database.bulk_writer import BulkWriter, tune
 from environments.runtime.records import Row, StepTaken
 from episodes.recording.batch import RecordBatch
 from episodes.recording.row_ids import KnownRows
+from episodes.uploads.batch import KnownRollouts
+from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
-Call = tuple[Sequence[Row], Callable[[], None] | None]
-"""The rows of one `record` call, which stay together, and the function to call once they are durable."""
+Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None]
+"""The rows of one call of the recorder, which stay together, and the function to call once they are durable."""
 
 MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
 MAX_CHARACTERS = 32 * 1024 * 1024
 """Characters of inputs and outputs in one transaction, exceeded by one call at most: PostgreSQL takes no parameter
 over 1 GB."""
+MAX_UPLOAD_CHARACTERS = MAX_CHUNK_CHARACTERS
+"""Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait for the commit."""
 FIRST_WAIT_SECONDS = 0.05
 MAX_WAIT_SECONDS = 1.0
 
@@ -57,6 +62,12 @@ def _characters(call: Call | None) -> int:
     return sum(len(row.input_json) + len(row.output_json or "") for row in rows if isinstance(row, StepTaken))
 
 
+def _upload_characters(call: Call | None) -> int:
+    """Return the size of an upload; 0 for other calls."""
+    row = call[0][0] if call and call[0] else None
+    return row.characters if isinstance(row, UploadChunk) else 0
+
+
 class RecordWriter(threading.Thread):
     """The writer's thread: ends when it takes None from the queue, or is `given_up` while the database is away."""
 
@@ -66,17 +77,20 @@ class RecordWriter(threading.Thread):
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
         """The calls that are being written."""
+        self.postponed = deque[Call]()
+        """Uploads that did not fit into the last transaction."""
         self.rejected = 0
         """Number of rows that the database refused because of their content."""
         self._queue, self._settle = queue, settle
         self._known = KnownRows()
+        self._known_rollouts = KnownRollouts()
         self._tuned: Any = None  # the raw connection that `tune` has prepared
 
     def run(self) -> None:
         is_open = True
         while is_open and not self.given_up.is_set():
             calls = self._gather()
-            is_open = None not in calls
+            is_open = None not in calls or self._defer_close()
             self.in_hand = [call for call in calls if call is not None]
             self._write(self.in_hand)
             if not self.given_up.is_set():
@@ -86,14 +100,28 @@ class RecordWriter(threading.Thread):
             connection.close()
 
     def _gather(self) -> list[Call | None]:
-        """Take all waiting calls, at least one, within the limits of a transaction."""
-        calls, size = [self._queue.get()], 0
+        """Take all waiting calls, at least one, within the limits of a transaction. Uploads may have to wait."""
+        calls: list[Call | None] = [self.postponed.popleft() if self.postponed else self._queue.get()]
+        size, uploaded = 0, _upload_characters(calls[0])
+        while self.postponed and uploaded + _upload_characters(self.postponed[0]) <= MAX_UPLOAD_CHARACTERS:
+            calls.append(self.postponed.popleft())
+            uploaded += _upload_characters(calls[-1])
         for _ in range(min(self._queue.qsize(), MAX_CALLS)):
             size += _characters(calls[-1])
             if size > MAX_CHARACTERS:
                 break
             calls.append(self._queue.get_nowait())
+            if characters := _upload_characters(calls[-1]):
+                uploaded += characters
+                if self.postponed or uploaded > max(MAX_UPLOAD_CHARACTERS, characters):
+                    self.postponed.append(calls.pop())  # type: ignore[arg-type]  # an upload is not None
         return calls
+
+    def _defer_close(self) -> bool:
+        """Return whether uploads are left to write before the thread may end; then it is asked to end again."""
+        if self.postponed:
+            self._queue.put(None)
+        return bool(self.postponed)
 
     def _write(self, calls: Sequence[Call]) -> None:
         """Write until every row is committed or rejected."""
@@ -116,12 +144,13 @@ class RecordWriter(threading.Thread):
             self._connect()
             # a connection that died meanwhile needs no check before: it fails here and is replaced
             with transaction.atomic():
-                batch = RecordBatch(self._known, BulkWriter(connection))
+                batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
                 batch.add(row for rows, _ in calls for row in rows)
                 batch.write()
             batch.remember()
         except Exception:
             self._known.forget()
+            self._known_rollouts.forget()
             raise
 
     def _connect(self) -> None:
@@ -140,7 +169,9 @@ class RecordWriter(threading.Thread):
                 return
             rows, _ = call
             self.rejected += len(rows)
-            episodes = sorted({row.episode for row in rows})
+            for upload in (row for row in rows if isinstance(row, UploadChunk)):
+                upload.is_rejected = True
+            episodes = sorted({row.episode for row in rows if not isinstance(row, UploadChunk)})
             kinds = [type(row).__name__ for row in rows]
             # never the message: PostgreSQL's contains what the row holds
             log.error("record_rejected", episodes=episodes, rows=kinds, error=type(error).__name__)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from environments import wire
-from environments.runtime.secrets_mask import STARS, Mask
+from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, STARS, Mask, RecentSecrets
 
 SECRETS = [
     "plain-secret",
@@ -82,3 +82,10 @@ def test_without_a_match_the_text_is_the_same_object() -> None:
 
 def test_it_masks_a_number_that_is_a_secret() -> None:
     assert Mask(["1234567890"]).json('{"pin":1234567890,"n":12}') == f'{{"pin":"{STARS}","n":12}}'
+
+
+def test_the_latest_secrets_of_each_key_are_remembered() -> None:
+    recent = RecentSecrets()
+    recent.add("alice", [f"secret-{number:03}" for number in range(MAX_RECENT_SECRETS + 1)])
+    assert recent.mask("alice").text("secret-000 secret-001") == f"secret-000 {STARS}"
+    assert recent.mask("bob").is_empty

@@ -1,0 +1,119 @@
+"""Models of what clients report about their own side of play: rollouts, and the messages of their models.
+
+Clients upload both with POST /v1/rollouts; the recorder's thread writes them (`episodes/uploads/batch.py`). A rollout
+may belong to an episode that this server recorded, or have been played anywhere else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from django.db import models
+
+from episodes.models.record import HAS_RUN, UNCHECKED, Blob, Run
+
+RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))
+"""Types of messages that a model generates."""
+
+
+class Rollout(models.Model):
+    """One rollout as its client reports it. Exists from the first event that names it, in whatever order they come."""
+
+    id = models.BigAutoField(primary_key=True)
+    key_label = models.CharField(max_length=200, blank=True, help_text="API key of its client; ids are unique per key")
+    event_id = models.CharField(max_length=200, help_text="The id that the client gave it")
+    is_announced = models.BooleanField(default=False, help_text="No: only messages or updates of it have arrived")
+    run = models.ForeignKey(Run, models.PROTECT, null=True, blank=True, related_name="rollouts", **UNCHECKED)
+    run_step = models.BigIntegerField(null=True, blank=True, help_text="Training step of the run")
+    name = models.CharField(max_length=300, blank=True)
+    environment = models.CharField(max_length=300, blank=True, help_text="As the client names it")
+    environment_name = models.CharField(
+        max_length=200, blank=True, help_text="Last part of its name in lower case, as episodes have it"
+    )
+    variant = models.CharField(max_length=200, blank=True)
+    split = models.CharField(max_length=200, blank=True)
+    task_index = models.BigIntegerField(null=True, blank=True)
+    model = models.CharField(max_length=200, blank=True)
+    model_params = models.BigIntegerField(null=True, blank=True, help_text="Number of parameters")
+    training_stage = models.CharField(max_length=20, blank=True)
+    event = models.TextField(blank=True, help_text="The event that announced it, as JSON; empty if in event_blob")
+    event_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    info = models.TextField(blank=True, help_text="rollout_info as JSON: each key's latest [time in ms, value]")
+    sent_ms = models.BigIntegerField(null=True, blank=True, help_text="When it started, by the client's clock")
+    received = models.DateTimeField(help_text="When its first event arrived, by this server's clock")
+    problem = models.CharField(max_length=300, blank=True, help_text="What is wrong with what the client sent")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["key_label", "event_id"], name="rollout_event_unique")]
+        indexes: ClassVar = [
+            models.Index(fields=["run", "id"], name="rollout_run", condition=HAS_RUN),  # a run's, newest first
+            models.Index(fields=["event_id"], name="rollout_event"),  # by the id in addresses, whichever the key
+            models.Index(fields=["environment_name", "received"], name="rollout_environment"),  # of a time span
+        ]
+
+    def __str__(self) -> str:
+        return f"rollout {self.event_id}"
+
+    @property
+    def event_json(self) -> str:
+        return self.event_blob.text if self.event_blob else self.event
+
+    @property
+    def event_object(self) -> dict[str, Any]:
+        """The event that announced the rollout; empty if none has arrived."""
+        return dict(json.loads(self.event_json or "{}"))
+
+    @property
+    def info_object(self) -> dict[str, Any]:
+        """The latest value of each key of rollout_info."""
+        return {key: value for key, (_, value) in json.loads(self.info or "{}").items()}
+
+
+class RolloutMessage(models.Model):
+    """One message of a rollout's conversation."""
+
+    id = models.BigAutoField(primary_key=True)
+    rollout = models.ForeignKey(Rollout, models.CASCADE, related_name="messages", db_index=False)
+    index = models.BigIntegerField(help_text="Position in the rollout; -1 if the client sent none that can be used")
+    event_id = models.CharField(max_length=64)
+    kind = models.CharField(max_length=40, help_text="The type that the client sent, such as tool_call")
+    name = models.CharField(max_length=200, blank=True, help_text="Of the tool, for a tool_call")
+    call_id = models.CharField(max_length=200, blank=True, help_text="Joins a tool_call to its tool_result")
+    content = models.TextField(blank=True, help_text="Empty if in content_blob")
+    content_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    summary = models.TextField(blank=True, help_text="Of reasoning; empty if in summary_blob")
+    summary_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    extra = models.TextField(blank=True, help_text="Metadata and all other fields as JSON; empty if none")
+    extra_blob = models.ForeignKey(Blob, models.PROTECT, null=True, blank=True, related_name="+", **UNCHECKED)
+    reward = models.FloatField(null=True, blank=True)
+    is_finished = models.BooleanField(default=False)
+    response_characters = models.BigIntegerField(default=0, help_text="Generated by the model; 0 of other messages")
+    sent_ms = models.BigIntegerField(null=True, blank=True, help_text="By the client's clock")
+    received = models.DateTimeField(help_text="By this server's clock")
+    problem = models.CharField(max_length=300, blank=True, help_text="What is wrong with what the client sent")
+
+    class Meta:
+        ordering: ClassVar = ["rollout", "index", "id"]
+        constraints: ClassVar = [
+            # a conversation in order; a message that is sent again is not stored again
+            models.UniqueConstraint(fields=["rollout", "index", "event_id"], name="message_event_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"message {self.index}"
+
+    @property
+    def text(self) -> str:
+        """The content: visible text, or the arguments of a tool call as JSON."""
+        return self.content_blob.text if self.content_blob else self.content
+
+    @property
+    def summary_text(self) -> str:
+        return self.summary_blob.text if self.summary_blob else self.summary
+
+    @property
+    def extra_object(self) -> dict[str, Any]:
+        """Metadata under "metadata", and all fields that have no column."""
+        return dict(json.loads((self.extra_blob.text if self.extra_blob else self.extra) or "{}"))

@@ -1,0 +1,107 @@
+"""The environments that this server hosts, as the platform describes them.
+
+This server has one namespace. A path names an environment as owner/name; any owner means this server, as in the header
+X-Deployment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from environments import models
+from environments.agent_http.response import Response, json_response
+from environments.authoring.hosted_class import HostedClass
+from environments.service import get_record
+from episodes.platform_api.view import MAX_PAGE, PlatformView
+from episodes.uploads.figures import DifficultyQuery, difficulties
+
+
+class OfEnvironment(PlatformView):
+    """A view of the environment that the path names."""
+
+    http_method_names = ["get"]
+
+    @property
+    def named(self) -> HostedClass:
+        """The environment. Raises: UnknownEnvironment."""
+        return self.service.registry.get(self.arguments["name"])
+
+
+class PlatformEnvironments(PlatformView):
+    """GET /v1/environments: all hosted environments, by `limit`, `offset`, `owner` and `search`."""
+
+    http_method_names = ["get"]
+
+    async def get(self) -> Response:
+        names = self.service.registry.names
+        if self.query.get("owner", self.namespace) != self.namespace:
+            names = []
+        if search := self.query.get("search", "").lower():
+            names = [name for name in names if search in name]
+        first = self.number("offset", 0) or 0
+        shown = names[first : first + (self.number("limit", 100, MAX_PAGE) or 0)]
+        rows = await get_record().read(_rows, shown)
+        found = [_described(name, self.namespace, rows.get(name, {})) for name in shown]
+        return json_response({"environments": found, "total": len(names)})
+
+
+class PlatformEnvironment(OfEnvironment):
+    """GET /v1/environments/{owner}/{name}: one hosted environment."""
+
+    async def get(self) -> Response:
+        name = self.named.name
+        rows = await get_record().read(_rows, [name])
+        owner = self.arguments.get("owner_name", self.namespace)
+        return json_response(_described(name, owner, rows.get(name, {})))
+
+
+class Variants(OfEnvironment):
+    """GET /v1/environments/{owner}/{name}/variants: the names that may follow an address, which are all hosted ones."""
+
+    async def get(self) -> Response:
+        return json_response([{"id": name, "name": name} for name in self.service.registry.names])
+
+
+class RequiredSecrets(OfEnvironment):
+    """GET …/required-secrets: the names in the attribute `required_secrets` of the class, if it has one."""
+
+    async def get(self) -> Response:
+        names = getattr(self.named.cls, "required_secrets", ())
+        is_list = isinstance(names, list | tuple | set | frozenset)
+        return json_response({"secrets": [str(name) for name in names] if is_list else []})
+
+
+class TaskDifficulty(OfEnvironment):
+    """GET …/task-difficulty: rewards and lengths of the rollouts of each task."""
+
+    async def get(self) -> Response:
+        query = DifficultyQuery(
+            environment=self.named.name,
+            key_label=self.reader,
+            variant=self.query.get("variant"),
+            split=self.query.get("split"),
+            model=self.query.get("model_name"),
+            min_model_params=self.number("min_model_params"),
+            max_model_params=self.number("max_model_params"),
+            training_stage=self.query.get("training_stage"),
+        )
+        return json_response({"tasks": await get_record().read(difficulties, query)})
+
+
+def _rows(names: list[str]) -> dict[str, dict[str, Any]]:
+    rows = models.Environment.objects.filter(name__in=names).values("name", "description", "created")
+    return {row["name"]: dict(row) for row in rows}
+
+
+def _described(name: str, owner: str, row: dict[str, Any]) -> dict[str, Any]:
+    created = row["created"].isoformat() if row else None
+    return {
+        "id": name,
+        "owner": owner,
+        "name": name,
+        "description": row.get("description", ""),
+        "is_private": True,
+        "has_github_connection": False,
+        "created_at": created,
+        "updated_at": created,
+    }

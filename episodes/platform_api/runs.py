@@ -1,0 +1,131 @@
+"""Runs and their rollouts, as the command `orwd` lists them.
+
+A run of which no client has uploaded rollouts shows the episodes that this server recorded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from environments.agent_http.response import Response, json_response
+from environments.database.storable import storable
+from environments.errors import OrsError
+from environments.service import get_record
+from episodes.models import Episode, Rollout, Run
+from episodes.platform_api.view import MAX_PAGE, PlatformView, failure
+from episodes.uploads.figures import episodes_of, rollouts_of, run_figures, with_figures
+
+
+class NoSuchRun(OrsError):
+    """No run has this id, or none that the key may see."""
+
+
+class RunListing(PlatformView):
+    """GET /v1/runs: runs, newest first, by `limit`, `offset` and `search` in the name."""
+
+    http_method_names = ["get"]
+
+    async def get(self) -> Response:
+        page = self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
+        return json_response(await get_record().read(_runs, self.reader, self.query.get("search", ""), *page))
+
+
+class RunDescription(PlatformView):
+    """GET /v1/runs/{id}: one run."""
+
+    http_method_names = ["get"]
+
+    async def get(self) -> Response:
+        return await self.of_run(_run)
+
+    async def of_run(self, read: Any, *arguments: int) -> Response:
+        try:
+            return json_response(await get_record().read(read, self.reader, self.arguments["run"], *arguments))
+        except NoSuchRun as error:
+            return failure(404, str(error))
+
+
+class RunRollouts(RunDescription):
+    """GET /v1/runs/{id}/rollouts: the rollouts of a run, newest first, by `limit` and `offset`."""
+
+    async def get(self) -> Response:
+        return await self.of_run(_rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0)
+
+
+def _visible(reader: str | None) -> QuerySet[Run]:
+    if reader is None:
+        return Run.objects.all()
+    own = {"run": OuterRef("pk"), "key_label": reader}
+    return Run.objects.filter(Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own)))
+
+
+def _runs(reader: str | None, search: str, offset: int, limit: int) -> dict[str, Any]:
+    runs = _visible(reader)
+    if search:
+        runs = runs.filter(name__icontains=storable(search))
+    found = [_described(run, reader) for run in runs.order_by("-pk")[offset : offset + limit]]
+    return {"runs": found, "total": runs.count()}
+
+
+def _run(reader: str | None, text: str) -> dict[str, Any]:
+    run = _find(reader, text)
+    figures = run_figures(run, reader)
+    last = rollouts_of(reader).filter(run=run).order_by("-id").values_list("received", flat=True).first()
+    last = last or Episode.objects.filter(run=run).order_by("-id").values_list("created", flat=True).first()
+    updated = (last or run.created).isoformat()
+    return {**_described(run, reader), "avg_rollout_length": figures.mean_length, "updated_at": updated}
+
+
+def _find(reader: str | None, text: str) -> Run:
+    is_id = text.isascii() and text.isdecimal() and len(text) < 19
+    condition = {"pk": int(text)} if is_id else {"name": storable(text)}
+    run = _visible(reader).filter(**condition).first()
+    if run is None:
+        raise NoSuchRun(f"There is no run {text[:200]!r}; GET /v1/runs lists the runs.")
+    return run
+
+
+def _described(run: Run, reader: str | None) -> dict[str, Any]:
+    figures = run_figures(run, reader)
+    return {
+        "id": str(run.pk),
+        "name": run.name,
+        "num_rollouts": figures.rollouts,
+        "avg_rollout_reward": figures.mean_reward,
+        "created_at": run.created.isoformat(),
+    }
+
+
+def _rollouts(reader: str | None, text: str, offset: int, limit: int) -> dict[str, Any]:
+    run = _find(reader, text)
+    rollouts = rollouts_of(reader).filter(run=run)
+    if total := rollouts.count():
+        shown = with_figures(rollouts).order_by("-id")[offset : offset + limit]
+        return {"rollouts": [_rollout(rollout) for rollout in shown], "total": total}
+    episodes = episodes_of(reader).filter(run=run)
+    played = episodes.select_related("environment").order_by("-id")[offset : offset + limit]
+    return {"rollouts": [_episode(episode) for episode in played], "total": episodes.count()}
+
+
+def _rollout(rollout: Any) -> dict[str, Any]:
+    return {
+        "id": rollout.event_id,
+        "rolloutName": rollout.name or None,
+        "environment": rollout.environment or None,
+        "max_reward": rollout.max_reward,
+        "num_messages": rollout.messages_count,
+        "created_at": rollout.received.isoformat(),
+    }
+
+
+def _episode(episode: Episode) -> dict[str, Any]:
+    return {
+        "id": f"episode-{episode.pk}",
+        "rolloutName": f"episode {episode.pk}",
+        "environment": episode.environment.name,
+        "max_reward": episode.return_max,
+        "num_messages": episode.steps_count,
+        "created_at": episode.created.isoformat(),
+    }

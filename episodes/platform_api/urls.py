@@ -1,0 +1,31 @@
+"""The paths under /v1/. `orsweb/agent_urls.py` includes them."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from episodes.platform_api import environments, namespace, rollouts, runs
+
+OF_ENVIRONMENT = {
+    "variants": environments.Variants,
+    "required-secrets": environments.RequiredSecrets,
+    "task-difficulty": environments.TaskDifficulty,
+}
+
+urlpatterns = [
+    path("v1/rollouts", rollouts.RolloutsView.as_view()),
+    path("v1/namespace/current", namespace.CurrentNamespace.as_view()),
+    path("v1/environments", environments.PlatformEnvironments.as_view()),
+    *(
+        path(f"v1/environments/<str:owner_name>/<str:name>/{word}", view.as_view())
+        for word, view in OF_ENVIRONMENT.items()
+    ),
+    # clients without an owner send an empty one, and repeated slashes count as one
+    *(path(f"v1/environments/<str:name>/{word}", view.as_view()) for word, view in OF_ENVIRONMENT.items()),
+    path("v1/environments/<str:owner_name>/<str:name>", environments.PlatformEnvironment.as_view()),
+    path("v1/environments/<str:name>", environments.PlatformEnvironment.as_view()),
+    path("v1/runs", runs.RunListing.as_view()),
+    path("v1/runs/<str:run>", runs.RunDescription.as_view()),
+    path("v1/runs/<str:run>/rollouts", runs.RunRollouts.as_view()),
+    path("v1/<path:rest>", namespace.UnknownAddress.as_view()),
+]

@@ -1,0 +1,74 @@
+"""The base class of the endpoints under /v1/. Keys are checked as at the protocol's endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from environments import conf
+from environments.agent_http.errors import reply_to
+from environments.agent_http.response import JSON_HEADERS, Response, json_response
+from environments.agent_http.view import ProtocolView
+from environments.errors import InvalidRequest
+from environments.wire import value_json
+from episodes.uploads.events import BadUpload
+
+MAX_PAGE = 500
+LOCAL = "local"
+"""Namespace of everyone on a server without API keys."""
+
+
+class PlatformView(ProtocolView):
+    """Handles one request. An error is `{"detail": …, "message": …}`: the SDK reads the first, `orwd` the second."""
+
+    arguments: Mapping[str, str]
+
+    async def dispatch(self, http_request: Any, **kwargs: str) -> Response:  # type: ignore[override]
+        self.arguments = kwargs
+        return await super().dispatch(http_request)
+
+    def refuse(self, error: Exception) -> Response:
+        if isinstance(error, BadUpload):
+            return failure(422, str(error))
+        header = self.authenticators[0].authenticate_header(self.request)
+        status, detail, headers = reply_to(error, self.allowed_methods, header)
+        return failure(status, detail, headers)
+
+    def require_json(self) -> None:
+        """Refuse a body that is not declared as JSON: a foreign web page could send it. Raises: BadUpload."""
+        kind = self.http_request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise BadUpload(f"Content-Type must be application/json, not {kind[:100] or 'absent'!r}.")
+
+    @property
+    def namespace(self) -> str:
+        """The name under which the sender owns what this server hosts."""
+        return self.owner or LOCAL
+
+    @property
+    def reader(self) -> str | None:
+        """Label of the key whose rollouts and runs the sender sees; None without keys: all."""
+        return self.owner if conf.has_keys() else None
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the address; of a repeated one the last value."""
+        return dict(parse_qsl(self.http_request.query_string, keep_blank_values=True, encoding="utf-8"))
+
+    def number(self, name: str, default: int | None = None, most: int | None = None) -> int | None:
+        """Return a parameter that is a whole number, at most `most`. Raises: InvalidRequest."""
+        text = self.query.get(name, "").strip()
+        if not text:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise InvalidRequest(f"{name} is {text[:40]!r}; it must be a whole number from 0")
+        return int(text) if most is None else min(int(text), most)
+
+
+def failure(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the response to a request that failed."""
+    message = detail if isinstance(detail, str) else value_json(detail)
+    pairs = tuple((name.lower().encode("ascii"), value.encode("latin-1")) for name, value in (headers or {}).items())
+    response = json_response({"detail": detail, "message": message})
+    return Response(response.body, status=status, headers=JSON_HEADERS + pairs)

@@ -1,0 +1,238 @@
+"""Writes uploads inside the recorder's transactions, so that they are committed together with the steps of live play.
+
+Events arrive in any order and may arrive twice. Messages are told apart by their ids. The row of a rollout is created
+by the first event that names it. Of each key of its `rollout_info` the value with the latest time is stored; of two
+with the same time the one whose JSON is greater, so that the order of arrival does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from environments.database.bulk_writer import BulkWriter, Values
+from environments.database.storable import bigint, storable
+from environments.wire import value_json
+from episodes.models import Rollout, RolloutMessage, Run
+from episodes.uploads.events import CONTENT, EXTRA, MAX_CLOCK_SECONDS, SUMMARY, RolloutStart, UploadChunk
+
+MAX_REMEMBERED = 50_000
+MAX_LOOKUP = 500
+
+RolloutKey = tuple[str, str]
+"""Label of the API key, id that the client gave the rollout."""
+TextStore = Callable[[str], tuple[str, str | None]]
+"""Returns the text to store in a row, and the digest of the blob that holds it instead."""
+
+NEW_COLUMNS = (
+    *("key_label", "event_id", "received", "is_announced", "name", "environment", "environment_name", "variant"),
+    *("split", "model", "training_stage", "event", "info", "problem"),
+)
+STATE_COLUMNS = (
+    *("is_announced", "run_id", "run_step", "name", "environment", "environment_name", "variant", "split"),
+    *("task_index", "model", "model_params", "training_stage", "event", "event_blob_id", "info", "sent_ms", "problem"),
+)
+MESSAGE_COLUMNS = (
+    *("rollout_id", "index", "event_id", "kind", "name", "call_id", "content", "content_blob_id", "summary"),
+    *("summary_blob_id", "extra", "extra_blob_id", "reward", "is_finished", "response_characters", "sent_ms"),
+    *("problem", "received"),
+)
+
+
+class KnownRollouts:
+    """Ids of the rollouts that were written lately. After a failed transaction everything is forgotten."""
+
+    def __init__(self) -> None:
+        self._ids: dict[RolloutKey, int] = {}
+
+    def forget(self) -> None:
+        self._ids.clear()
+
+    def learn(self, wanted: Mapping[RolloutKey, float], writer: BulkWriter) -> dict[RolloutKey, int]:
+        """Return the id of each rollout; those that don't exist are created, received at the given time."""
+        if missing := {key: time for key, time in wanted.items() if key not in self._ids}:
+            if len(self._ids) + len(missing) > MAX_REMEMBERED:
+                self._ids.clear()
+                missing = dict(wanted)
+            empty = ("",) * (len(NEW_COLUMNS) - 4)
+            rows = [(*key, writer.time(time), False, *empty) for key, time in missing.items()]
+            writer.insert(Rollout, NEW_COLUMNS, rows)
+            self._ids.update(_ids_of(missing))
+        return {key: self._ids[key] for key in wanted}
+
+
+def _ids_of(keys: Collection[RolloutKey]) -> dict[RolloutKey, int]:
+    found: dict[RolloutKey, int] = {}
+    event_ids = sorted({event_id for _, event_id in keys})
+    for start in range(0, len(event_ids), MAX_LOOKUP):
+        rollouts = Rollout.objects.filter(event_id__in=event_ids[start : start + MAX_LOOKUP])
+        rows = rollouts.values_list("key_label", "event_id", "pk")
+        found.update({(label, event_id): pk for label, event_id, pk in rows})
+    return found
+
+
+@dataclass(slots=True)
+class _Change:
+    """What a transaction adds to one rollout."""
+
+    start: RolloutStart | None = None
+    received: float = 0.0
+    infos: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+
+
+class UploadBatch:
+    """The rows of the uploads of one transaction. `prepare` comes first, `write` last."""
+
+    def __init__(self, known: KnownRollouts, writer: BulkWriter, large: TextStore) -> None:
+        self._known, self._writer, self._large = known, writer, large
+        self._messages: list[Values] = []
+        self._states: list[Values] = []
+
+    def prepare(self, uploads: Collection[UploadChunk]) -> None:
+        """Convert all events to rows. Raises: django.db.Error while ids are looked up."""
+        wanted: dict[RolloutKey, float] = {}
+        for upload in uploads:
+            label, received = upload.key_label, upload.received
+            for event_id in _rollouts_in(upload):
+                wanted.setdefault((label, event_id), received)
+        if not wanted:
+            return
+        ids = self._known.learn(wanted, self._writer)
+        for upload in uploads:
+            self._add_messages(upload, ids)
+        self._prepare_states(uploads, ids)
+
+    def write(self) -> None:
+        """Write the rows. Blobs that they refer to are written by the caller. Raises: django.db.Error."""
+        self._writer.update(Rollout, STATE_COLUMNS, self._states)
+        self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, self._messages)
+
+    def _add_messages(self, upload: UploadChunk, ids: Mapping[RolloutKey, int]) -> None:
+        label, large, add = upload.key_label, self._large, self._messages.append
+        received = self._writer.time(upload.received)
+        for rollout, values in upload.messages:
+            add(
+                (
+                    ids[label, rollout],
+                    *values[:CONTENT],
+                    *large(values[CONTENT]),
+                    *large(values[SUMMARY]),
+                    *large(values[EXTRA]),
+                    *values[EXTRA + 1 :],
+                    received,
+                )
+            )
+
+    def _prepare_states(self, uploads: Iterable[UploadChunk], ids: Mapping[RolloutKey, int]) -> None:
+        changes = defaultdict[int, _Change](_Change)
+        for upload in uploads:
+            label, received_ms = upload.key_label, int(upload.received * 1000)
+            for start in upload.starts:
+                change = changes[ids[label, start.event_id]]
+                if change.start is None:
+                    change.start, change.received = start, upload.received
+                if isinstance(info := start.fields.get("rollout_info"), dict):
+                    change.infos.append((received_ms if start.sent_ms is None else start.sent_ms, info))
+            for update in upload.updates:
+                sent = received_ms if update.sent_ms is None else update.sent_ms
+                changes[ids[label, update.event_id]].infos.append((sent, update.info))
+        todo = list(changes)
+        for first in range(0, len(todo), MAX_LOOKUP):
+            for state in Rollout.objects.filter(pk__in=todo[first : first + MAX_LOOKUP]).values("id", *STATE_COLUMNS):
+                self._change(state, changes[state["id"]])
+
+    def _change(self, state: dict[str, Any], change: _Change) -> None:
+        if change.start is not None and not state["is_announced"]:
+            state |= self._announced(change.start, change.received)
+        info = merged(json.loads(state["info"] or "{}"), change.infos)
+        latest = {key: value for key, (_, value) in info.items()}
+        state["info"] = value_json(info) if info else ""
+        state["task_index"] = _number(latest.get("task_index"))
+        if state["run_step"] is None:
+            state["run_step"] = _number(latest.get("current_step"))
+        self._states.append((*(state[name] for name in STATE_COLUMNS), state["id"]))
+
+    def _announced(self, start: RolloutStart, received: float) -> dict[str, Any]:
+        """Return the columns that the event of the rollout sets."""
+        fields = start.fields
+        run_info = fields.get("run_info")
+        run_info = run_info if isinstance(run_info, dict) else {}
+        environment, model = _word(fields, "environment"), _word(run_info, "model_name")
+        text, blob = self._large(value_json(fields))
+        return {
+            "is_announced": True,
+            "run_id": _run(_word(fields, "runName"), model, received),
+            "run_step": _number(fields.get("step")),
+            "name": _word(fields, "rolloutName", 300),
+            "environment": environment[:300],
+            "environment_name": environment.rpartition("/")[2].lower()[:200],
+            "variant": _word(fields, "variant"),
+            "split": _word(fields, "split"),
+            "model": model,
+            "model_params": _number(run_info.get("model_params")),
+            "training_stage": _word(run_info, "training_stage", 20),
+            "event": text,
+            "event_blob_id": blob,
+            "sent_ms": start.sent_ms,
+            "problem": "; ".join(_problems(start, received)),
+        }
+
+
+def _rollouts_in(upload: UploadChunk) -> Iterable[str]:
+    """Return the id of each rollout in the upload once."""
+    ids = dict.fromkeys([rollout for rollout, _ in upload.messages])
+    ids.update(dict.fromkeys(start.event_id for start in upload.starts))
+    ids.update(dict.fromkeys(update.event_id for update in upload.updates))
+    return ids
+
+
+Info = dict[str, list[Any]]
+"""Key of rollout_info -> [time in ms, value]."""
+
+
+def merged(info: Info, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> Info:
+    """Return `info` with the values of `changes` that are later."""
+    merged = dict(info)
+    for time, values in changes:
+        for key, value in values.items():
+            old = merged.get(key)
+            if value is not None and (old is None or _order(time, value) > _order(*old)):
+                merged[key] = [time, value]
+    return merged
+
+
+def _order(time: int, value: Any) -> tuple[int, str]:
+    return time, value_json(value)
+
+
+def _word(fields: Mapping[str, Any], name: str, limit: int = 200) -> str:
+    value = fields.get(name)
+    return storable(value if isinstance(value, str) else value_json(value), limit) if value is not None else ""
+
+
+def _number(value: Any) -> int | None:
+    return bigint(value) if type(value) is int else None
+
+
+def _run(name: str, model: str, received: float) -> int | None:
+    """Return the id of the run of that name, which is created if there is none; None without a name."""
+    if not name:
+        return None
+    created = datetime.fromtimestamp(received, UTC)
+    run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
+    if model and not run.model:
+        Run.objects.filter(pk=run.pk, model="").update(model=model)
+    return run.pk
+
+
+def _problems(start: RolloutStart, received: float) -> Iterable[str]:
+    if not isinstance(start.fields.get("runName"), str) or not start.fields["runName"]:
+        yield "no runName"
+    if start.sent_ms is None:
+        yield "no valid timestamp"
+    elif abs(ahead := start.sent_ms / 1000 - received) > MAX_CLOCK_SECONDS:
+        yield f"the client's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this server's"

@@ -1,0 +1,192 @@
+"""Figures over rollouts, computed when they are requested: rewards, lengths, and difficulties of tasks.
+
+The reward of a rollout is the last one of its messages, because clients repeat a reward on each of the messages into
+which they cut one turn. Where no client has uploaded rollouts of a run or task, the episodes that this server recorded
+take their place: the reward is the return by the environment's definition, and the text of the model is the input of
+its calls.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Avg, Count, F, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce, Length
+
+from episodes.attempts.rule import return_of
+from episodes.models import Episode, Rollout, RolloutMessage, Run, Step
+
+MAX_ROLLOUTS = 50_000
+"""Difficulties are those of the newest rollouts, as many as this."""
+MAX_MEAN_ROLLOUTS = 5_000
+"""Means of a run are those of its newest rollouts, as many as this, because a page lists many runs."""
+PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
+
+
+def rollouts_of(key_label: str | None) -> QuerySet[Rollout]:
+    """Return the rollouts that were uploaded with a key; None: all."""
+    return Rollout.objects.all() if key_label is None else Rollout.objects.filter(key_label=key_label)
+
+
+def episodes_of(key_label: str | None) -> QuerySet[Episode]:
+    """Return the attempts that were played with a key; None: all."""
+    attempts = Episode.objects.attempts()
+    return attempts if key_label is None else attempts.filter(key_label=key_label)
+
+
+def with_figures(rollouts: QuerySet[Rollout]) -> QuerySet[Any]:
+    """Return the rollouts with `reward`, `max_reward`, `messages_count` and `characters` of the model's text."""
+    messages = RolloutMessage.objects.filter(rollout=OuterRef("pk"))
+    rewarded = messages.filter(reward__isnull=False).order_by("-index", "-id")
+    of_all = messages.order_by().values("rollout")
+    return rollouts.annotate(
+        reward=Subquery(rewarded.values("reward")[:1]),
+        max_reward=Subquery(of_all.annotate(most=Max("reward")).values("most")),
+        messages_count=Coalesce(Subquery(of_all.annotate(n=Count("pk")).values("n")), 0),
+        characters=Coalesce(Subquery(of_all.annotate(n=Sum("response_characters")).values("n")), 0),
+    )
+
+
+@dataclass(frozen=True)
+class DifficultyQuery:
+    """Which rollouts of an environment count. None: all."""
+
+    environment: str
+    key_label: str | None = None
+    variant: str | None = None
+    split: str | None = None
+    model: str | None = None
+    min_model_params: int | None = None
+    max_model_params: int | None = None
+    training_stage: str | None = None
+
+    @property
+    def is_about_uploads(self) -> bool:
+        """Whether it restricts what only uploads say."""
+        restricted = (self.variant, self.min_model_params, self.max_model_params, self.training_stage)
+        return any(value is not None for value in restricted)
+
+
+@dataclass(frozen=True)
+class RolloutGroup:
+    """The rollouts of one task."""
+
+    split: str | None
+    variant: str | None
+    index: int
+
+
+def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
+    """Return a row for each task with a rewarded rollout, by split, variant (None first) and index."""
+    groups = _uploaded(query)
+    if not query.is_about_uploads:
+        uploaded = {(key.split, key.index) for key in groups}
+        played = _played(query)
+        groups.update({key: rows for key, rows in played.items() if (key.split, key.index) not in uploaded})
+    order = sorted(
+        groups, key=lambda key: (key.split is not None, key.split, key.variant is not None, key.variant, key.index)
+    )
+    return [_row(key, groups[key]) for key in order]
+
+
+_Groups = dict[RolloutGroup, list[tuple[float, int]]]
+"""Reward and number of characters of each rollout."""
+
+
+def _uploaded(query: DifficultyQuery) -> _Groups:
+    conditions = {
+        "environment_name": query.environment,
+        "variant": query.variant,
+        "split": query.split,
+        "model": query.model,
+        "model_params__gte": query.min_model_params,
+        "model_params__lte": query.max_model_params,
+        "training_stage": query.training_stage,
+    }
+    rollouts = rollouts_of(query.key_label).filter(
+        task_index__isnull=False, **{name: value for name, value in conditions.items() if value is not None}
+    )
+    rows = with_figures(rollouts).order_by("-id").values_list("split", "variant", "task_index", "reward", "characters")
+    groups: _Groups = defaultdict(list)
+    for split, variant, index, reward, characters in rows[:MAX_ROLLOUTS]:
+        if reward is not None:
+            groups[RolloutGroup(split or None, variant or None, index)].append((reward, characters))
+    return groups
+
+
+def _played(query: DifficultyQuery) -> _Groups:
+    inputs = Step.objects.filter(episode=OuterRef("pk")).order_by().values("episode")
+    length = Coalesce(F("input_blob__size_bytes"), Length("input"))
+    conditions = {"split__name": query.split, "model": query.model}
+    rows = (
+        episodes_of(query.key_label)
+        .filter(environment__name=query.environment, split__isnull=False, task_index__isnull=False)
+        .filter(**{name: value for name, value in conditions.items() if value is not None})
+        .annotate(
+            returned=return_of(None),
+            characters=Coalesce(Subquery(inputs.annotate(n=Sum(length)).values("n")), 0),
+        )
+        .order_by("-id")
+        .values_list("split__name", "task_index", "returned", "characters")
+    )
+    groups: _Groups = defaultdict(list)
+    for split, index, reward, characters in rows[:MAX_ROLLOUTS]:
+        if reward is not None and index is not None:
+            groups[RolloutGroup(split, None, index)].append((reward, characters))
+    return groups
+
+
+def _row(key: RolloutGroup, rollouts: Sequence[tuple[float, int]]) -> dict[str, Any]:
+    rewards = [reward for reward, _ in rollouts]
+    return {
+        "task_index": key.index,
+        "avg_reward": sum(rewards) / len(rewards),
+        "min_reward": min(rewards),
+        "max_reward": max(rewards),
+        "num_rollouts": len(rollouts),
+        "response_chars": spread([characters for _, characters in rollouts]),
+        "split": key.split,
+        "variant": key.variant,
+    }
+
+
+def spread(values: Iterable[int]) -> dict[str, float]:
+    """Return the mean and the percentiles, interpolated between neighbours."""
+    ordered = sorted(values)
+    found = {"mean": sum(ordered) / len(ordered)}
+    for percent in PERCENTILES:
+        place = (len(ordered) - 1) * percent / 100
+        low = int(place)
+        high = min(low + 1, len(ordered) - 1)
+        found[f"p{percent}"] = ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return found
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """Figures of one run: of its uploaded rollouts, or else of its episodes."""
+
+    rollouts: int
+    mean_reward: float | None
+    mean_length: float | None
+    """Messages of a rollout, or tool calls of an episode."""
+    is_uploaded: bool
+
+
+def run_figures(run: Run, key_label: str | None) -> RunFigures:
+    """Return the figures of the run's newest rollouts that the key sees."""
+    rollouts = rollouts_of(key_label).filter(run=run)
+    if count := rollouts.count():
+        newest = with_figures(rollouts).order_by("-id").values_list("reward", "messages_count")[:MAX_MEAN_ROLLOUTS]
+        rewards, lengths = zip(*newest, strict=True)
+        return RunFigures(count, _mean([reward for reward in rewards if reward is not None]), _mean(lengths), True)
+    episodes = episodes_of(key_label).filter(run=run).annotate(returned=return_of(None))
+    means = episodes.aggregate(reward=Avg("returned"), length=Avg("steps_count"), count=Count("pk"))
+    return RunFigures(means["count"], means["reward"], means["length"], False)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

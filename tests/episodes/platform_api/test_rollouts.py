@@ -1,0 +1,237 @@
+"""Tests of POST /v1/rollouts: events in any order, twice, large, and wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+
+from episodes.models import Blob
+from tests.environments.protocol.serving import in_database, opened, serving
+from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]
+KEY = "alice-key-0123456789"
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+async def test_it_stores_a_rollout_and_its_messages(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    start = rollout(
+        one,
+        timestamp=int(time.time() * 1000),
+        environment="acme/Echo",
+        split="train",
+        step=7,
+        rolloutName="first",
+        run_info={"model_name": "model-x", "model_params": 8, "training_stage": "rl"},
+        task_spec={"id": 1},
+        surprise=[1],
+    )
+    call = message(one, 1, "tool_call", name="echo", callId="c1", content='{"text":"hi"}')
+    result = message(one, 2, "tool_result", callId="c1", reward=0.5, isFinished=True, metadata={"tokens": 3})
+    answer = await upload(client, start, message(one, 0, "user_message"), call, result)
+    assert (answer.status_code, answer.json()) == (200, {"stored": 4, "ignored": 0, "refused": []})
+    row = await stored(one)
+    assert row.run is not None
+    assert (row.run.name, row.run.model, row.run_step) == ("grpo", "model-x", 7)
+    assert (row.environment, row.environment_name, row.split, row.name) == ("acme/Echo", "echo", "train", "first")
+    assert (row.model, row.model_params, row.training_stage) == ("model-x", 8, "rl")
+    assert row.event_object["surprise"] == [1]
+    assert (row.is_announced, row.problem) == (True, "")
+    first, second, third = await messages_of(one)
+    assert (first.kind, first.text, first.response_characters) == ("user_message", "text 0", 0)
+    assert (second.name, second.call_id, second.response_characters) == ("echo", "c1", 13)
+    assert (third.reward, third.is_finished, third.extra_object) == (0.5, True, {"metadata": {"tokens": 3}})
+
+
+async def test_it_stores_everything_once_in_any_order(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    events = [rollout(one), *(message(one, index) for index in range(20)), update(one, NOW_MS, task_index=3)]
+    for seed in range(3):
+        shuffled = random.Random(seed).sample(events, len(events))
+        for event in shuffled:
+            assert (await upload(client, event)).status_code == 200
+    assert [row.index for row in await messages_of(one)] == list(range(20))
+    assert (await stored(one)).task_index == 3
+
+
+async def test_it_marks_a_rollout_that_was_never_announced(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    await upload(client, message(one, 0), update(one, NOW_MS, task_index=3))
+    assert not (await stored(one)).is_announced
+    await upload(client, rollout(one, environment="a/b"))
+    row = await stored(one)
+    assert (row.is_announced, row.task_index, row.environment_name) == (True, 3, "b")
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
+async def test_the_latest_value_of_each_key_wins(client: httpx.AsyncClient, order: list[int]) -> None:
+    one = new_id()
+    events = [
+        rollout(one, rollout_info={"task_index": 1, "harness": "h"}),
+        update(one, NOW_MS + 5, task_index=2, duration_ms=10),
+        update(one, NOW_MS + 9, duration_ms=20, current_step=4),
+    ]
+    for number in order:
+        await upload(client, events[number])
+    row = await stored(one)
+    assert row.info_object == {"task_index": 2, "harness": "h", "duration_ms": 20, "current_step": 4}
+    assert (row.task_index, row.run_step) == (2, 4)
+
+
+async def test_equal_times_end_equally_in_any_order(client: httpx.AsyncClient) -> None:
+    infos = []
+    for order in ([1, 2, 1], [2, 1, 2]):
+        one = new_id()
+        for value in order:
+            await upload(client, update(one, NOW_MS, num_compactions=value))
+        infos.append((await stored(one)).info_object)
+    assert infos[0] == infos[1]
+
+
+async def test_unknown_types_of_events_are_ignored(client: httpx.AsyncClient) -> None:
+    answer = await upload(client, {"eventType": "heartbeat"}, {"eventId": "x"})
+    assert (answer.status_code, answer.json()["ignored"]) == (200, 2)
+
+
+async def test_it_says_what_cannot_be_stored_and_stores_the_rest(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    answer = await upload(client, 5, {"eventType": "rollout"}, {"eventType": "message", "index": 1}, message(one, 0))
+    assert answer.status_code == 200
+    assert [refused["position"] for refused in answer.json()["refused"]] == [0, 1, 2]
+    assert len(await messages_of(one)) == 1
+    assert (await upload(client, 5)).status_code == 422
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "{}", '{"events": {}}', '{"events": ' + "[" * 500 + "]" * 500 + "}"])
+async def test_it_refuses_a_body_that_is_no_upload(client: httpx.AsyncClient, body: str) -> None:
+    answer = await client.post("/v1/rollouts", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, set(answer.json())) == (422, {"detail", "message"})
+
+
+async def test_it_refuses_what_a_foreign_page_could_send(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/v1/rollouts", content='{"events": []}', headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"index": None}, "no valid index"),
+        ({"index": -3}, "no valid index"),
+        ({"index": "1"}, "no valid index"),
+        ({"index": 2**70}, "no valid index"),
+        ({"eventId": None}, "no eventId"),
+        ({"timestamp": "now"}, "no valid timestamp"),
+        ({"timestamp": float("nan")}, "no valid timestamp"),
+        ({"reward": float("nan")}, "reward was no finite number"),
+        ({"reward": 10**400}, "reward was no finite number"),
+        ({"reward": "1"}, "reward was no finite number"),
+        ({"content": {"a": 1}}, "content was no text"),
+        ({"content": "a\0b"}, "content had characters that cannot be stored"),
+        ({"content": "\ud800"}, "content had characters that cannot be stored"),
+        ({"name": 5}, "name was no text"),
+        ({"callId": ["x"]}, "callId was no text"),
+    ],
+)
+async def test_it_stores_a_wrong_message_and_marks_it(
+    client: httpx.AsyncClient, fields: dict[str, Any], problem: str
+) -> None:
+    one = new_id()
+    assert (await upload(client, message(one, 0, **fields))).status_code == 200
+    assert (await upload(client, message(one, 1))).status_code == 200
+    marked = {row.problem for row in await messages_of(one)}
+    assert marked == {problem, ""}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"metadata": {"a": "\ud800", "b": "\0", "c": float("nan")}},
+        {"task_spec": {"\ud800": "\0"}},
+        {"environment": "a/\ud800\0b", "runName": "r\0\ud800", "split": "\0"},
+        {"run_info": "no object", "rollout_info": 5, "step": "x", "environment": 7},
+    ],
+)
+async def test_it_stores_a_rollout_with_strange_values(client: httpx.AsyncClient, fields: dict[str, Any]) -> None:
+    one = new_id()
+    assert (await upload(client, rollout(one, **fields))).status_code == 200
+    assert (await stored(one)).is_announced
+
+
+@pytest.mark.parametrize("one", ["a\0b", "x" * 500, "\ud800", "é"])
+async def test_it_stores_rollouts_of_any_id(client: httpx.AsyncClient, one: str) -> None:
+    assert (await upload(client, message(one, 0, eventId=one), rollout(one))).json()["stored"] == 2
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_it_reports_a_clock_that_is_wrong(client: httpx.AsyncClient, hours: int) -> None:
+    one = new_id()
+    await upload(client, rollout(one, timestamp=int((time.time() + hours * 3600) * 1000)))
+    assert "clock is 3" in (await stored(one)).problem
+
+
+async def test_it_stores_a_message_of_ten_megabytes(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    text = "é" * 5_000_000
+    assert (await upload(client, message(one, 0, content=text), message(one, 1, summary="s" * 9000))).status_code == 200
+    first, second = await messages_of(one)
+    assert (first.text, len(second.summary_text), first.content, second.summary) == (text, 9000, "", "")
+    assert await in_database(lambda: Blob.objects.filter(size_bytes=10_000_000).count()) == 1
+
+
+async def test_it_stores_bodies_of_thirty_megabytes(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    events = [message(one, index, content=f"{index} " + "x" * 100_000) for index in range(300)]
+    assert (await upload(client, *events)).json()["stored"] == 300
+    assert [row.index for row in await messages_of(one)] == list(range(300))
+
+
+async def test_batches_that_arrive_together_are_all_stored(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    batches = [[message(one, start + n) for n in range(64)] for start in range(0, 64 * 30, 64)]
+    answers = await asyncio.gather(*(upload(client, *batch) for batch in batches), upload(client, rollout(one)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len(await messages_of(one)) == 64 * 30
+
+
+async def test_it_refuses_other_methods(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/v1/rollouts")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
+async def test_the_same_id_of_two_keys_is_two_rollouts_and_keys_are_masked(db: None) -> None:
+    one, other = new_id(), "bob-key-9876543210"
+    keys = {"alice": KEY, "bob": other}
+    async with serving("tests.envs:Echo", ORSWEB_API_KEYS=keys) as guarded:
+        assert (await upload(guarded, rollout(one))).status_code == 401
+        await upload(guarded, rollout(one, metadata={"key": KEY}), message(one, 0, content=f"my {KEY}"), key=KEY)
+        await upload(guarded, message(one, 0), key=other)
+        rows = await messages_of(one)
+    assert {row.text for row in rows} == {"my ********", "text 0"}
+    assert len({row.rollout_id for row in rows}) == 2
+    assert KEY not in json.dumps([(await _of_alice(one)).event, *(row.text for row in rows)])
+
+
+async def test_it_masks_secrets_of_sessions(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    await opened(client, "echo", secrets={"token": 'tök"en-0123456789'})
+    await upload(client, message(one, 0, content='a tök"en-0123456789', metadata={"deep": ['tök"en-0123456789']}))
+    [row] = await messages_of(one)
+    assert (row.text, row.extra_object) == ("a ********", {"metadata": {"deep": ["********"]}})
+
+
+async def _of_alice(one: str) -> Any:
+    from episodes.models import Rollout
+
+    return await in_database(lambda: Rollout.objects.get(event_id=one, key_label="alice"))
