@@ -50,6 +50,6 @@ def test_runs_have_what_they_reached_at_tasks() -> None:
     catch_up()
     of_runs = Episode.objects.filter(run__isnull=False, is_probe=False)
     assert sum(RunTask.objects.values_list("attempts", flat=True)) == of_runs.count()
-    machine_failures = ("setup_failed", "env_error", "interrupted")  # rows of their own, for conventions to count or not
+    machine_failures = ("setup_failed", "env_error", "interrupted")  # counted apart, as conventions differ
     by_kind = RunTask.objects.filter(kind__in=machine_failures).values_list("attempts", flat=True)
     assert sum(by_kind) == of_runs.filter(cause__in=machine_failures).count() > 0
