@@ -7,7 +7,7 @@ endpoints put together as text, so that nothing but the document uses their type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -96,6 +96,17 @@ _DESCRIBED_STREAM = (
     "as JSON; a stream that ends with `error` has no result."
 )
 
+_DELETE = ProtocolOperation(
+    "post",
+    "Sessions",
+    "End a session and its episode",
+    SessionName,
+    (400, 404, 503),
+    headers=SESSION,
+    description="Answers when the environment has been torn down and the end is recorded, and for unknown ids too. "
+    "A 404 means that the session is another key's.",
+)
+
 ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
     "health": ProtocolOperation("get", "Discovery", "Say whether the server runs", Acknowledgement),
     "version": ProtocolOperation("get", "Discovery", "Get the version of the server", ServerVersion),
@@ -124,25 +135,8 @@ ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
     "ping": ProtocolOperation(
         "post", "Sessions", "Keep a session alive", Acknowledgement, (400, 404, 410, 500), headers=SESSION
     ),
-    "delete": ProtocolOperation(
-        "post",
-        "Sessions",
-        "End a session and its episode",
-        SessionName,
-        (400, 404, 503),
-        headers=SESSION,
-        description="Answers when the environment has been torn down and the end is recorded, and for unknown ids too. "
-        "A 404 means that the session is another key's.",
-    ),
-    "delete_session": ProtocolOperation(
-        "post",
-        "Sessions",
-        "End a session and its episode",
-        SessionName,
-        (400, 404, 503),
-        headers=SESSION,
-        alias_of="delete",
-    ),
+    "delete": _DELETE,
+    "delete_session": replace(_DELETE, description="", alias_of="delete"),
 }
 """Paths without an environment's name."""
 
@@ -168,12 +162,8 @@ ENVIRONMENT_OPERATIONS: dict[str, ProtocolOperation] = {
     ),
     "task": _TASK,
     "task_range": _RANGE,
-    "get_task": ProtocolOperation(
-        _TASK.method, "Discovery", _TASK.summary, OneTask, _TASK.statuses, wire.GetTask, alias_of="task"
-    ),
-    "get_task_range": ProtocolOperation(
-        _RANGE.method, "Discovery", _RANGE.summary, TaskList, _RANGE.statuses, wire.GetTaskRange, alias_of="task_range"
-    ),
+    "get_task": replace(_TASK, alias_of="task"),
+    "get_task_range": replace(_RANGE, alias_of="task_range"),
     "prompt": ProtocolOperation(
         "get",
         "Sessions",
